@@ -1,0 +1,180 @@
+"""The bare event rate, beside SimPy's.
+
+    pytest benchmarks/bench_engine.py          pytest-benchmark, in three groups
+    python benchmarks/bench_engine.py          paired ratios, to check the claim in one run
+
+Each event handles one timer and sets it again after a random delay.  SimPy runs the same program in its
+natural form, one generator process a timer, and in its fastest, bare ``Timeout`` callbacks.  The machine's
+other work disturbs all of them, so the rounds are interleaved and only ratios within a round are used.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import sys
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gridsim.engine import TIMER, Engine
+
+try:
+    import simpy
+except ImportError:
+    simpy = None
+
+_DELAYS = 4096
+_random = random.Random(1)
+_NS = [_random.randrange(1, 10**9) for _ in range(_DELAYS)]
+_SECONDS = [ns / 1e9 for ns in _NS]
+_MASK = _DELAYS - 1
+
+#: Runs `events` events and returns the seconds that took, without the time to set up.
+Program = Callable[[int, int], float]
+
+
+class _Enough(Exception):
+    pass
+
+
+def gridsim_timers(pending: int, events: int) -> float:
+    engine, count = Engine(), 0
+
+    def fire(items: list[int]) -> None:
+        nonlocal count
+        for item in items:
+            count += 1
+            if count >= events:
+                engine.stop()
+            engine.at(engine.now + _NS[count & _MASK], "fire", item)
+
+    engine.on("fire", fire, priority=0, phase=TIMER)
+    for i in range(pending):
+        engine.at(_NS[i & _MASK] + i, "fire", i)
+    start = perf_counter()
+    engine.run()
+    return perf_counter() - start
+
+
+def simpy_processes(pending: int, events: int) -> float:
+    env, count = simpy.Environment(), 0
+
+    def process(i: int) -> Any:
+        nonlocal count
+        yield env.timeout(_SECONDS[i & _MASK] + i * 1e-9)
+        while True:
+            count += 1
+            if count >= events:
+                raise _Enough
+            yield env.timeout(_SECONDS[count & _MASK])
+
+    for i in range(pending):
+        env.process(process(i))
+    env.run(until=1e-10)  # the processes start and set their first timers: not part of the measurement
+    return _until_enough(env)
+
+
+def simpy_callbacks(pending: int, events: int) -> float:
+    env, count = simpy.Environment(), 0
+
+    def fire(_: Any) -> None:
+        nonlocal count
+        count += 1
+        if count >= events:
+            raise _Enough
+        env.timeout(_SECONDS[count & _MASK]).callbacks.append(fire)
+
+    for i in range(pending):
+        env.timeout(_SECONDS[i & _MASK] + i * 1e-9).callbacks.append(fire)
+    return _until_enough(env)
+
+
+def _until_enough(env: Any) -> float:
+    start = perf_counter()
+    try:
+        env.run()
+    except _Enough:
+        pass
+    return perf_counter() - start
+
+
+def gridsim_cohorts(pending: int, events: int, rows: int = 1000) -> float:
+    """Deliveries of `rows` rows, each handled by one call that sends the rows on."""
+    engine, count = Engine(), 0
+
+    def arrive(cohort: Any) -> None:
+        nonlocal count
+        count += 1
+        if engine.events >= events:
+            engine.stop()
+        engine.post(engine.now + _NS[count & _MASK], "arrive", cohort)
+
+    engine.on("arrive", arrive, priority=0)
+    batch = np.zeros(rows, dtype=[("node", np.int64), ("value", np.float64)])
+    batch["node"] = np.arange(rows)
+    for i in range(pending // rows):
+        engine.post(_NS[i & _MASK] + i, "arrive", batch.copy())
+    start = perf_counter()
+    engine.run()
+    return perf_counter() - start
+
+
+_needs_simpy = pytest.mark.skipif(simpy is None, reason="SimPy is not installed: nothing to compare with")
+_OURS = [pytest.param(gridsim_timers, id="gridsim")]
+_SIMPY = [
+    pytest.param(simpy_processes, id="simpy-processes", marks=_needs_simpy),
+    pytest.param(simpy_callbacks, id="simpy-callbacks", marks=_needs_simpy),
+]
+
+
+@pytest.mark.benchmark(group="one pending")
+@pytest.mark.parametrize("program", _OURS + _SIMPY)
+def test_one_pending(benchmark: Any, program: Program) -> None:
+    benchmark.pedantic(program, args=(1, 20_000), rounds=5)
+    benchmark.extra_info["events"] = 20_000
+
+
+@pytest.mark.benchmark(group="100,000 pending")
+@pytest.mark.parametrize("program", _OURS + _SIMPY)
+def test_many_pending(benchmark: Any, program: Program) -> None:
+    benchmark.pedantic(program, args=(100_000, 100_000), rounds=3)
+    benchmark.extra_info["events"] = 100_000
+
+
+@pytest.mark.benchmark(group="cohorts of 1,000")
+@pytest.mark.parametrize("program", [pytest.param(gridsim_cohorts, id="gridsim"), *_SIMPY])
+def test_cohorts(benchmark: Any, program: Program) -> None:
+    """SimPy has one event a row: the rate of its 100,000 timers is what it is held against."""
+    benchmark.pedantic(program, args=(100_000, 100_000), rounds=3)
+    benchmark.extra_info["events"] = 100_000
+
+
+def main(rounds: int = 9) -> None:
+    if simpy is None:
+        sys.exit("SimPy is not installed: nothing to compare with")
+    cases: list[tuple[str, Program, int, int, int]] = [
+        ("one pending", gridsim_timers, 1, 100_000, 100_000),
+        ("100,000 pending", gridsim_timers, 100_000, 200_000, 200_000),
+        ("cohorts of 1,000", gridsim_cohorts, 100_000, 20_000_000, 200_000),
+    ]
+    for name, ours, pending, our_events, their_events in cases:
+        rates: dict[str, list[float]] = {"gridsim": [], "processes": [], "callbacks": []}
+        for _ in range(rounds):
+            rates["gridsim"].append(our_events / ours(pending, our_events))
+            rates["processes"].append(their_events / simpy_processes(pending, their_events))
+            rates["callbacks"].append(their_events / simpy_callbacks(pending, their_events))
+        print(f"{name}: gridsim {statistics.median(rates['gridsim']):,.0f} events/s")
+        for rival in ("processes", "callbacks"):
+            ratios = sorted(a / b for a, b in zip(rates["gridsim"], rates[rival], strict=True))
+            print(
+                f"  SimPy {rival}: {statistics.median(rates[rival]):,.0f} events/s,"
+                f" ratio {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+            )
+
+
+if __name__ == "__main__":
+    main()

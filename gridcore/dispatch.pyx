@@ -1,0 +1,480 @@
+"""Central dispatch of whole tasks: machines that pull from one list, and binding to the earliest end.
+
+Times are int64 nanoseconds.  A task of `a` Mflop takes round(a / speed * 1e9) ns on a machine (half to
+even), the same wherever it is computed.  A started task is never taken back.
+
+`gridcore.reference.dispatch` is the same in plain Python.
+"""
+
+from libc.math cimport llrint
+from libc.stdlib cimport calloc, free, malloc, realloc
+
+from gridcore.edf cimport POSITIVE, check_array, check_lengths, check_scalar, doubles, integers, refuse
+
+import numpy as np
+
+__all__ = ["PullQueue", "bind_earliest"]
+
+cdef long long _NEVER = 9223372036854775807
+cdef double _LONGEST = 9.2e18
+
+
+# --- a heap of machines ---------------------------------------------------------------------------
+
+cdef struct Slot:
+    long long at
+    Py_ssize_t rank
+
+
+cdef inline bint before(Slot a, Slot b) noexcept nogil:
+    return a.at < b.at or (a.at == b.at and a.rank < b.rank)
+
+
+cdef inline void settle(Slot* heap, Py_ssize_t n, Py_ssize_t k, Slot moved) noexcept nogil:
+    """Put `moved` at position k or below; four children a node."""
+    cdef Py_ssize_t child, last, least
+    while True:
+        child = 4 * k + 1
+        if child >= n:
+            break
+        last = child + 4 if child + 4 < n else n
+        least = child
+        child += 1
+        while child < last:
+            if before(heap[child], heap[least]):
+                least = child
+            child += 1
+        if not before(heap[least], moved):
+            break
+        heap[k] = heap[least]
+        k = least
+    heap[k] = moved
+
+
+cdef inline void push(Slot* heap, Py_ssize_t n, Slot new) noexcept nogil:
+    """Add `new` to a heap of n."""
+    cdef Py_ssize_t k = n, parent
+    while k > 0:
+        parent = (k - 1) // 4
+        if not before(new, heap[parent]):
+            break
+        heap[k] = heap[parent]
+        k = parent
+    heap[k] = new
+
+
+cdef inline void pop(Slot* heap, Py_ssize_t n) noexcept nogil:
+    """Take the first of a heap of n away."""
+    if n > 1:
+        settle(heap, n - 1, 0, heap[n - 1])
+
+
+cdef inline void heapify(Slot* heap, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range((n - 2) // 4 if n > 1 else -1, -1, -1):
+        settle(heap, n, k, heap[k])
+
+
+cdef inline long long duration(double task_size, double speed) noexcept nogil:
+    """ns of a task; the last instant if it is longer than that."""
+    cdef double ns = task_size / speed * 1e9
+    return llrint(ns) if ns < _LONGEST else _NEVER
+
+
+cdef long long[::1] writable(object values, str name):
+    """`values`, which must be an int64 vector that can be written in place."""
+    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
+        raise TypeError(f"{name} must be an int64 array, it is changed in place")
+    if values.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got {values.ndim}")
+    if not values.flags.c_contiguous or not values.flags.writeable:
+        raise ValueError(f"{name} must be contiguous and writable, it is changed in place")
+    return values
+
+
+# --- machines that pull ---------------------------------------------------------------------------
+
+cdef class PullQueue:
+    """Machines that take tasks from one central list when they become free.
+
+    Of several machines that are free at one instant the fastest goes first, then the lowest id.
+
+    Parameters
+    ----------
+    speed : float64[machines], Mflop/s > 0.
+    applications : how many applications there will be; they are known by index.
+    log : keep the start of every task for `starts`.
+
+    Raises
+    ------
+    ValueError naming the argument, its index and value.
+    """
+
+    cdef readonly Py_ssize_t machines, applications
+    cdef readonly long long now
+    cdef readonly bint log
+    cdef const double[::1] speed
+    cdef Slot* heap                        # busy machines by (end, rank)
+    cdef Slot* idle                        # machines free by `now`, by rank; at is 0
+    cdef Py_ssize_t n_heap, n_idle
+    cdef const long long[::1] machine      # by rank
+    cdef long long[::1] free, busy, done, last
+    cdef long long[::1] first_start, finish, started, nodes
+    cdef unsigned long long** seen         # machines that ran a task of the application, until it is used up
+    cdef char[::1] closed
+    cdef long long* entries                # machine, application, start
+    cdef Py_ssize_t n_log, log_room
+
+    def __cinit__(self, speed, applications, *, bint log=False):
+        cdef Py_ssize_t k
+        cdef const double[::1] given = doubles(speed, "speed")
+        check_array(given, "speed", POSITIVE)
+        if not isinstance(applications, int | np.integer):
+            raise TypeError(f"applications must be an integer, got {applications!r}")
+        if applications < 0:
+            raise ValueError(f"applications must be >= 0, got {applications}")
+        self.speed = given.copy()
+        self.machines = given.shape[0]
+        self.applications = applications
+        self.log = log
+        self.machine = np.argsort(-np.asarray(self.speed), kind="stable")
+        self.free = np.zeros(self.machines, np.int64)
+        self.busy = np.zeros(self.machines, np.int64)
+        self.done = np.zeros(self.machines, np.int64)
+        self.last = np.full(self.machines, -1, np.int64)
+        self.first_start = np.full(self.applications, -1, np.int64)
+        self.finish = np.full(self.applications, -1, np.int64)
+        self.started = np.zeros(self.applications, np.int64)
+        self.nodes = np.zeros(self.applications, np.int64)
+        self.closed = np.zeros(self.applications, np.int8)
+        self.seen = <unsigned long long**> calloc(self.applications + 1, sizeof(void*))
+        self.heap = <Slot*> malloc((self.machines + 1) * sizeof(Slot))
+        self.idle = <Slot*> malloc((self.machines + 1) * sizeof(Slot))
+        if self.seen == NULL or self.heap == NULL or self.idle == NULL:
+            raise MemoryError
+        for k in range(self.machines):
+            self.idle[k].at = 0
+            self.idle[k].rank = k
+        self.n_idle = self.machines
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        if self.seen != NULL:
+            for i in range(self.applications):
+                free(self.seen[i])
+        free(self.seen)
+        free(self.heap)
+        free(self.idle)
+        free(self.entries)
+
+    @property
+    def free_at(self):
+        """int64[machines]: a copy of the end (ns) of each machine's last task; 0 before the first."""
+        return np.array(self.free)
+
+    def backlog(self, long long now):
+        """Mflop that tasks started so far have still to do after `now` ns, summed in order of machine."""
+        cdef Py_ssize_t u
+        cdef double work = 0.0
+        for u in range(self.machines):
+            if self.free[u] > now:
+                work += <double> (self.free[u] - now) / 1e9 * self.speed[u]
+        return work
+
+    def totals(self):
+        """Copies of what has been decided so far; what has started counts as done.
+
+        Per application: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (distinct
+        machines).  Per machine: busy (ns), tasks.
+        """
+        return {
+            "first_start": np.array(self.first_start), "finish": np.array(self.finish),
+            "completed": np.array(self.started), "nodes_used": np.array(self.nodes),
+            "busy": np.array(self.busy), "tasks": np.array(self.done),
+        }
+
+    def starts(self):
+        """(machine, application, start ns, end ns) int64[k] of every task, as started; empty without ``log``."""
+        cdef Py_ssize_t k
+        rows = np.zeros((4, self.n_log), np.int64)
+        cdef long long[:, ::1] out = rows
+        for k in range(self.n_log):
+            out[0, k] = self.entries[4 * k]
+            out[1, k] = self.entries[4 * k + 1]
+            out[2, k] = self.entries[4 * k + 2]
+            out[3, k] = self.entries[4 * k + 3]
+        return tuple(rows)
+
+    def run(self, long long until, order, left, task_size):
+        """Start tasks from the instant reached so far up to, and without, `until` ns.
+
+        Whenever a machine is free, it starts a task of the first application of `order` that has one
+        left; without any it waits.  A start at exactly `until` stays open, so that what arrives at that
+        instant can still change the order.  Running to t1 and then, with the same order, to t2 equals
+        running to t2.
+
+        Parameters
+        ----------
+        order : int64[k], indices of applications.
+        left : int64[applications], unstarted tasks; changed in place.
+        task_size : float64[applications], Mflop > 0; looked at where `order` points.
+
+        Returns the number of tasks started.  An application that has been used up must not get tasks
+        again (ValueError).  OverflowError if a task ends after the last instant.
+        """
+        cdef const long long[::1] first = integers(order, "order")
+        cdef long long[::1] rest = writable(left, "left")
+        cdef const double[::1] size = doubles(task_size, "task_size")
+        cdef Py_ssize_t k
+        cdef long long i
+        cdef long long count
+        check_lengths(self.applications, rest.shape[0], "applications", "left")
+        check_lengths(self.applications, size.shape[0], "applications", "task_size")
+        for k in range(first.shape[0]):
+            i = first[k]
+            if not 0 <= i < self.applications:
+                raise ValueError(f"order[{k}] must be in 0..{self.applications - 1}, got {i}")
+            if rest[i] < 0:
+                raise ValueError(f"left[{i}] must be >= 0, got {rest[i]}")
+            if rest[i] > 0 and self.closed[i]:
+                raise ValueError(f"left[{i}] must stay 0 once the application is used up, got {rest[i]}")
+            if not (0.0 < size[i] < 1e300):
+                raise refuse("task_size", i, "must be finite and > 0", size[i])
+        with nogil:
+            count = self._run(until, first, rest, size)
+        if count == -1:
+            raise MemoryError
+        if count == -2:
+            raise OverflowError("a task ends after the last instant")
+        return count
+
+    cdef long long _run(self, long long until, const long long[::1] order, long long[::1] left,
+                        const double[::1] task_size) noexcept nogil:
+        cdef Py_ssize_t k = 0
+        cdef long long u, i, at, end, length, count = 0
+        cdef Slot slot
+        cdef bint waiting
+        if until <= self.now:
+            return 0
+        while self.n_heap > 0 and self.heap[0].at <= self.now:
+            slot = self.heap[0]
+            pop(self.heap, self.n_heap)
+            self.n_heap -= 1
+            slot.at = 0
+            push(self.idle, self.n_idle, slot)
+            self.n_idle += 1
+        while k < order.shape[0]:
+            i = order[k]
+            if left[i] == 0:
+                k += 1
+                continue
+            waiting = self.n_idle > 0
+            if waiting:
+                slot = self.idle[0]
+                at = self.now
+            elif self.n_heap > 0 and self.heap[0].at < until:
+                slot = self.heap[0]
+                at = slot.at
+            else:
+                break
+            u = self.machine[slot.rank]
+            length = duration(task_size[i], self.speed[u])
+            if length > _NEVER - at:
+                return -2
+            end = at + length
+            if self.last[u] != i and not self._meet(i, u):
+                return -1
+            if self.log and not self._note(u, i, at, end):
+                return -1
+            self.free[u] = end
+            self.busy[u] += length
+            self.done[u] += 1
+            if self.started[i] == 0:
+                self.first_start[i] = at
+            self.started[i] += 1
+            if end > self.finish[i]:
+                self.finish[i] = end
+            left[i] -= 1
+            if left[i] == 0:
+                free(self.seen[i])
+                self.seen[i] = NULL
+                self.closed[i] = True
+            count += 1
+            if not waiting:
+                slot.at = end
+                settle(self.heap, self.n_heap, 0, slot)
+            elif end > self.now:
+                pop(self.idle, self.n_idle)
+                self.n_idle -= 1
+                slot.at = end
+                push(self.heap, self.n_heap, slot)
+                self.n_heap += 1
+        self.now = until
+        return count
+
+    cdef inline bint _meet(self, long long i, long long u) noexcept nogil:
+        """Count machine `u` for application `i`, once."""
+        cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
+        if self.seen[i] == NULL:
+            self.seen[i] = <unsigned long long*> calloc((self.machines + 63) >> 6, sizeof(unsigned long long))
+            if self.seen[i] == NULL:
+                return False
+        if not self.seen[i][u >> 6] & bit:
+            self.seen[i][u >> 6] |= bit
+            self.nodes[i] += 1
+        self.last[u] = i
+        return True
+
+    cdef inline bint _note(self, long long u, long long i, long long at, long long end) noexcept nogil:
+        cdef long long* wider
+        cdef Py_ssize_t room
+        if self.n_log == self.log_room:
+            room = 2 * self.log_room + 256
+            wider = <long long*> realloc(self.entries, room * 4 * sizeof(long long))
+            if wider == NULL:
+                return False
+            self.entries = wider
+            self.log_room = room
+        self.entries[4 * self.n_log] = u
+        self.entries[4 * self.n_log + 1] = i
+        self.entries[4 * self.n_log + 2] = at
+        self.entries[4 * self.n_log + 3] = end
+        self.n_log += 1
+        return True
+
+
+# --- binding to the earliest end ------------------------------------------------------------------
+
+def bind_earliest(free_at, speed, double task_size, n_tasks, long long now):
+    """Bind equal tasks one by one, each to the machine that would end it first; ties to the lowest id.
+
+    Parameters
+    ----------
+    free_at : int64[machines], ns, when each machine has done what is bound to it; changed in place.
+    speed : float64[machines], Mflop/s > 0.
+    task_size : Mflop > 0.
+    n_tasks : how many, >= 0.
+    now : ns, no task starts earlier.
+
+    Returns int64[machines], the tasks bound to each machine; a machine that gets none keeps its `free_at`.
+    A machine runs what is bound to it in order, so its next task ends a duration after the one before:
+    the tasks go to the `n_tasks` earliest of these ends.  All ends up to an instant before which there
+    is no more than `n_tasks` of them are taken at once, the rest by a heap: O(machines * log(machines)),
+    however many tasks there are.
+
+    ValueError without machines for the tasks, OverflowError if a task ends after the last instant.
+    """
+    cdef long long[::1] at = writable(free_at, "free_at")
+    cdef const double[::1] s = doubles(speed, "speed")
+    cdef Py_ssize_t n = s.shape[0], u
+    cdef long long rest, base
+    cdef Slot* heap
+    cdef long long* length
+    cdef bint fine
+    check_array(s, "speed", POSITIVE)
+    check_lengths(n, at.shape[0], "speed", "free_at")
+    check_scalar(task_size, "task_size", POSITIVE)
+    if not isinstance(n_tasks, int | np.integer):
+        raise TypeError(f"n_tasks must be an integer, got {n_tasks!r}")
+    if not 0 <= n_tasks <= _NEVER:
+        raise ValueError(f"n_tasks must be >= 0 and < 2**63, got {n_tasks}")
+    for u in range(n):
+        if at[u] < 0:
+            raise ValueError(f"free_at[{u}] must be >= 0, got {at[u]}")
+    if now < 0:
+        raise ValueError(f"now must be >= 0, got {now}")
+    result = np.zeros(n, np.int64)
+    cdef long long[::1] out = result         # OUT
+    rest = n_tasks
+    if rest == 0:
+        return result
+    if n == 0:
+        raise ValueError(f"speed must have an entry, there are {n_tasks} tasks to bind")
+    heap = <Slot*> malloc(n * (sizeof(Slot) + sizeof(long long)))
+    if heap == NULL:
+        raise MemoryError
+    length = <long long*> (heap + n)
+    with nogil:
+        for u in range(n):
+            length[u] = duration(task_size, s[u])
+        if rest > n:
+            rest -= take_bulk(at, length, out, rest, now)
+        fine = take_first(at, length, heap, out, rest, now)
+        if fine:
+            for u in range(n):
+                if out[u] > 0:
+                    at[u] = (at[u] if at[u] > now else now) + out[u] * length[u]
+    free(heap)
+    if not fine:
+        raise OverflowError("a task ends after the last instant")
+    return result
+
+
+cdef long long take_bulk(const long long[::1] at, const long long* length, long long[::1] out,
+                         long long tasks, long long now) noexcept nogil:
+    """Take all ends up to an instant by which there are at most `tasks`; how many that are.
+
+    The instant is where machines that could do parts of tasks would have done `tasks`, found by Newton
+    steps on a convex function, from above; if that is not good enough, nothing is taken.
+    """
+    cdef Py_ssize_t n = at.shape[0], u, step
+    cdef double rate = 0.0, done = 0.0, start, latest = <double> now, instant, gap
+    cdef long long limit, base, count = 0
+    for u in range(n):
+        if length[u] == 0:
+            return 0
+        start = <double> (at[u] if at[u] > now else now)
+        if start > latest:
+            latest = start
+        rate += 1.0 / <double> length[u]
+    instant = latest + <double> tasks / rate
+    for step in range(64):
+        rate = 0.0
+        done = 0.0
+        for u in range(n):
+            gap = instant - <double> (at[u] if at[u] > now else now)
+            if gap > 0.0:
+                rate += 1.0 / <double> length[u]
+                done += gap / <double> length[u]
+        if not done > <double> tasks * (1.0 + 1e-12):
+            break
+        instant -= (done - <double> tasks) / rate
+    if not (0.0 < instant < _LONGEST):
+        return 0
+    limit = <long long> instant
+    for u in range(n):
+        base = at[u] if at[u] > now else now
+        if base < limit:
+            out[u] = (limit - base) // length[u]
+            count += out[u]
+            if count > tasks:
+                break
+    if count > tasks:
+        for u in range(n):
+            out[u] = 0
+        return 0
+    return count
+
+
+cdef bint take_first(const long long[::1] at, const long long* length, Slot* heap, long long[::1] out,
+                     long long tasks, long long now) noexcept nogil:
+    """Take the next `tasks` ends one by one; False if one is after the last instant."""
+    cdef Py_ssize_t n = at.shape[0], u
+    cdef long long base
+    for u in range(n):
+        base = (at[u] if at[u] > now else now) + out[u] * length[u]
+        heap[u].rank = u
+        heap[u].at = base + length[u] if length[u] <= _NEVER - base else _NEVER
+    heapify(heap, n)
+    while tasks > 0:
+        u = heap[0].rank
+        if heap[0].at == _NEVER:
+            return False
+        if length[u] == 0:
+            out[u] += tasks
+            return True
+        out[u] += 1
+        tasks -= 1
+        heap[0].at = heap[0].at + length[u] if length[u] <= _NEVER - heap[0].at else _NEVER
+        settle(heap, n, 0, heap[0])
+    return True

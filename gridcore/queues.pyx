@@ -1,0 +1,570 @@
+"""The task queues of all machines in one object of flat arrays.
+
+A machine's queue holds shares (application, whole tasks left), grouped per application, never per task.
+The order is EDF at the machine's own exact minimum stretch, recomputed by `reschedule` when the queue has
+changed; a running task is pinned.  Between two changes nothing is decided, so a machine is advanced only
+when something touches it: its completions follow from its order by integer arithmetic.  Advancing to t1
+and then to t2 equals advancing to t2, bit for bit.
+
+Times are int64 nanoseconds; a task's duration is rounded once per (machine, task size).  A task that could
+start at exactly `until` is left unstarted: what arrives at that instant may still go before it.
+
+Source: Celaya & Marchal, section 4 (local scheduler), with the exact minimum stretch of the EDF kernel.
+The twin is `gridcore.reference.queues`.
+"""
+
+from libc.math cimport INFINITY, llrint
+from libc.stdlib cimport free, malloc
+
+from gridcore.availability cimport Grid, queue_gap, sample_queue
+from gridcore.edf cimport FINITE, POSITIVE, Queue, check_array, doubles, integers, minimum_stretch
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+__all__ = ["NEVER", "TaskQueues"]
+
+cdef long long _NEVER = 9223372036854775807
+NEVER = _NEVER
+
+
+cdef struct Share:
+    int application
+    int tasks
+
+
+cdef struct Scratch:
+    double* release
+    double* size
+    double* work
+    double* room
+    int* order
+
+
+cdef bint scratch_make(Scratch* s, Py_ssize_t n, Py_ssize_t n_size) noexcept nogil:
+    s.release = <double*> malloc((7 * n + 2 * n_size + 8) * sizeof(double))
+    s.order = <int*> malloc((n + 1) * sizeof(int))
+    if s.release == NULL or s.order == NULL:
+        free(s.release)
+        free(s.order)
+        return False
+    s.size = s.release + n
+    s.work = s.size + n
+    s.room = s.work + n
+    return True
+
+
+cdef void scratch_free(Scratch* s) noexcept nogil:
+    free(s.release)
+    free(s.order)
+
+
+cdef class TaskQueues:
+    """Queues of `len(speed)` machines.
+
+    Parameters
+    ----------
+    speed : float64[machines], Mflop/s.
+    order : ``"edf"`` (at the machine's minimum stretch) or ``"fifo"`` (as enqueued).
+    watch : what `next_change` and `due` speak of: ``"idle"``, a machine running out of work, or
+        ``"completion"``, the end of any task.
+    log : keep completions until `advance` hands them out.
+
+    Raises
+    ------
+    ValueError naming the argument, its index and value.
+    """
+
+    cdef readonly Py_ssize_t machines
+    cdef readonly str order, watch
+    cdef readonly bint log
+    cdef bint edf, each_task
+    cdef const double[::1] speed
+    # per machine
+    cdef Py_ssize_t capacity
+    cdef int[:, :, ::1] share
+    cdef int[::1] first, count, running
+    cdef long long[::1] free_at, idle_at, waiting, peak, busy, done
+    # per application
+    cdef Py_ssize_t n_applications
+    cdef const double[::1] release, size, task_size
+    cdef long long[::1] first_start, finish, completed, shares
+    # completions not yet handed out
+    cdef Py_ssize_t n_log
+    cdef long long[:, ::1] entries
+    # machines by next change: an indexed heap, ties by machine
+    cdef long long[::1] change
+    cdef int[::1] heap, where
+
+    def __init__(self, speed, *, str order="edf", str watch="idle", bint log=False):
+        if order not in ("edf", "fifo"):
+            raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
+        if watch not in ("idle", "completion"):
+            raise ValueError(f"watch must be 'idle' or 'completion', got {watch!r}")
+        self.speed = doubles(speed, "speed")
+        check_array(self.speed, "speed", POSITIVE)
+        cdef Py_ssize_t n = self.speed.shape[0]
+        self.machines = n
+        self.order, self.watch, self.log = order, watch, log
+        self.edf, self.each_task = order == "edf", watch == "completion"
+        self.capacity = 4
+        self.share = np.zeros((n, self.capacity, 2), np.int32)
+        self.first = np.zeros(n, np.int32)
+        self.count = np.zeros(n, np.int32)
+        self.running = np.full(n, -1, np.int32)
+        self.free_at = np.zeros(n, np.int64)
+        self.idle_at = np.zeros(n, np.int64)
+        self.waiting = np.zeros(n, np.int64)
+        self.peak = np.zeros(n, np.int64)
+        self.busy = np.zeros(n, np.int64)
+        self.done = np.zeros(n, np.int64)
+        self.release = self.size = self.task_size = np.zeros(0)
+        self.first_start = np.zeros(0, np.int64)
+        self.finish = np.zeros(0, np.int64)
+        self.completed = np.zeros(0, np.int64)
+        self.shares = np.zeros(0, np.int64)
+        self.entries = np.zeros((16, 4), np.int64)
+        self.change = np.full(n, _NEVER, np.int64)
+        self.heap = np.arange(n, dtype=np.int32)
+        self.where = np.arange(n, dtype=np.int32)
+
+    # -- what is there ----------------------------------------------------------------------------------
+
+    def add_applications(self, release, size, task_size):
+        """Append applications (s; Mflop of the whole; Mflop of a task); their indices are consecutive."""
+        cdef const double[::1] r = doubles(release, "release"), w = doubles(size, "size")
+        cdef const double[::1] a = doubles(task_size, "task_size")
+        check_array(r, "release", FINITE)
+        check_array(w, "size", POSITIVE)
+        check_array(a, "task_size", POSITIVE)
+        cdef Py_ssize_t k = r.shape[0]
+        if w.shape[0] != k or a.shape[0] != k:
+            raise ValueError("release, size and task_size must be equally long, "
+                             f"got {k}, {w.shape[0]}, {a.shape[0]}")
+        self.release = np.concatenate((self.release, r))
+        self.size = np.concatenate((self.size, w))
+        self.task_size = np.concatenate((self.task_size, a))
+        zeros, never = np.zeros(k, np.int64), np.full(k, -1, np.int64)
+        self.first_start = np.concatenate((self.first_start, never))
+        self.finish = np.concatenate((self.finish, never))
+        self.completed = np.concatenate((self.completed, zeros))
+        self.shares = np.concatenate((self.shares, zeros))
+        self.n_applications += k
+
+    def totals(self):
+        """Copies of what has happened so far.
+
+        Per application: first_start, finish (ns, -1 for never), completed (tasks), shares (machines that
+        got one).  Per machine: busy (ns), tasks (completed), peak_queue (most tasks waiting), waiting.
+        """
+        return {
+            "first_start": np.array(self.first_start), "finish": np.array(self.finish),
+            "completed": np.array(self.completed), "shares": np.array(self.shares),
+            "busy": np.array(self.busy), "tasks": np.array(self.done),
+            "peak_queue": np.array(self.peak), "waiting": np.array(self.waiting),
+        }
+
+    def queue(self, Py_ssize_t machine):
+        """(applications, tasks, running application or -1, free_at ns) of one machine, in its order."""
+        self._check_machine(machine)
+        cdef Py_ssize_t f = self.first[machine], n = self.count[machine]
+        rows = np.asarray(self.share)[machine, f:f + n]
+        return rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64), self.running[machine], \
+            self.free_at[machine]
+
+    def is_busy(self, machines):
+        """bool[k]: which of `machines` run or have something to run."""
+        cdef const long long[::1] u = self._machines(machines)
+        return np.asarray([self.running[m] >= 0 or self.count[m] > 0 for m in u], dtype=np.bool_)
+
+    # -- changes ------------------------------------------------------------------------------------------
+
+    def enqueue(self, machines, applications, tasks, long long now):
+        """Add a cohort of shares at `now` ns: int64[k] machines, applications, tasks (>= 1).
+
+        A share of an application that still waits at the machine joins it.  The order is not touched:
+        call `reschedule` once all shares of the instant are in.
+        """
+        cdef const long long[::1] u = self._machines(machines)
+        cdef const long long[::1] i = integers(applications, "applications")
+        cdef const long long[::1] n = integers(tasks, "tasks")
+        cdef Py_ssize_t k, rows = u.shape[0]
+        if i.shape[0] != rows or n.shape[0] != rows:
+            raise ValueError(f"machines, applications and tasks must be equally long, got {rows}, "
+                             f"{i.shape[0]}, {n.shape[0]}")
+        for k in range(rows):
+            if not 0 <= i[k] < self.n_applications:
+                raise ValueError(f"applications[{k}] must be in 0..{self.n_applications - 1}, got {i[k]}")
+            if not 1 <= n[k] < 2**31:
+                raise ValueError(f"tasks[{k}] must be in 1..{2**31 - 1}, got {n[k]}")
+        for k in range(rows):
+            self._enqueue(u[k], <int> i[k], n[k], now)
+
+    cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1:
+        self._advance(u, now)
+        cdef Py_ssize_t f = self.first[u], n = self.count[u], k
+        if n == 0 and self.running[u] < 0:
+            self.free_at[u] = self.idle_at[u] = max(self.free_at[u], now)
+        cdef long long length = self._duration(u, application)
+        if tasks > (_NEVER - self.idle_at[u]) // max(length, 1):
+            raise OverflowError(f"tasks of application {application} on machine {u} end after the last instant")
+        self.idle_at[u] += tasks * length
+        self.waiting[u] += tasks
+        self.peak[u] = max(self.peak[u], self.waiting[u])
+        for k in range(f, f + n):
+            if self.share[u, k, 0] == application:
+                if self.share[u, k, 1] > 2**31 - 1 - tasks:
+                    raise OverflowError(f"more than {2**31 - 1} tasks of application {application} on machine {u}")
+                self.share[u, k, 1] += <int> tasks
+                break
+        else:
+            if f + n == self.capacity:
+                self._make_room(u)
+                f = self.first[u]
+            self.share[u, f + n, 0] = application
+            self.share[u, f + n, 1] = <int> tasks
+            self.count[u] += 1
+            self.shares[application] += 1
+        self._update(u)
+        return 0
+
+    cdef int _make_room(self, Py_ssize_t u) except -1:
+        """Move the queue of `u` to the front of its row, or double the rows of all machines."""
+        cdef Py_ssize_t f = self.first[u], n = self.count[u], k
+        if f > self.capacity // 2:
+            for k in range(n):
+                self.share[u, k, 0] = self.share[u, f + k, 0]
+                self.share[u, k, 1] = self.share[u, f + k, 1]
+            self.first[u] = 0
+            return 0
+        wider = np.zeros((self.machines, 2 * self.capacity, 2), np.int32)
+        wider[:, :self.capacity] = self.share
+        self.share = wider
+        self.capacity *= 2
+        return 0
+
+    def reschedule(self, machines, long long now):
+        """Bring the queues of `machines` into EDF order at their exact minimum stretch (A.2)."""
+        cdef const long long[::1] u = self._machines(machines)
+        cdef Py_ssize_t k
+        cdef Scratch s
+        if not self.edf:
+            return
+        if not scratch_make(&s, self.capacity, 0):
+            raise MemoryError
+        with nogil:
+            for k in range(u.shape[0]):
+                self._advance(u[k], now)
+                self._reorder(u[k], now, &s)
+                self._update(u[k])
+        scratch_free(&s)
+
+    cdef void _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil:
+        cdef Queue q
+        cdef Py_ssize_t k, n = self.count[u]
+        if n < 2:
+            return
+        self._gather(u, now, &q, s)
+        minimum_stretch(&q, s.order, s.room)
+        # the room holds the reordered shares: eight bytes each
+        cdef Share* row = <Share*> &self.share[u, self.first[u], 0]
+        cdef Share* moved = <Share*> s.room
+        for k in range(n):
+            moved[k] = row[s.order[k]]
+        for k in range(n):
+            row[k] = moved[k]
+
+    def fail(self, machines, long long now):
+        """Lose everything on `machines` at `now` ns, running tasks too; the machines are empty and up again.
+
+        Returns (machines, applications, tasks) int64[k] of what was lost.
+        """
+        cdef const long long[::1] u = self._machines(machines)
+        cdef Py_ssize_t k, j, m
+        lost = []
+        for k in range(u.shape[0]):
+            m = u[k]
+            self._advance(m, now)
+            left = {}
+            if self.running[m] >= 0:
+                left[self.running[m]] = 1
+                self.busy[m] -= self.free_at[m] - now
+                self.running[m] = -1
+            for j in range(self.first[m], self.first[m] + self.count[m]):
+                left[self.share[m, j, 0]] = left.get(self.share[m, j, 0], 0) + self.share[m, j, 1]
+            lost += [(m, application, tasks) for application, tasks in sorted(left.items())]
+            self.first[m] = self.count[m] = 0
+            self.waiting[m] = 0
+            self.free_at[m] = self.idle_at[m] = now
+            self._update(m)
+        rows = np.array(lost, np.int64).reshape(-1, 3)
+        return rows[:, 0].copy(), rows[:, 1].copy(), rows[:, 2].copy()
+
+    # -- time ---------------------------------------------------------------------------------------------
+
+    def advance(self, long long until, machines=None):
+        """Let `machines` (default: all) work up to `until` ns.
+
+        Returns (machine, application, tasks, end ns) int64[k]: what has been completed since the last
+        call, one row per machine and application, `end` of its last task, sorted; empty without ``log``.
+        """
+        cdef Py_ssize_t k
+        cdef const long long[::1] u
+        if machines is None:
+            with nogil:
+                for k in range(self.machines):
+                    self._advance(k, until)
+                    self._update(k)
+        else:
+            u = self._machines(machines)
+            with nogil:
+                for k in range(u.shape[0]):
+                    self._advance(u[k], until)
+                    self._update(u[k])
+        rows = np.asarray(self.entries)[:self.n_log]
+        self.n_log = 0
+        if not len(rows):
+            return tuple(np.zeros((4, 0), np.int64))
+        rows = rows[np.lexsort((rows[:, 3], rows[:, 1], rows[:, 0]))]
+        new = np.flatnonzero(np.r_[True, (rows[1:, :2] != rows[:len(rows) - 1, :2]).any(axis=1)])
+        last = np.r_[new[1:], len(rows)] - 1
+        return rows[new, 0], rows[new, 1], np.add.reduceat(rows[:, 2], new), rows[last, 3]
+
+    cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil:
+        return llrint(self.task_size[application] / self.speed[u] * 1e9)
+
+    cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil:
+        cdef long long length, whole, at
+        cdef int application
+        cdef Py_ssize_t f
+        while True:
+            at = self.free_at[u]
+            application = self.running[u]
+            if application >= 0:
+                if at > until:
+                    return
+                self.running[u] = -1
+                self._complete(u, application, 1, at)
+            if self.count[u] == 0 or at >= until:
+                return
+            f = self.first[u]
+            application = self.share[u, f, 0]
+            length = self._duration(u, application)
+            if self.first_start[application] < 0 or at < self.first_start[application]:
+                self.first_start[application] = at
+            whole = self.share[u, f, 1]
+            if length > 0:
+                whole = min(whole, (until - at) // length)
+            if whole > 0:
+                self._complete(u, application, whole, at + whole * length)
+                self.share[u, f, 1] -= <int> whole
+                self.waiting[u] -= whole
+                self.busy[u] += whole * length
+                at = self.free_at[u] = at + whole * length
+            if self.share[u, f, 1] > 0 and at < until:
+                self.running[u] = application
+                self.share[u, f, 1] -= 1
+                self.waiting[u] -= 1
+                self.busy[u] += length
+                self.free_at[u] = at + length
+            if self.share[u, f, 1] == 0:
+                self.first[u] += 1
+                self.count[u] -= 1
+                if self.count[u] == 0:
+                    self.first[u] = 0
+
+    cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long end) noexcept nogil:
+        self.completed[application] += tasks
+        self.done[u] += tasks
+        if end > self.finish[application]:
+            self.finish[application] = end
+        if not self.log:
+            return
+        cdef Py_ssize_t n = self.n_log
+        if n and self.entries[n - 1, 0] == u and self.entries[n - 1, 1] == application:
+            self.entries[n - 1, 2] += tasks
+            self.entries[n - 1, 3] = end
+            return
+        if n == self.entries.shape[0]:
+            with gil:
+                wider = np.zeros((2 * n, 4), np.int64)
+                wider[:n] = self.entries
+                self.entries = wider
+        self.entries[n, 0] = u
+        self.entries[n, 1] = application
+        self.entries[n, 2] = tasks
+        self.entries[n, 3] = end
+        self.n_log += 1
+
+    def next_change(self):
+        """The first instant (ns) at which a machine runs idle (or ends a task, see ``watch``), or `NEVER`."""
+        return self.change[self.heap[0]] if self.machines else _NEVER
+
+    def due(self, long long now):
+        """int64[k]: machines whose next change has come by `now` ns, advanced to `now`, ascending."""
+        found = []
+        while self.machines and self.change[self.heap[0]] <= now:
+            u = self.heap[0]
+            found.append(u)
+            self._advance(u, now)
+            self._update(u)
+        return np.unique(np.array(found, np.int64))
+
+    cdef void _update(self, Py_ssize_t u) noexcept nogil:
+        """Set the next change of `u` and move it in the heap."""
+        cdef long long at = _NEVER
+        if self.running[u] >= 0 or self.count[u] > 0:
+            if not self.each_task:
+                at = self.idle_at[u]
+            elif self.running[u] >= 0:
+                at = self.free_at[u]
+            else:
+                at = self.free_at[u] + self._duration(u, self.share[u, self.first[u], 0])
+        if at == self.change[u]:
+            return
+        self.change[u] = at
+        cdef Py_ssize_t n = self.machines, k = self.where[u], other
+        while k > 0 and self._before(u, self.heap[(k - 1) // 2]):
+            self._place(self.heap[(k - 1) // 2], k)
+            k = (k - 1) // 2
+        while 2 * k + 1 < n:
+            other = 2 * k + 1
+            if other + 1 < n and self._before(self.heap[other + 1], self.heap[other]):
+                other += 1
+            if not self._before(self.heap[other], u):
+                break
+            self._place(self.heap[other], k)
+            k = other
+        self._place(u, k)
+
+    cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
+        return self.change[a] < self.change[b] or (self.change[a] == self.change[b] and a < b)
+
+    cdef void _place(self, Py_ssize_t u, Py_ssize_t k) noexcept nogil:
+        self.heap[k] = <int> u
+        self.where[u] = <int> k
+
+    # -- what the scheduler asks ----------------------------------------------------------------------------
+
+    def minimum_stretch(self, machines, long long now):
+        """float64[k]: the exact minimum stretch (s/Mflop) of what waits or runs; inf for an idle machine."""
+        cdef const long long[::1] u = self._machines(machines)
+        result = np.empty(u.shape[0])
+        cdef double[::1] out = result
+        cdef Py_ssize_t k
+        cdef Queue q
+        cdef Scratch s
+        if not scratch_make(&s, self.capacity, 0):
+            raise MemoryError
+        with nogil:
+            for k in range(u.shape[0]):
+                self._advance(u[k], now)
+                self._update(u[k])
+                if self.count[u[k]] == 0 and self.running[u[k]] < 0:
+                    out[k] = INFINITY
+                else:
+                    self._gather(u[k], now, &q, &s)
+                    out[k] = minimum_stretch(&q, s.order, s.room)
+        scratch_free(&s)
+        return result
+
+    def summaries(self, machines, grid, long long now, *, release_new=None, int threads=1):
+        """uint32[k, nS, nW, nA]: the availability of `machines` for an application released at `release_new`.
+
+        `release_new` in s, by default `now`.  `threads` > 1 shares the machines out; same result.
+        """
+        cdef const long long[::1] u = self._machines(machines)
+        cdef double at = now / 1e9 if release_new is None else release_new
+        result = np.empty((u.shape[0], *grid.shape), np.uint32)
+        if u.shape[0] == 0:
+            return result
+        self.advance_quietly(u, now)
+        cells = result.reshape(u.shape[0], -1)
+        if threads <= 1 or u.shape[0] < 64:
+            self._sample(u, cells, grid, now, at, 0, u.shape[0])
+            return result
+        bounds = np.linspace(0, u.shape[0], threads + 1).astype(int)
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda lo, hi: self._sample(u, cells, grid, now, at, lo, hi),
+                          bounds[:threads].tolist(), bounds[1:].tolist()))
+        return result
+
+    cdef advance_quietly(self, const long long[::1] u, long long now):
+        cdef Py_ssize_t k
+        with nogil:
+            for k in range(u.shape[0]):
+                self._advance(u[k], now)
+                self._update(u[k])
+
+    def _sample(self, const long long[::1] u, unsigned int[:, ::1] out, grid, long long now, double at,
+                Py_ssize_t lo, Py_ssize_t hi):
+        cdef const double[::1] gs = grid.stretch, gw = grid.size, ga = grid.task_size
+        cdef Grid g
+        g.n_stretch, g.n_size, g.n_task_size = gs.shape[0], gw.shape[0], ga.shape[0]
+        g.stretch, g.size, g.task_size = &gs[0], &gw[0], &ga[0]
+        cdef Py_ssize_t k
+        cdef Queue q
+        cdef Scratch s
+        if not scratch_make(&s, self.capacity, g.n_size):
+            raise MemoryError
+        with nogil:
+            for k in range(lo, hi):
+                self._gather(u[k], now, &q, &s)
+                sample_queue(&q, s.order, &g, at, &out[k, 0], s.room)
+        scratch_free(&s)
+
+    def available(self, double stretch, double release_new, double size_new, double task_size_new,
+                  long long now):
+        """int64[machines]: exact number of tasks each machine can take at one `stretch` (n of the spec)."""
+        result = np.empty(self.machines, np.int64)
+        cdef long long[::1] out = result
+        cdef Py_ssize_t k
+        cdef Queue q
+        cdef Scratch s
+        if not (task_size_new > 0 and size_new > 0):
+            raise ValueError(f"size_new and task_size_new must be > 0, got {size_new} and {task_size_new}")
+        if not scratch_make(&s, self.capacity, 0):
+            raise MemoryError
+        with nogil:
+            for k in range(self.machines):
+                self._advance(k, now)
+                self._update(k)
+                self._gather(k, now, &q, &s)
+                out[k] = <long long> (queue_gap(&q, s.order, stretch, release_new, size_new, s.room)
+                                      / task_size_new)
+        scratch_free(&s)
+        return result
+
+    cdef void _gather(self, Py_ssize_t u, long long now, Queue* q, Scratch* s) noexcept nogil:
+        """The queue of `u` as the single-queue kernels take it."""
+        cdef Py_ssize_t k, n = self.count[u]
+        cdef const int* row = &self.share[u, self.first[u], 0]
+        cdef int i
+        for k in range(n):
+            i = row[2 * k]
+            s.release[k] = self.release[i]
+            s.size[k] = self.size[i]
+            s.work[k] = row[2 * k + 1] * self.task_size[i]
+            s.order[k] = <int> k
+        q.n = n
+        q.release, q.size, q.work = s.release, s.size, s.work
+        q.speed = self.speed[u]
+        q.free_at = max(self.free_at[u], now) / 1e9
+        q.floor = 0.0
+        i = self.running[u]
+        if i >= 0:
+            q.floor = max(0.0, (q.free_at - self.release[i]) / self.size[i])
+
+    cdef const long long[::1] _machines(self, machines):
+        cdef const long long[::1] u = integers(machines, "machines")
+        cdef Py_ssize_t k
+        for k in range(u.shape[0]):
+            if not 0 <= u[k] < self.machines:
+                raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u[k]}")
+        return u
+
+    cdef int _check_machine(self, Py_ssize_t machine) except -1:
+        if not 0 <= machine < self.machines:
+            raise ValueError(f"machine must be in 0..{self.machines - 1}, got {machine}")
+        return 0

@@ -1,0 +1,190 @@
+"""Plain-Python twin of `gridcore.dispatch`: same names, same signatures, same results, one task at a time."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush, heapreplace
+from operator import index
+from typing import SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["PullQueue", "bind_earliest"]
+
+Integers = NDArray[np.int64]
+NEVER = 2**63 - 1
+
+
+def duration(task_size: float, speed: float) -> int:
+    """ns of a task; the last instant if it is longer than that."""
+    ns = task_size / speed * 1e9
+    return round(ns) if ns < 9.2e18 else NEVER
+
+
+class PullQueue:
+    """See `gridcore.dispatch.PullQueue`."""
+
+    def __init__(self, speed: ArrayLike, applications: SupportsIndex, *, log: bool = False) -> None:
+        self._speed = _positive(speed, "speed")
+        self.machines = len(self._speed)
+        self.applications = index(applications)
+        if self.applications < 0:
+            raise ValueError(f"applications must be >= 0, got {applications}")
+        self.log = log
+        self.now = 0
+        self._by_rank = sorted(range(self.machines), key=lambda u: (-self._speed[u], u))
+        # Free machines by rank, and the others by (end, rank).
+        self._idle = list(range(self.machines))
+        self._heap: list[tuple[int, int]] = []
+        self._free = [0] * self.machines
+        self._busy = [0] * self.machines
+        self._done = [0] * self.machines
+        self._first_start = [-1] * self.applications
+        self._finish = [-1] * self.applications
+        self._started = [0] * self.applications
+        self._nodes: list[set[int]] = [set() for _ in range(self.applications)]
+        self._closed = [False] * self.applications
+        self._log: list[tuple[int, int, int, int]] = []
+
+    @property
+    def free_at(self) -> Integers:
+        return np.array(self._free, np.int64)
+
+    def backlog(self, now: int) -> float:
+        work = 0.0
+        for end, speed in zip(self._free, self._speed, strict=True):
+            if end > now:
+                work += (end - now) / 1e9 * speed
+        return work
+
+    def totals(self) -> dict[str, Integers]:
+        columns = {
+            "first_start": self._first_start,
+            "finish": self._finish,
+            "completed": self._started,
+            "nodes_used": [len(nodes) for nodes in self._nodes],
+            "busy": self._busy,
+            "tasks": self._done,
+        }
+        return {name: np.array(column, np.int64) for name, column in columns.items()}
+
+    def starts(self) -> tuple[Integers, Integers, Integers, Integers]:
+        machine, application, start, end = np.array(self._log, np.int64).reshape(-1, 4).T.copy()
+        return machine, application, start, end
+
+    def run(self, until: int, order: ArrayLike, left: Integers, task_size: ArrayLike) -> int:
+        wanted = [int(i) for i in np.asarray(order)]
+        size = [float(a) for a in np.asarray(task_size)]
+        _writable(left, "left")
+        for name, column in ("left", left), ("task_size", size):
+            if len(column) != self.applications:
+                raise ValueError(
+                    f"{name} must have as many entries as applications, got {len(column)} and {self.applications}"
+                )
+        for k, i in enumerate(wanted):
+            if not 0 <= i < self.applications:
+                raise ValueError(f"order[{k}] must be in 0..{self.applications - 1}, got {i}")
+            if left[i] < 0:
+                raise ValueError(f"left[{i}] must be >= 0, got {left[i]}")
+            if left[i] > 0 and self._closed[i]:
+                raise ValueError(f"left[{i}] must stay 0 once the application is used up, got {left[i]}")
+            if not 0.0 < size[i] < 1e300:
+                raise ValueError(f"task_size[{i}] must be finite and > 0, got {size[i]!r}")
+        if until <= self.now:
+            return 0
+        while self._heap and self._heap[0][0] <= self.now:
+            heappush(self._idle, heappop(self._heap)[1])
+        count = 0
+        for i in wanted:
+            while left[i] > 0:
+                if self._idle:
+                    at, rank = self.now, self._idle[0]
+                elif self._heap and self._heap[0][0] < until:
+                    at, rank = self._heap[0]
+                else:
+                    break
+                end = self._start(i, rank, at, size[i])
+                left[i] -= 1
+                self._closed[i] = bool(left[i] == 0)
+                count += 1
+                if not self._idle:
+                    heapreplace(self._heap, (end, rank))
+                elif end > self.now:
+                    heappop(self._idle)
+                    heappush(self._heap, (end, rank))
+        self.now = until
+        return count
+
+    def _start(self, i: int, rank: int, at: int, task_size: float) -> int:
+        u = self._by_rank[rank]
+        length = duration(task_size, self._speed[u])
+        end = at + length
+        if end > NEVER:
+            raise OverflowError("a task ends after the last instant")
+        self._free[u] = end
+        self._busy[u] += length
+        self._done[u] += 1
+        if self._started[i] == 0:
+            self._first_start[i] = at
+        self._started[i] += 1
+        self._finish[i] = max(self._finish[i], end)
+        self._nodes[i].add(u)
+        if self.log:
+            self._log.append((u, i, at, end))
+        return end
+
+
+def bind_earliest(
+    free_at: Integers, speed: ArrayLike, task_size: float, n_tasks: SupportsIndex, now: int
+) -> Integers:
+    """See `gridcore.dispatch.bind_earliest`."""
+    _writable(free_at, "free_at")
+    speeds = _positive(speed, "speed")
+    if len(free_at) != len(speeds):
+        raise ValueError(
+            f"free_at must have as many entries as speed, got {len(free_at)} and {len(speeds)}"
+        )
+    if not 0.0 < task_size < float("inf"):
+        raise ValueError(f"task_size must be finite and > 0, got {task_size!r}")
+    count = index(n_tasks)
+    if not 0 <= count <= NEVER:
+        raise ValueError(f"n_tasks must be >= 0 and < 2**63, got {count}")
+    for u, at in enumerate(free_at):
+        if at < 0:
+            raise ValueError(f"free_at[{u}] must be >= 0, got {at}")
+    if now < 0:
+        raise ValueError(f"now must be >= 0, got {now}")
+    tasks = np.zeros(len(speeds), np.int64)
+    if count and not speeds:
+        raise ValueError(f"speed must have an entry, there are {count} tasks to bind")
+    length = [duration(task_size, s) for s in speeds]
+    heap = [(max(int(at), now) + length[u], u) for u, at in enumerate(free_at)]
+    heapify(heap)
+    ends: dict[int, int] = {}
+    for _ in range(count):
+        end, u = heap[0]
+        if end >= NEVER:
+            raise OverflowError("a task ends after the last instant")
+        tasks[u] += 1
+        ends[u] = end
+        heapreplace(heap, (end + length[u], u))
+    for u, end in ends.items():
+        free_at[u] = end
+    return tasks
+
+
+def _positive(values: ArrayLike, name: str) -> list[float]:
+    numbers = [float(x) for x in np.asarray(values)]
+    for k, x in enumerate(numbers):
+        if not 0.0 < x < float("inf"):
+            raise ValueError(f"{name}[{k}] must be finite and > 0, got {x!r}")
+    return numbers
+
+
+def _writable(values: Integers, name: str) -> None:
+    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
+        raise TypeError(f"{name} must be an int64 array, it is changed in place")
+    if values.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got {values.ndim}")
+    if not values.flags.c_contiguous or not values.flags.writeable:
+        raise ValueError(f"{name} must be contiguous and writable, it is changed in place")

@@ -1,0 +1,644 @@
+"""The availability information of a whole tree of nodes: who has told whom what, and what follows.
+
+One object holds, for every edge of the tree, the father's knowledge of the child (its last summary, its
+minimum stretch, and the *ledger* of what was dispatched to it since), and for every node what it has last
+reported.  Each method takes a whole cohort of messages or nodes, handles its rows in sequence, and returns
+the messages that follow.  It knows no clock and sends nothing itself.
+
+Nodes are numbered as in a heap: routers 0 .. n-2, leaves n-1 .. 2n-2, children of k are 2k+1 and 2k+2.
+
+Summaries in flight are handles to payloads as computed at sending, counted by reference: a payload is shared
+by the sender (to see whether something has changed), the message, and the father.  The ledger is applied
+only when a summary is read.
+
+Source: Celaya & Marchal, sections 5.3 and 6, with the repairs of Algorithm 4 and of the conservative
+update (the ledger and its echo).  The twin is `gridcore.reference.tree`.
+"""
+
+from libc.math cimport INFINITY, ceil, floor, fmod, isfinite, isnan, rint
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcmp, memcpy, memset
+
+from gridcore.availability cimport Grid
+from gridcore.edf cimport POSITIVE, check_array, doubles, integers
+
+import numpy as np
+
+__all__ = ["DECISION", "NEVER", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
+
+cdef long long _NEVER = 9223372036854775807
+NEVER = _NEVER
+
+#: A request: `tasks` of `application` go down from the father as its request number `sequence`, or climb
+#: (sequence -1); `minimum` is the minimum stretch of the rest of the tree (nan when climbing).
+REQUEST = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8"),
+                    ("sequence", "i8"), ("minimum", "f8"), ("hops", "i8")])
+#: A summary: handle of the payload, number, last request that the sender had got, its minimum stretch,
+#: and the oldest change of a leaf (ns) that it is the first to tell of.
+SUMMARY = np.dtype([("node", "i8"), ("sender", "i8"), ("payload", "i8"), ("sequence", "i8"),
+                    ("echo", "i8"), ("minimum", "f8"), ("since", "i8")])
+#: The minimum stretch of the rest of the tree, on its way down.
+SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8")])
+#: What a router decided: `sample` of the grid (-1: none hosts the request), whether it hosts all tasks.
+DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("sample", "i8"),
+                     ("guaranteed", "i8"), ("hops", "i8")])
+
+cdef packed struct Request:
+    long long node, sender, application, tasks, sequence
+    double minimum
+    long long hops
+
+cdef packed struct Summary:
+    long long node, sender, payload, sequence, echo
+    double minimum
+    long long since
+
+cdef packed struct Spread:
+    long long node, sender
+    double minimum
+
+cdef packed struct Decision:
+    long long node, application, tasks, sample, guaranteed, hops
+
+cdef struct Debt:                       # one dispatch that the child's summary does not know of yet
+    long long sequence, tasks
+    double task_size, size, stretch
+    int next
+
+cdef enum:
+    CHUNK = 256                         # payloads that are allocated together
+
+
+cdef inline double quotient_up(double value, double by) noexcept nogil:
+    cdef double rest = fmod(value, by)
+    return rint((value - rest) / by) + (1.0 if rest > 0.0 else 0.0)
+
+
+cdef void saturating_add(const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef unsigned int s
+    for k in range(n):
+        s = a[k] + b[k]
+        out[k] = <unsigned int> 4294967295 if s < a[k] else s
+
+
+cdef void debit_cells(const unsigned int* given, unsigned int* out, const Grid* g, const unsigned int* drops,
+                      const double* limits) noexcept nogil:
+    cdef Py_ssize_t i, j, k, na = g.n_task_size, row = g.n_size * g.n_task_size
+    cdef unsigned int value
+    cdef unsigned int* o = out
+    cdef const unsigned int* c = given
+    for i in range(g.n_stretch):
+        for j in range(g.n_size):
+            if g.size[j] > limits[i]:
+                memset(o, 0, na * sizeof(int))
+            else:
+                for k in range(na):
+                    o[k] = c[k] - drops[k] if c[k] > drops[k] else 0
+            if i > 0:
+                for k in range(na):
+                    o[k] = max(o[k], (o - row)[k])
+            if j > 0:
+                for k in range(na):
+                    o[k] = max(o[k], (o - na)[k])
+            value = 0
+            for k in range(na - 1, -1, -1):
+                value = o[k] = max(value, o[k])
+            o += na
+            c += na
+
+
+cdef class SummaryTree:
+    """Availability of `leaves` leaves, as known at each router.
+
+    Parameters
+    ----------
+    grid : `SummaryGrid` of every summary.
+    speed : float64[leaves], Mflop/s.
+    nbytes : bytes of a summary message; rate : bytes/s that a node may spend on them, 0 for no limit.
+    hold_off : ns that a router waits before it reports.
+    bound : a router accepts at stretch S if S <= bound * (minimum stretch of the platform).
+    idle : what an idle leaf counts in that minimum: ``"ignore"``, ``"zero"`` or ``"inverse-speed"``.
+    """
+
+    cdef readonly Py_ssize_t leaves, nodes, first_leaf
+    cdef readonly object grid
+    cdef Grid g
+    cdef const double[::1] gs, gw, ga
+    cdef Py_ssize_t cells
+    cdef double bound
+    cdef long long gap, hold_off
+    # applications
+    cdef const double[::1] size, task_size
+    # what the father knows of each node
+    cdef int[::1] held, debt
+    cdef double[::1] held_minimum, told
+    cdef long long[::1] heard, issued
+    # what each node has said and got
+    cdef int[::1] said
+    cdef double[::1] said_minimum, rest
+    cdef long long[::1] number, got, free_at, due_at, since
+    cdef unsigned char[::1] asked
+    # static
+    cdef long long[::1] below
+    cdef double[::1] power
+    # payloads
+    cdef unsigned int** chunk
+    cdef int* references
+    cdef int* unused
+    cdef Py_ssize_t chunks, n_unused
+    # ledger entries
+    cdef Debt* debts
+    cdef Py_ssize_t n_debts
+    cdef int free_debt
+    # scratch of three summaries, and of one per stretch or task size
+    cdef unsigned int* left
+    cdef unsigned int* right
+    cdef unsigned int* drops
+    cdef double* limits
+    cdef readonly long long below_window, above_window
+
+    def __cinit__(self):
+        self.chunk = NULL
+        self.references = self.unused = NULL
+        self.debts = NULL
+        self.left = self.right = self.drops = NULL
+        self.limits = NULL
+
+    def __init__(self, grid, speed, *, size, task_size, long long nbytes, double rate=0.0, long long hold_off=0,
+                 double bound=2.0):
+        cdef const double[::1] s = doubles(speed, "speed")
+        check_array(s, "speed", POSITIVE)
+        cdef Py_ssize_t n = s.shape[0], m = 2 * n - 1, k
+        if n < 1:
+            raise ValueError("speed must have at least one entry, got 0")
+        if not (rate >= 0 and bound >= 0 and hold_off >= 0 and nbytes >= 0):
+            raise ValueError(f"rate, bound, hold_off and nbytes must be >= 0, got {rate}, {bound}, {hold_off}, "
+                             f"{nbytes}")
+        self.grid = grid
+        self.gs, self.gw, self.ga = grid.stretch, grid.size, grid.task_size
+        self.g.n_stretch, self.g.n_size, self.g.n_task_size = grid.shape
+        self.g.stretch, self.g.size, self.g.task_size = &self.gs[0], &self.gw[0], &self.ga[0]
+        self.cells = grid.cells
+        self.leaves, self.nodes, self.first_leaf = n, m, n - 1
+        self.bound, self.hold_off = bound, hold_off
+        self.gap = <long long> ceil(nbytes / rate * 1e9) if rate > 0 else 0
+        self.size, self.task_size = doubles(size, "size"), doubles(task_size, "task_size")
+        check_array(self.size, "size", POSITIVE)
+        check_array(self.task_size, "task_size", POSITIVE)
+        self.held = np.full(m, -1, np.int32)
+        self.debt = np.full(m, -1, np.int32)
+        self.held_minimum = np.full(m, np.inf)
+        self.told = np.full(m, np.inf)
+        self.heard = np.full(m, -1, np.int64)
+        self.issued = np.zeros(m, np.int64)
+        self.said = np.full(m, -1, np.int32)
+        self.said_minimum = np.full(m, np.inf)
+        self.rest = np.full(m, np.inf)
+        self.number = np.zeros(m, np.int64)
+        self.got = np.full(m, -1, np.int64)
+        self.free_at = np.zeros(m, np.int64)
+        self.due_at = np.full(m, _NEVER, np.int64)
+        self.since = np.full(m, _NEVER, np.int64)
+        self.asked = np.zeros(m, np.uint8)
+        self.below = np.ones(m, np.int64)
+        self.power = np.zeros(m)
+        for k in range(n):
+            self.power[n - 1 + k] = s[k]
+        for k in range(n - 2, -1, -1):
+            self.below[k] = self.below[2 * k + 1] + self.below[2 * k + 2]
+            self.power[k] = self.power[2 * k + 1] + self.power[2 * k + 2]
+        self.left = <unsigned int*> malloc(self.cells * sizeof(int))
+        self.right = <unsigned int*> malloc(self.cells * sizeof(int))
+        self.drops = <unsigned int*> malloc(self.g.n_task_size * sizeof(int))
+        self.limits = <double*> malloc(self.g.n_stretch * sizeof(double))
+        if self.left == NULL or self.right == NULL or self.drops == NULL or self.limits == NULL:
+            raise MemoryError
+        self.free_debt = -1
+
+    def __dealloc__(self):
+        cdef Py_ssize_t k
+        for k in range(self.chunks):
+            free(self.chunk[k])
+        free(self.chunk)
+        free(self.references)
+        free(self.unused)
+        free(self.debts)
+        free(self.left)
+        free(self.right)
+        free(self.drops)
+        free(self.limits)
+
+    # -- payloads and ledgers ---------------------------------------------------------------------------
+
+    cdef unsigned int* _payload(self, int handle) noexcept nogil:
+        return self.chunk[handle // CHUNK] + (handle % CHUNK) * self.cells
+
+    cdef int _new_payload(self) except -1:
+        cdef Py_ssize_t k, room
+        if self.n_unused == 0:
+            room = (self.chunks + 1) * CHUNK
+            grown = realloc(self.chunk, (self.chunks + 1) * sizeof(unsigned int*))
+            if grown == NULL:
+                raise MemoryError
+            self.chunk = <unsigned int**> grown
+            grown = realloc(self.references, room * sizeof(int))
+            if grown == NULL:
+                raise MemoryError
+            self.references = <int*> grown
+            grown = realloc(self.unused, room * sizeof(int))
+            if grown == NULL:
+                raise MemoryError
+            self.unused = <int*> grown
+            self.chunk[self.chunks] = <unsigned int*> malloc(CHUNK * self.cells * sizeof(int))
+            if self.chunk[self.chunks] == NULL:
+                raise MemoryError
+            self.chunks += 1
+            for k in range(room - 1, room - CHUNK - 1, -1):
+                self.unused[self.n_unused] = <int> k
+                self.n_unused += 1
+        self.n_unused -= 1
+        return self.unused[self.n_unused]
+
+    cdef void _release(self, int handle) noexcept nogil:
+        if handle < 0:
+            return
+        self.references[handle] -= 1
+        if self.references[handle] == 0:
+            self.unused[self.n_unused] = handle
+            self.n_unused += 1
+
+    cdef int _owe(self, Py_ssize_t child, long long tasks, Py_ssize_t application, double stretch) except -1:
+        """Enter a dispatch to `child` into the father's ledger."""
+        cdef Py_ssize_t room, k
+        if self.free_debt < 0:
+            room = 2 * self.n_debts + 256
+            grown = realloc(self.debts, room * sizeof(Debt))
+            if grown == NULL:
+                raise MemoryError
+            self.debts = <Debt*> grown
+            for k in range(self.n_debts, room):
+                self.debts[k].next = <int> (k + 1) if k + 1 < room else -1
+            self.free_debt = <int> self.n_debts
+            self.n_debts = room
+        cdef int entry = self.free_debt
+        cdef Debt* debt = &self.debts[entry]
+        self.free_debt = debt.next
+        debt.sequence, debt.tasks = self.issued[child], tasks
+        debt.task_size, debt.size, debt.stretch = self.task_size[application], self.size[application], stretch
+        debt.next = self.debt[child]
+        self.debt[child] = entry
+        return 0
+
+    cdef void _settle(self, Py_ssize_t child, long long echo) noexcept nogil:
+        """The child's summary knows of the requests up to number `echo`: they leave the ledger."""
+        cdef int entry = self.debt[child], before = -1, after
+        while entry >= 0:
+            after = self.debts[entry].next
+            if self.debts[entry].sequence <= echo:
+                if before < 0:
+                    self.debt[child] = after
+                else:
+                    self.debts[before].next = after
+                self.debts[entry].next = self.free_debt
+                self.free_debt = entry
+            else:
+                before = entry
+            entry = after
+
+    cdef const unsigned int* _read(self, Py_ssize_t child, unsigned int* room) noexcept nogil:
+        """What the father may count on from `child`: its summary, debited; NULL if it never reported."""
+        cdef int entry = self.debt[child]
+        if self.held[child] < 0:
+            return NULL
+        cdef const unsigned int* cells = self._payload(self.held[child])
+        if entry < 0:
+            return cells
+        cdef Py_ssize_t i, k
+        cdef long long total = 0
+        cdef double volume = 0.0, each, together, a
+        cdef int e
+        for i in range(self.g.n_stretch):
+            self.limits[i] = INFINITY
+        e = entry
+        while e >= 0:
+            total += self.debts[e].tasks
+            volume += self.debts[e].tasks * self.debts[e].task_size
+            i = 0
+            while i < self.g.n_stretch and self.gs[i] < self.debts[e].stretch:
+                self.limits[i] = min(self.limits[i], self.debts[e].size)
+                i += 1
+            e = self.debts[e].next
+        for k in range(self.g.n_task_size):
+            a = self.ga[k]
+            each = 0.0
+            e = entry
+            while e >= 0:
+                each += self.debts[e].tasks * quotient_up(self.debts[e].task_size, a)
+                e = self.debts[e].next
+            together = quotient_up(volume, a) + min(total, self.below[child]) - 1
+            self.drops[k] = <unsigned int> <long long> min(4294967295.0, min(each, together))
+        debit_cells(cells, room, &self.g, self.drops, self.limits)
+        return room
+
+    # -- requests -----------------------------------------------------------------------------------------
+
+    def route(self, const Request[::1] rows):
+        """Decide on requests at routers.
+
+        A request from the father (sequence >= 0) is split here.  A climbing one is split if the smallest
+        sample S that hosts it meets S <= bound * minimum, or at the root; otherwise it goes on to the
+        father.  Where no sample hosts all tasks, each child gets what the last one guarantees and the
+        remainder is shared out by speed.
+
+        Returns (requests to send, decisions taken), structured arrays.
+        """
+        cdef Py_ssize_t k, n = rows.shape[0], n_out = 0, n_made = 0
+        out_array, made_array = np.empty(2 * n, REQUEST), np.empty(n, DECISION)
+        cdef Request[::1] out = out_array
+        cdef Decision[::1] made = made_array
+        cdef const unsigned int* child[2]
+        cdef long long room[2]
+        cdef long long share[2]
+        cdef long long total, rest
+        cdef Py_ssize_t u, i, iw, ia, j, sample
+        cdef double minimum, w, a
+        cdef Request r
+        for k in range(n):
+            if not 0 <= rows[k].node < self.first_leaf:
+                raise ValueError(f"rows[{k}].node must be a router 0..{self.first_leaf - 1}, got {rows[k].node}")
+            if not 0 <= rows[k].application < self.size.shape[0]:
+                raise ValueError(f"rows[{k}].application must be in 0..{self.size.shape[0] - 1}, "
+                                 f"got {rows[k].application}")
+        for k in range(n):
+            r = rows[k]
+            u = r.node
+            if r.sequence >= 0:
+                self.got[u] = max(self.got[u], r.sequence)
+                self.asked[u] = 1
+                if not isnan(r.minimum):
+                    self.rest[u] = r.minimum
+            w, a = self.size[r.application], self.task_size[r.application]
+            iw = self.g.n_size - 1
+            while iw >= 0 and self.gw[iw] > w:
+                iw -= 1
+            ia = 0
+            while ia < self.g.n_task_size and self.ga[ia] < a:
+                ia += 1
+            sample = -1
+            room[0] = room[1] = 0
+            child[0] = child[1] = NULL
+            if iw >= 0 and ia < self.g.n_task_size:
+                child[0] = self._read(2 * u + 1, self.left)
+                child[1] = self._read(2 * u + 2, self.right)
+                # the totals grow with S: the first one that hosts the request is Algorithm 4's answer
+                for i in range(self.g.n_stretch):
+                    for j in range(2):
+                        room[j] = 0
+                        if child[j] != NULL:
+                            room[j] = child[j][(i * self.g.n_size + iw) * self.g.n_task_size + ia]
+                    if room[0] + room[1] >= r.tasks:
+                        sample = i
+                        break
+            if r.sequence < 0 and u > 0:
+                minimum = min(self.rest[u], min(self.held_minimum[2 * u + 1], self.held_minimum[2 * u + 2]))
+                if sample < 0 or not isfinite(minimum) or self.gs[sample] > self.bound * minimum:
+                    r.sender = u
+                    r.node = (u - 1) // 2
+                    r.hops += 1
+                    out[n_out] = r
+                    n_out += 1
+                    continue
+            if sample >= 0:
+                self._divide(r.tasks, room, share)
+                self.below_window += sample == 0
+            else:
+                self.above_window += 1
+                rest = r.tasks - room[0] - room[1]
+                share[0] = <long long> floor(
+                    rest * (self.power[2 * u + 1] / (self.power[2 * u + 1] + self.power[2 * u + 2])) + 0.5)
+                share[1] = room[1] + rest - share[0]
+                share[0] += room[0]
+            made[n_made].node = u
+            made[n_made].application = r.application
+            made[n_made].tasks = r.tasks
+            made[n_made].sample = sample
+            made[n_made].guaranteed = sample >= 0
+            made[n_made].hops = -1 if r.sequence >= 0 else r.hops
+            n_made += 1
+            for j in range(2):
+                if share[j] == 0:
+                    continue
+                i = 2 * u + 1 + j
+                self.issued[i] += 1
+                self._owe(i, share[j], r.application, self.gs[sample if sample >= 0 else self.g.n_stretch - 1])
+                # the rest of the tree, seen from this child
+                self.told[i] = min(self.rest[u], self.held_minimum[2 * u + 2 - j])
+                out[n_out].node = i
+                out[n_out].sender = u
+                out[n_out].application = r.application
+                out[n_out].tasks = share[j]
+                out[n_out].sequence = self.issued[i]
+                out[n_out].minimum = self.told[i]
+                out[n_out].hops = r.hops
+                n_out += 1
+        return out_array[:n_out], made_array[:n_made]
+
+    cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1:
+        """Largest remainder for two children, as `gridcore.split`; room[0] + room[1] >= tasks."""
+        cdef unsigned long long total = room[0] + room[1], product, rest
+        if total == 0:
+            share[0] = share[1] = 0
+            return 0
+        if tasks < 2**31:               # room[0] < 2**32, so that the product fits
+            product = <unsigned long long> tasks * <unsigned long long> room[0]
+            share[0], rest = product // total, product % total
+        else:
+            whole, part = divmod(int(tasks) * int(room[0]), int(total))
+            share[0], rest = whole, part
+        share[0] += 2 * rest >= total and rest > 0
+        share[1] = tasks - share[0]
+        return 0
+
+    def acknowledge(self, const Request[::1] rows):
+        """Leaves have got these requests: their next summaries say so."""
+        cdef Py_ssize_t k
+        for k in range(rows.shape[0]):
+            if not 0 <= rows[k].node < self.nodes:
+                raise ValueError(f"rows[{k}].node must be in 0..{self.nodes - 1}, got {rows[k].node}")
+            self.got[rows[k].node] = max(self.got[rows[k].node], rows[k].sequence)
+            self.asked[rows[k].node] = 1
+
+    # -- summaries ----------------------------------------------------------------------------------------
+
+    def receive(self, const Summary[::1] rows):
+        """Fathers take in the summaries of their children; stale ones are dropped."""
+        cdef Py_ssize_t k, child, father
+        for k in range(rows.shape[0]):
+            child, father = rows[k].sender, rows[k].node
+            if not (0 < child < self.nodes and father == (child - 1) // 2):
+                raise ValueError(f"rows[{k}] goes from node {child} to {father}, which is not its father")
+            if rows[k].sequence <= self.heard[child]:
+                self._release(<int> rows[k].payload)
+                continue
+            self.heard[child] = rows[k].sequence
+            self._release(self.held[child])
+            self.held[child] = <int> rows[k].payload
+            self.held_minimum[child] = rows[k].minimum
+            self._settle(child, rows[k].echo)
+            self.since[father] = min(self.since[father], rows[k].since)
+
+    def ready(self, nodes, long long now):
+        """Which of `nodes` (each has changed, or its turn has come) may report at `now` ns.
+
+        Returns (nodes that may, nodes that must wait and were not waiting yet, until when in ns).
+        """
+        cdef const long long[::1] u = integers(nodes, "nodes")
+        cdef Py_ssize_t k, m, n = u.shape[0], n_go = 0, n_wait = 0
+        go_array, wait_array, when_array = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+        cdef long long[::1] go = go_array, wait = wait_array, when = when_array
+        cdef long long due
+        for k in range(n):
+            m = u[k]
+            if not 0 <= m < self.nodes:
+                raise ValueError(f"nodes[{k}] must be in 0..{self.nodes - 1}, got {m}")
+            if m == 0 and self.leaves > 1:
+                continue                       # the root has nobody to tell
+            if m >= self.first_leaf:
+                self.since[m] = min(self.since[m], now)
+            due = self.due_at[m]
+            if due == _NEVER:
+                due = max(self.free_at[m], now + (self.hold_off if m < self.first_leaf else 0))
+                if due > now:
+                    self.due_at[m] = due
+                    wait[n_wait], when[n_wait] = m, due
+                    n_wait += 1
+                    continue
+            if due <= now:
+                self.due_at[m] = _NEVER
+                go[n_go] = m
+                n_go += 1
+        return go_array[:n_go], wait_array[:n_wait], when_array[:n_wait]
+
+    def report(self, nodes, long long now, summaries, minimum):
+        """The summaries that `nodes` (ascending) send to their fathers at `now` ns.
+
+        summaries, minimum : uint32[k, nS, nW, nA] and float64[k] of the leaves among `nodes`, in order.
+        A router sends the sum of its debited children.  A node to which nothing is new stays silent,
+        unless it has got a request since its last report: its father must strike that from the ledger.
+        """
+        cdef const long long[::1] u = integers(nodes, "nodes")
+        cdef const unsigned int[:, ::1] given = summaries.reshape(len(summaries), self.cells)
+        cdef const double[::1] low = doubles(minimum, "minimum")
+        cdef Py_ssize_t k, m, n = u.shape[0], n_out = 0, leaf = 0
+        cdef const unsigned int* cells
+        cdef const unsigned int* a
+        cdef const unsigned int* b
+        cdef double least
+        cdef int handle
+        out_array = np.empty(n, SUMMARY)
+        cdef Summary[::1] out = out_array
+        for k in range(n):
+            m = u[k]
+            if not 0 <= m < self.nodes:
+                raise ValueError(f"nodes[{k}] must be in 0..{self.nodes - 1}, got {m}")
+            if m == 0:
+                continue
+            if m >= self.first_leaf:
+                if leaf == given.shape[0] or leaf == low.shape[0]:
+                    raise ValueError(f"summaries and minimum must have one entry for each leaf among nodes, "
+                                     f"got {given.shape[0]} and {low.shape[0]}")
+                cells, least = &given[leaf, 0], low[leaf]
+                leaf += 1
+            else:
+                a, b = self._read(2 * m + 1, self.left), self._read(2 * m + 2, self.right)
+                if a == NULL and b == NULL:
+                    memset(self.left, 0, self.cells * sizeof(int))
+                    cells = self.left
+                elif a == NULL:
+                    cells = b
+                elif b == NULL:
+                    cells = a
+                else:
+                    saturating_add(a, b, self.left, self.cells)
+                    cells = self.left
+                least = min(self.held_minimum[2 * m + 1], self.held_minimum[2 * m + 2])
+            if (self.said[m] >= 0 and not self.asked[m] and least == self.said_minimum[m]
+                    and memcmp(cells, self._payload(self.said[m]), self.cells * sizeof(int)) == 0):
+                self.since[m] = _NEVER
+                continue
+            handle = self._new_payload()
+            memcpy(self._payload(handle), cells, self.cells * sizeof(int))
+            self.references[handle] = 2
+            self._release(self.said[m])
+            self.said[m] = handle
+            self.said_minimum[m] = least
+            self.asked[m] = 0
+            self.free_at[m] = now + self.gap
+            out[n_out].node = (m - 1) // 2
+            out[n_out].sender = m
+            out[n_out].payload = handle
+            out[n_out].sequence = self.number[m]
+            out[n_out].echo = self.got[m]
+            out[n_out].minimum = least
+            out[n_out].since = self.since[m]
+            self.number[m] += 1
+            self.since[m] = _NEVER
+            n_out += 1
+        return out_array[:n_out]
+
+    # -- the minimum stretch on its way down ------------------------------------------------------------------
+
+    def take_spread(self, const Spread[::1] rows):
+        """Routers learn the minimum stretch of the rest of the tree."""
+        cdef Py_ssize_t k
+        for k in range(rows.shape[0]):
+            if not 0 <= rows[k].node < self.first_leaf:
+                raise ValueError(f"rows[{k}].node must be a router 0..{self.first_leaf - 1}, got {rows[k].node}")
+            self.rest[rows[k].node] = rows[k].minimum
+
+    def spread(self, nodes, bint always=False):
+        """The rest values that `nodes` tell the routers among their children, where new (or `always`)."""
+        cdef const long long[::1] u = integers(nodes, "nodes")
+        cdef Py_ssize_t k, j, m, child, n_out = 0
+        cdef double value
+        out_array = np.empty(2 * u.shape[0], SPREAD)
+        cdef Spread[::1] out = out_array
+        for k in range(u.shape[0]):
+            m = u[k]
+            if not 0 <= m < self.nodes:
+                raise ValueError(f"nodes[{k}] must be in 0..{self.nodes - 1}, got {m}")
+            for j in range(2):
+                child = 2 * m + 1 + j
+                if child >= self.first_leaf:
+                    continue
+                value = min(self.rest[m], self.held_minimum[2 * m + 2 - j])
+                if always or value != self.told[child]:
+                    self.told[child] = value
+                    out[n_out].node, out[n_out].sender, out[n_out].minimum = child, m, value
+                    n_out += 1
+        return out_array[:n_out]
+
+    # -- inspection -------------------------------------------------------------------------------------------
+
+    def known(self, Py_ssize_t node):
+        """What the father of `node` may count on from it: uint32[nS, nW, nA], debited."""
+        if not 0 <= node < self.nodes:
+            raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
+        result = np.zeros(self.cells, np.uint32)
+        cdef unsigned int[::1] out = result
+        cdef const unsigned int* cells = self._read(node, self.left)
+        if cells != NULL:
+            memcpy(&out[0], cells, self.cells * sizeof(int))
+        return result.reshape(self.grid.shape)
+
+    def owed(self, Py_ssize_t node):
+        """Tasks dispatched to `node` that its last summary does not know of."""
+        if not 0 <= node < self.nodes:
+            raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
+        cdef int entry = self.debt[node]
+        cdef long long tasks = 0
+        while entry >= 0:
+            tasks += self.debts[entry].tasks
+            entry = self.debts[entry].next
+        return tasks

@@ -1,0 +1,102 @@
+"""gridsim: a simulator of decentralized grid scheduling.
+
+The names below are imported when they are first used, so that ``import gridsim`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gridsim.errors import (
+        GridSimError,
+        InvariantViolation,
+        ModelWarning,
+        ScenarioError,
+        SchedulerError,
+        TraceFormatError,
+        TraceWarning,
+    )
+    from gridsim.experiment import Comparison, compare
+    from gridsim.network import Network
+    from gridsim.platform import Platform
+    from gridsim.records import Table
+    from gridsim.results import Result
+    from gridsim.scenario import Scenario
+    from gridsim.scheduler import Applications, Outcome, Policy, Run, Scheduler, register
+    from gridsim.schedulers import FairTree, Fcfs, MinCent
+    from gridsim.simulation import simulate
+    from gridsim.workload import Workload, offered_load
+
+    __version__: str
+
+__all__ = [
+    "Applications",
+    "Comparison",
+    "FairTree",
+    "Fcfs",
+    "GridSimError",
+    "InvariantViolation",
+    "MinCent",
+    "ModelWarning",
+    "Network",
+    "Outcome",
+    "Platform",
+    "Policy",
+    "Result",
+    "Run",
+    "Scenario",
+    "ScenarioError",
+    "Scheduler",
+    "SchedulerError",
+    "Table",
+    "TraceFormatError",
+    "TraceWarning",
+    "Workload",
+    "__version__",
+    "compare",
+    "offered_load",
+    "register",
+    "simulate",
+]
+
+_HOMES = {
+    "errors": (
+        "GridSimError",
+        "InvariantViolation",
+        "ModelWarning",
+        "ScenarioError",
+        "SchedulerError",
+        "TraceFormatError",
+        "TraceWarning",
+    ),
+    "experiment": ("Comparison", "compare"),
+    "network": ("Network",),
+    "platform": ("Platform",),
+    "records": ("Table",),
+    "results": ("Result",),
+    "scenario": ("Scenario",),
+    "scheduler": ("Applications", "Outcome", "Policy", "Run", "Scheduler", "register"),
+    "schedulers": ("FairTree", "Fcfs", "MinCent"),
+    "simulation": ("simulate",),
+    "workload": ("Workload", "offered_load"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from gridsim.provenance import version
+
+        value: Any = version()
+    elif name in _HOME_OF:
+        value = getattr(import_module(f"gridsim.{_HOME_OF[name]}"), name)
+    else:
+        raise AttributeError(f"module 'gridsim' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

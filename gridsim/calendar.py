@@ -1,0 +1,140 @@
+"""What is pending, in order of time: a calendar whose pages are sorted only when their time comes.
+
+A heap of 100,000 entries spends its time waiting for memory: each push and pop walks through a dozen
+tuples that lie anywhere.  Here an entry that is due later than the *horizon* is appended to the page of
+its time, unsorted, and is not looked at again until that page is next.  Then the page is sorted at C
+speed and becomes the short list `Calendar.near`, which is read from the front.  While little is pending
+there are no pages at all: everything is near.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+#: (time, rank, ...): entries with equal times and ranks must be comparable by what follows.
+Entry = tuple[Any, ...]
+
+# A list of this size is sorted, searched and cut from the front in the time that a few cache misses take.
+_NEAR = 256
+# What a page should hold, and below what it is not worth its own overhead.
+_PAGE, _THIN = 64, 4
+# Everything is near.
+_NO_HORIZON = 1 << 64
+
+
+class Calendar:
+    """Entries (time, rank, ...) with integer times, in order.
+
+    `near` is a sorted list of everything due before `horizon`; all entries of one instant are on the
+    same side.  Its owner may take entries off its front, and calls `turn` when it is empty.
+    """
+
+    def __init__(self) -> None:
+        self.near: list[Entry] = []
+        self.horizon = _NO_HORIZON
+        self.room = 2 * _NEAR
+        self._pages: dict[int, list[Entry]] = {}
+        self._numbers: list[int] = []
+        # A page has the times with one value of time >> shift.  The width is changed when it has cost
+        # about as much as filing everything anew will: never more than a constant share of the time.
+        self._shift = 0
+        self._waste = 0
+        self._patience = 0
+
+    def __len__(self) -> int:
+        return len(self.near) + sum(map(len, self._pages.values()))
+
+    def add(self, entry: Entry) -> None:
+        time = entry[0]
+        if time < self.horizon:
+            near = self.near
+            insort(near, entry)
+            if len(near) > self.room:
+                self.spill()
+        else:
+            self.file(entry)
+
+    def file(self, entry: Entry) -> None:
+        """Add an entry that is not due before the horizon."""
+        number = entry[0] >> self._shift
+        try:
+            self._pages[number].append(entry)
+        except KeyError:
+            self._pages[number] = [entry]
+            heappush(self._numbers, number)
+
+    def remove(self, entry: Entry) -> bool:
+        """Take out one entry that equals `entry`; False if there is none."""
+        if entry[0] < self.horizon:
+            i = bisect_left(self.near, entry)
+            found = i < len(self.near) and self.near[i] == entry
+            if found:
+                del self.near[i]
+            return found
+        try:
+            self._pages[entry[0] >> self._shift].remove(entry)
+        except (KeyError, ValueError):
+            return False
+        return True
+
+    def turn(self) -> bool:
+        """Fill the empty `near` from the next page; False if nothing is pending."""
+        near = self.near
+        while not near:
+            if not self._numbers:
+                self.horizon = _NO_HORIZON
+                return False
+            number = heappop(self._numbers)
+            near += self._pages.pop(number)
+            near.sort()
+            self.horizon = number + 1 << self._shift
+            if len(near) > _NEAR:
+                # The rest stays a page; sorting it again is cheap, as most of it is in order by then.
+                rest = self._cut(_NEAR)
+                if rest:
+                    self._pages[number] = rest
+                    heappush(self._numbers, number)
+                    self._waste += len(rest)
+                    if self._waste > self._patience:
+                        self._refile(self._shift - (len(rest) // _PAGE).bit_length())
+            elif len(near) < _THIN:
+                self._waste += 1
+                if self._waste > self._patience:
+                    self._refile(self._shift + 3)
+        self.room = max(2 * _NEAR, 2 * len(near))
+        return True
+
+    def _cut(self, size: int) -> list[Entry]:
+        """Leave about `size` entries near, but the first instant whole, and return the rest."""
+        near = self.near
+        horizon = max(near[size][0], near[0][0] + 1)
+        i = bisect_left(near, (horizon,))
+        rest = near[i:]
+        if rest:
+            del near[i:]
+            self.horizon = horizon
+        return rest
+
+    def spill(self) -> None:
+        near = self.near
+        if not self._pages:
+            # The first pages: as wide as suits what is near.
+            span = near[-1][0] - near[0][0]
+            self._shift = (span * _PAGE // len(near)).bit_length()
+        for entry in self._cut(_NEAR):
+            self.add(entry)
+        self.room = max(2 * _NEAR, 2 * len(near))
+
+    def _refile(self, shift: int) -> None:
+        """File everything that is not near under pages 2**shift wide."""
+        self._shift = shift = max(shift, 0)
+        pages: dict[int, list[Entry]] = {}
+        for page in self._pages.values():
+            for entry in page:
+                pages.setdefault(entry[0] >> shift, []).append(entry)
+        self._pages = pages
+        self._numbers = list(pages)
+        heapify(self._numbers)
+        self._waste, self._patience = 0, 1000 + len(self)

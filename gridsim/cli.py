@@ -1,0 +1,445 @@
+"""The command `gridsim`: thin commands over the library.
+
+Answers go to standard output (with ``--json`` one JSON value and nothing else), bars, warnings and errors to
+standard error.  Exit codes: 0 done; 1 `trace lint` found errors; 2 wrong input or usage; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+import tomllib
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gridsim.errors import GridSimError, ScenarioError
+
+if TYPE_CHECKING:
+    from gridsim.results import Result
+    from gridsim.scenario import Scenario
+    from gridsim.scheduler import Scheduler
+
+Flags = dict[str, Any]
+Settings = dict[str, dict[str, Any]]
+
+#: The scenario without a file: the shape of the fair-tree papers' experiments.
+DEFAULT: Flags = {"nodes": 1000, "speeds": "uniform", "applications": 100, "task_size": 65536.0, "seed": 1}
+
+_PLATFORM = ("nodes",)
+_NETWORK = ("latency", "bandwidth", "interfaces")
+_WORKLOAD = ("applications", "interarrival", "tasks_per_node", "task_size")
+_LOG_NAMES = {"applications": "max_applications"}  # what a flag is called in a workload from a log
+
+
+class _Group(click.Group):
+    """A group whose commands end with one line on standard error for whatever is wrong with the input."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        said = set()
+
+        def show(message: Warning | str, *_: Any) -> None:
+            line = _one_line(str(message))
+            if line not in said:  # a log is read once a scheduler
+                said.add(line)
+                click.echo(f"gridsim: warning: {line}", err=True)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.showwarning = show
+            try:
+                return super().invoke(ctx)
+            except GridSimError as error:
+                message = str(error) or type(error).__name__
+            except OSError as error:
+                if error.errno == errno.EPIPE:  # the reader of our output has gone; click ends quietly
+                    raise
+                known = error.strerror and error.filename is not None
+                message = f"{error.filename}: {error.strerror}" if known else str(error)
+            except KeyboardInterrupt:
+                click.echo("gridsim: interrupted", err=True)
+                ctx.exit(130)
+            click.echo(f"gridsim: {_one_line(message)}", err=True)
+            ctx.exit(2)
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from gridsim.provenance import version
+
+        click.echo(f"gridsim {version()}")
+        ctx.exit()
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Show the version."
+)
+def cli() -> None:
+    """Simulate decentralized grid scheduling."""
+
+
+def _scenario_options(command: Callable[..., None]) -> Callable[..., None]:
+    options = [
+        click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
+        click.option("--nodes", type=int, help="Machines.  [1000]"),
+        click.option("--speeds", type=click.Choice(["uniform", "pareto"]), help="Speeds.  [uniform]"),
+        click.option("--hosts", metavar="FILE", help="Speeds drawn from a table of hosts (CSV)."),
+        click.option("--applications", type=int, help="Applications (of a log: the first so many).  [100]"),
+        click.option("--interarrival", type=float, help="Mean time between releases, s.  [10]"),
+        click.option("--tasks-per-node", type=float, help="Mean tasks of an application, a machine.  [10]"),
+        click.option("--task-size", help="Mflop: a number, LOW..HIGH, or classes A,B,C.  [65536]"),
+        click.option("--job-log", metavar="FILE", help="Applications from a job log (SWF)."),
+        click.option("--latency", type=float, help="Of a message, s.  [0.05]"),
+        click.option("--bandwidth", type=float, help="Of a machine, up and down, bytes/s.  [125000]"),
+        click.option("--interfaces", type=click.Choice(["fifo", "equal"]), help="Queueing.  [fifo]"),
+        click.option("--seed", type=int, help="Of platform, workload and run.  [1]"),
+        click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter."),
+        click.option("--out", metavar="PATH", help="Save the results: a file (run), a folder (compare)."),
+        click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
+        click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal)."),
+        click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@cli.command()
+@_scenario_options
+@click.option("--scheduler", "name", default="fair-tree", show_default=True, metavar="NAME|module:Class")
+def run(name: str, **flags: Any) -> None:
+    """Run one scheduler on a scenario; flags override the file, or the default without one."""
+    from gridsim.records import to_json
+    from gridsim.results import UNITS
+    from gridsim.simulation import simulate
+
+    scenario, schedulers = _prepare([name], flags)
+    out = flags["out"]
+    if out is not None:
+        if os.path.isdir(out):
+            out = os.path.join(out, _file_name(name))
+        _check_folder(os.path.dirname(os.path.abspath(out)))
+    result = simulate(scenario, schedulers[name], progress=_progress(flags))
+    if out is not None:
+        result.save(out)
+    if flags["as_json"]:
+        answer = {**result.summary(), "provenance": result.provenance, "units": UNITS}
+        click.echo(to_json({"name": name, **answer, "file": out}))
+        return
+    click.echo(_describe(scenario, result))
+    click.echo(_summary(name, result))
+    if out is not None:
+        click.echo(f"saved         {out}")
+
+
+@cli.command()
+@_scenario_options
+@click.option("--schedulers", "names", default="fair-tree,mincent,fcfs", show_default=True, metavar="A,B,C")
+@click.option("--baseline", help="The scheduler to compare with.  [the best centralized one]")
+def compare(names: str, baseline: str | None, **flags: Any) -> None:
+    """Compare schedulers on one scenario; without arguments: on a desktop grid of 1000 machines."""
+    from gridsim import experiment
+    from gridsim.records import to_json
+
+    chosen = [name.strip() for name in names.split(",") if name.strip()]
+    for i, name in enumerate(chosen):
+        if name in chosen[:i]:
+            raise ScenarioError(f"--schedulers names {name!r} twice")
+    scenario, schedulers = _prepare(chosen, flags)
+    out, files = flags["out"], {}
+    if out is not None:
+        if os.path.lexists(out) and not os.path.isdir(out):
+            raise ScenarioError(f"--out {out}: compare saves one file a scheduler, so this must be a folder")
+        _check_folder(os.path.dirname(os.path.abspath(out)))
+    comparison = experiment.compare(scenario, schedulers, progress=_progress(flags), baseline=baseline)
+    if out is not None:
+        os.makedirs(out, exist_ok=True)
+        for name, result in comparison.results.items():
+            files[name] = os.path.join(out, _file_name(name))
+            result.save(files[name])
+    if flags["as_json"]:
+        click.echo(to_json({**comparison.to_dict(), "files": files}))
+        return
+    click.echo(_describe(scenario, next(iter(comparison.results.values()))))
+    click.echo(comparison.format())
+    for file in files.values():
+        click.echo(f"saved {file}")
+
+
+@cli.group()
+def trace() -> None:
+    """Look at trace files: job logs (swf), availability (avt, fta), host speeds (hosts)."""
+
+
+_format = click.option("--format", "kind", help="swf, avt, fta or hosts.  [told from the file]")
+_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+
+
+@trace.command("info")
+@click.argument("file")
+@_format
+@_json
+def trace_info(file: str, kind: str | None, as_json: bool) -> None:
+    """Size and shape of a trace (units in the names)."""
+    from gridsim.records import to_json
+    from gridsim.traces.info import info
+
+    facts = info(file, format=kind)
+    if as_json:
+        click.echo(to_json(facts))
+        return
+    for key, value in facts.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{name} {_one_line(str(entry))}" for name, entry in value.items()) or "-"
+        click.echo(f"{key:<18}  {value}")
+
+
+@trace.command("lint")
+@click.argument("file")
+@_format
+@_json
+@click.pass_context
+def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -> None:
+    """What is suspicious about a trace; exit code 1 if there are errors, 2 if it cannot be read."""
+    from gridsim.records import to_json
+    from gridsim.traces.lint import lint
+
+    findings = lint(file, format=kind)
+    for finding in findings:
+        if finding.code == "unreadable":
+            raise GridSimError(f"{file}:{finding.first_line}: {finding.message}")
+    if as_json:
+        fields = ("severity", "code", "message", "count", "first_line")
+        entries = [{field: getattr(finding, field) for field in fields} for finding in findings]
+        click.echo(to_json({"file": file, "findings": entries}))
+    else:
+        for found in findings:
+            click.echo(
+                f"{file}:{found.first_line}: {found.severity}: {found.count} {found.message} [{found.code}]"
+            )
+        click.echo(f"{file}: {len(findings)} kinds of findings" if findings else f"{file}: nothing to say")
+    ctx.exit(int(any(finding.severity == "error" for finding in findings)))
+
+
+# -- building what was asked for ------------------------------------------------------------------------
+
+
+def _prepare(names: list[str], flags: Flags) -> tuple[Scenario, dict[str, Scheduler]]:
+    """The scenario and the schedulers, all checked before anything is run or written."""
+    import msgspec
+
+    scenario = _scenario(flags)
+    settings: Settings = {name: dict(scenario.schedulers.get(name, {})) for name in names}
+    for setting in flags["settings"]:
+        name, parameter, value = _setting(setting)
+        if name not in settings:
+            raise ScenarioError(f"--set {setting}: no scheduler {name!r} here; chosen: {', '.join(names)}")
+        settings[name][parameter] = value
+    schedulers = {name: _scheduler(name, settings[name]) for name in names}
+    _check_known(scenario)
+    if (file := flags["save_scenario"]) is not None:
+        import dataclasses
+
+        # the parameters as checked: plain values of the right types
+        parameters = {name: dict(table) for name, table in scenario.schedulers.items()}
+        for name in names:
+            if settings[name] and ":" not in name:
+                checked = msgspec.to_builtins(schedulers[name])
+                given = {key: checked[key] for key in settings[name] if checked[key] is not None}
+                parameters[name] = given
+        dataclasses.replace(scenario, schedulers=parameters).save(file)
+    return scenario, schedulers
+
+
+def _scenario(flags: Flags) -> Scenario:
+    """The scenario of a file, or the default one, with what the flags change."""
+    from gridsim.network import Network
+    from gridsim.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds
+    from gridsim.scenario import Scenario
+    from gridsim.workload import BagRecipe, LogRecipe, Workload
+
+    file, given = flags["scenario"], {key: value for key, value in flags.items() if value is not None}
+    if "hosts" in given and "speeds" in given:
+        raise ScenarioError("--hosts and --speeds exclude each other")
+    if "task_size" in given:
+        given["task_size"] = _task_size(given["task_size"])
+    seed = {"seed": given["seed"]} if "seed" in given else {}
+    if file is not None:
+        base = Scenario.from_toml(os.path.join(os.path.dirname(file), os.path.basename(file)))
+        platform, workload, network = base.platform.recipe, base.workload.recipe, base.network
+        run_seed, schedulers = seed.get("seed", base.seed), base.schedulers
+    else:
+        given = {**{key: DEFAULT[key] for key in DEFAULT if key not in given}, **given}
+        seed = {"seed": given["seed"]}
+        if "hosts" in given:
+            del given["speeds"]
+        if "job_log" in given:
+            for key in ("applications", "task_size"):
+                if flags[key] is None:
+                    del given[key]
+        platform, network, run_seed, schedulers = None, Network(), seed["seed"], {}
+        workload = None
+    shape = {"nodes": getattr(platform, "nodes", None), "seed": getattr(platform, "seed", run_seed)}
+    if isinstance(shape["nodes"], int) or "nodes" in given:
+        shape["nodes"] = given.get("nodes", shape["nodes"])
+    if {"hosts", "speeds"} & set(given):
+        if shape["nodes"] is None:
+            raise ScenarioError("--nodes is needed to replace the speeds listed in the scenario")
+        if "hosts" in given:
+            platform = HostSpeedTable(path=given["hosts"], **{**shape, **seed})
+        else:
+            kind = UniformSpeeds if given["speeds"] == "uniform" else ParetoSpeeds
+            platform = kind(**{**shape, **seed})
+    else:
+        platform = _changed(platform, {key: given[key] for key in _PLATFORM if key in given}, seed)
+    changes = {key: given[key] for key in _WORKLOAD if key in given}
+    if "job_log" in given:
+        workload = LogRecipe(path=given["job_log"], seed=getattr(workload, "seed", run_seed))
+    workload = _changed(BagRecipe(seed=run_seed) if workload is None else workload, changes, seed)
+    network = _changed(network, {key: given[key] for key in _NETWORK if key in given}, {})
+    return Scenario(Platform(platform), Workload(workload), network, run_seed, schedulers)
+
+
+def _changed(recipe: Any, changes: Flags, seed: Flags) -> Any:
+    """`recipe` with `changes`; an error for a flag that its kind does not have."""
+    import msgspec
+
+    known = recipe.__struct_fields__
+    if "max_applications" in known:
+        changes = {_LOG_NAMES.get(key, key): value for key, value in changes.items()}
+    for key in changes:
+        if key not in known:
+            kind = recipe.__struct_config__.tag
+            raise ScenarioError(f"--{key.replace('_', '-')} does not apply to a scenario of kind {kind!r}")
+    changes = {**changes, **{key: value for key, value in seed.items() if key in known}}
+    return msgspec.structs.replace(recipe, **changes)
+
+
+def _task_size(value: Any) -> Any:
+    from gridsim.workload import Range
+
+    if not isinstance(value, str):
+        return value
+    try:
+        if ".." in value:
+            low, _, high = value.partition("..")
+            return Range(float(low), float(high))
+        sizes = tuple(float(part) for part in value.split(","))
+    except ValueError:
+        raise ScenarioError(f"--task-size must be a number, LOW..HIGH or A,B,C, got {value!r}") from None
+    return sizes[0] if len(sizes) == 1 else sizes
+
+
+def _setting(setting: str) -> tuple[str, str, Any]:
+    """NAME.PARAM=VALUE; the value is a TOML value, and plain text if it is none."""
+    target, equals, value = setting.partition("=")
+    name, dot, parameter = target.strip().rpartition(".")
+    if not (equals and dot and name and parameter):
+        raise ScenarioError(f"--set {setting}: expected NAME.PARAM=VALUE")
+    try:
+        return name, parameter, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name, parameter, value.strip()
+
+
+def _scheduler(name: str, parameters: Flags) -> Scheduler:
+    from gridsim.experiment import build_scheduler, make_scheduler
+
+    if ":" in name:
+        return build_scheduler(_imported(name), parameters, name)
+    import gridsim.schedulers  # noqa: F401  (registers the names)
+
+    return make_scheduler(name, parameters)
+
+
+def _imported(name: str) -> type[Scheduler]:
+    """The class of module:Class; modules of the current directory are found too, after installed ones."""
+    from importlib import import_module
+
+    from gridsim.scheduler import Scheduler
+
+    module, _, attribute = name.partition(":")
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        found: Any = import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # whatever the user's module does wrong
+        raise ScenarioError(f"cannot import scheduler {name!r}: {type(error).__name__}: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, Scheduler)):
+        raise ScenarioError(f"scheduler {name!r} must be a subclass of gridsim.Scheduler, got {found!r}")
+    return found
+
+
+def _check_known(scenario: Scenario) -> None:
+    """The scheduler tables of a scenario file name schedulers that exist."""
+    if scenario.schedulers:
+        for name, parameters in scenario.schedulers.items():
+            _scheduler(name, dict(parameters))
+
+
+def _check_folder(folder: str) -> None:
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^\w.-]", "_", name) + ".npz"
+
+
+def _progress(flags: Flags) -> Any:
+    return {None: True, True: "force", False: False}[flags["progress"]]
+
+
+# -- text -----------------------------------------------------------------------------------------------
+
+
+def _describe(scenario: Scenario, result: Result) -> str:
+    facts = result.summary()
+    platform, workload = scenario.platform, scenario.workload.recipe.__struct_config__.tag
+    release = result.applications["release"]
+    return (
+        f"platform      {platform.nodes} machines ({platform.recipe.__struct_config__.tag}), "
+        f"{platform.aggregate_speed:.6g} Mflop/s in all\n"
+        f"workload      {facts['applications']} applications ({workload}), {facts['tasks']} tasks, "
+        f"{facts['work']:.6g} Mflop, released in {release[-1] - release[0]:.6g} s\n"
+        f"load          {facts['offered_load']:.4g} (work / (s_agg * time from first to last release))"
+    )
+
+
+def _summary(name: str, result: Result) -> str:
+    facts = result.summary()
+    said = {**facts["parameters"], **facts["facts"]}
+    lines = {
+        "scheduler": name,
+        "reports": ", ".join(f"{k} {v}" for k, v in said.items() if isinstance(v, (str, int, float))) or "-",
+        "max stretch": f"{facts['max_stretch']:.6g} s/Mflop (S * s_agg = {facts['max_stretch_agg']:.5g})",
+        "mean stretch": f"{facts['mean_stretch']:.6g} s/Mflop",
+        "min stretch": f"{facts['min_stretch']:.6g} s/Mflop",
+        "makespan": f"{facts['makespan']:.1f} s",
+        "utilization": f"{100 * facts['utilization']:.1f} %",
+        "resubmitted": f"{facts['resubmitted']} tasks",
+        "messages": f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB)",
+        "wall time": f"{facts['wall_seconds']:.2f} s, peak memory {(facts['peak_memory'] or 0) / 1e6:.0f} MB",
+        "digest": facts["digest"],
+    }
+    return "\n".join(f"{key:<12}  {value}" for key, value in lines.items())
+
+
+def main() -> None:
+    """Entry point of the command."""
+    cli(prog_name="gridsim")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Metrics: pure functions on arrays.  Times are seconds, work is Mflop, speeds are Mflop/s."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def stretch(release: Floats, finish: Floats, size: Floats) -> Floats:
+    """(finish - release) / size, s/Mflop, of each application."""
+    return (finish - release) / size
+
+
+def bounded_slowdown(
+    release: Floats, finish: Floats, size: Floats, aggregate_speed: float, threshold: float = 10.0
+) -> Floats:
+    """Time in the system over the time on the whole platform alone, at least 1.
+
+    The latter counts as at least `threshold` s, so that tiny applications do not rule the result.
+    """
+    alone = np.maximum(size / aggregate_speed, threshold)
+    return np.maximum((finish - release) / alone, 1.0)
+
+
+def makespan(release: Floats, finish: Floats) -> float:
+    """From the first release to the last finish, s."""
+    return float(finish.max() - release.min())
+
+
+def utilization(busy: Floats, span: float) -> Floats:
+    """Share of `span` s in which each machine was busy; 0 for an empty span."""
+    return busy / span if span > 0 else np.zeros_like(busy)
+
+
+def mean(values: Floats) -> float:
+    """Arithmetic mean, summed exactly (the same on every processor); NaN of nothing."""
+    return math.fsum(values.tolist()) / len(values) if len(values) else math.nan
+
+
+def offered_load(release: Floats, size: Floats, aggregate_speed: float) -> float:
+    """Work over what the platform can do from the first to the last release.
+
+    Infinite when everything is released at once.  Above 1 the queues grow while applications arrive.
+    """
+    span = float(release.max() - release.min())
+    return math.fsum(size.tolist()) / (aggregate_speed * span) if span > 0 else math.inf
+
+
+def jain_index(values: Floats) -> float:
+    """Jain's fairness index (sum x)^2 / (n sum x^2): 1 when all are equal, 1/n when one has everything."""
+    squares = math.fsum((values * values).tolist())
+    return math.fsum(values.tolist()) ** 2 / (len(values) * squares) if squares > 0 else 1.0
+
+
+def quantiles(values: Floats, shares: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)) -> Floats:
+    """The quantiles at `shares`, interpolated linearly."""
+    result: Floats = np.quantile(values, np.asarray(shares, dtype=np.float64))
+    return result
+
+
+def peak_to_mean(values: Floats) -> float:
+    """Largest value over the mean: 1 for a perfectly even load; NaN when all are 0."""
+    middle = mean(values)
+    return float(values.max()) / middle if middle > 0 else math.nan

@@ -1,0 +1,36 @@
+"""The network model: what a message costs on its way from one machine to another."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+
+from gridsim.errors import ScenarioError
+
+
+class Network(msgspec.Struct, frozen=True, kw_only=True):
+    """Latency and interfaces, the same for every machine.
+
+    latency : s, constant.
+    bandwidth : bytes/s of each machine, up and down; ``inf`` for no transmission time.
+    interfaces : ``"fifo"``: each machine sends, and receives, one message after another; a message starts
+        when the sender's interface is free, its head arrives `latency` later, and it is delivered when the
+        receiver's interface, free again, has taken its bytes.  ``"equal"``: no queueing, every message
+        takes latency + bytes / bandwidth; the fast mode for scale.
+
+    Messages between two nodes of one machine take no time and are not counted.
+    """
+
+    latency: float = 0.050
+    bandwidth: float = 125_000.0
+    interfaces: Literal["fifo", "equal"] = "fifo"
+
+    def __post_init__(self) -> None:
+        if not (self.latency >= 0 and math.isfinite(self.latency)):
+            raise ScenarioError(f"network.latency must be finite and >= 0 s, got {self.latency!r}")
+        if not self.bandwidth > 0:
+            raise ScenarioError(f"network.bandwidth must be > 0 bytes/s, got {self.bandwidth!r}")
+        if self.interfaces not in ("fifo", "equal"):
+            raise ScenarioError(f"network.interfaces must be 'fifo' or 'equal', got {self.interfaces!r}")

@@ -1,0 +1,28 @@
+"""Overlays: how the nodes of a decentralized scheduler are connected.
+
+The complete balanced binary tree is index arithmetic: with N machines there are routers 0 .. N-2 and
+leaves N-1 .. 2N-2; the children of router k are 2k+1 and 2k+2; leaf u (node N-1+u) sits on machine u and
+router k on machine k.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+
+
+def tree_machines(machines: int) -> Integers:
+    """The machine of each of the 2N-1 nodes: int64[2N-1]."""
+    return np.concatenate((np.arange(machines - 1), np.arange(machines))).astype(np.int64)
+
+
+def tree_level(nodes: Integers) -> Integers:
+    """The depth of `nodes`; the root has level 0."""
+    return (np.frexp(np.asarray(nodes, np.float64) + 1)[1] - 1).astype(np.int64)
+
+
+def tree_father(nodes: Integers) -> Integers:
+    """The fathers of `nodes`; -1 for the root."""
+    return (np.asarray(nodes, np.int64) + 1) // 2 - 1

@@ -1,0 +1,246 @@
+"""Platform: the machines of a grid, made from a recipe that a scenario file can hold.
+
+A recipe is a frozen msgspec Struct (a tagged union, tag field ``kind``); the same recipe always makes the
+same speeds.  What one recipe draws depends on its own seed and on nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import ScenarioError
+from gridsim.streams import Streams
+
+Floats = NDArray[np.float64]
+
+#: Whole numbers in a scenario stay below this (what TOML and int64 hold).
+WHOLE_LIMIT = 2**63
+
+
+# -- checks: one line, the configuration path, what was expected, what was given -----------------------
+
+
+def whole(path: str, value: Any, *, low: int = 0, high: int = WHOLE_LIMIT - 1) -> int:
+    """`value` as an int, or a ScenarioError naming `path`."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and low <= value <= high:
+        return int(value)
+    bounds = f">= {low}" if high == WHOLE_LIMIT - 1 else f"in {low}..{high}"
+    raise ScenarioError(f"{path} must be a whole number {bounds}, got {_shown(value)}")
+
+
+def real(
+    path: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    low: float | None = None,
+    unit: str = "",
+    finite: bool = True,
+) -> float:
+    """`value` as a float > `above` and >= `low`, or a ScenarioError naming `path`."""
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        good = not math.isnan(number) and (math.isfinite(number) or not finite)
+        if good and (above is None or number > above) and (low is None or number >= low):
+            return number
+    bound = f" > {above:g}" if above is not None else f" >= {low:g}" if low is not None else ""
+    expected = f"a {'finite ' if finite else ''}number{bound}{' ' + unit if unit else ''}"
+    raise ScenarioError(f"{path} must be {expected}, got {_shown(value)}")
+
+
+def text(path: str, value: Any) -> str:
+    """`value` as a non-empty str that can name a file, or a ScenarioError naming `path`."""
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, str) and value and "\0" not in value:
+        return value
+    raise ScenarioError(f"{path} must be a non-empty text, got {_shown(value)}")
+
+
+def sequence(path: str, values: Any) -> list[Any]:
+    """`values` as a list of plain numbers, or a ScenarioError naming `path`."""
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        plain: list[Any] = values.tolist()
+        return plain
+    if isinstance(values, Iterable) and not isinstance(values, (str, bytes)):
+        return list(values)
+    raise ScenarioError(f"{path} must be a list of numbers, got {_shown(values)}")
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value.item() if isinstance(value, np.generic) else value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def normalise(recipe: msgspec.Struct, **values: Any) -> None:
+    """Set checked fields of a frozen recipe, in its ``__post_init__`` only."""
+    for name, value in values.items():
+        msgspec.structs.force_setattr(recipe, name, value)
+
+
+# -- recipes --------------------------------------------------------------------------------------------
+
+
+class UniformSpeeds(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="uniform"
+):
+    """Each machine's speed is uniform on low, low + step, ..., high (Mflop/s)."""
+
+    nodes: int
+    seed: int
+    low: float = 1000.0
+    high: float = 3000.0
+    step: float = 200.0
+
+    def __post_init__(self) -> None:
+        low = real("platform.low", self.low, above=0, unit="Mflop/s")
+        high = real("platform.high", self.high, low=low, unit="Mflop/s")
+        step = real("platform.step", self.step, above=0, unit="Mflop/s")
+        steps = (high - low) / step
+        if abs(steps - round(steps)) > 1e-9 * max(1.0, steps):
+            raise ScenarioError(
+                f"platform.step must divide high - low = {high - low:g} Mflop/s evenly, got {step:g}"
+            )
+        normalise(self, low=low, high=high, step=step, **_nodes_and_seed(self))
+
+    def speeds(self) -> Floats:
+        levels = round((self.high - self.low) / self.step) + 1
+        drawn = Streams(self.seed)("platform.speeds").integers(levels, size=self.nodes)
+        return self.low + self.step * drawn.astype(np.float64)
+
+
+class ParetoSpeeds(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="pareto"
+):
+    """speed = 1000 + 200 (j - 1) Mflop/s with P(j) ~ 1 / (j (j + 1)) for j in 1..10; mean 1244 Mflop/s."""
+
+    nodes: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        normalise(self, **_nodes_and_seed(self))
+
+    def speeds(self) -> Floats:
+        levels = 10
+        share = Streams(self.seed)("platform.speeds").random(self.nodes)
+        # j = floor(X), X Pareto (k = 1) cut at levels + 1: F(x) = (1 - 1/x) (levels + 1) / levels, inverted
+        drawn = np.floor(1.0 / (1.0 - share * (levels / (levels + 1))))
+        speeds: Floats = 1000.0 + 200.0 * (np.clip(drawn, 1, levels) - 1)
+        return speeds
+
+
+class HostSpeedTable(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="hosts"
+):
+    """Speeds of real hosts, drawn with replacement from a table (see `gridsim.traces.read_host_speeds`)."""
+
+    path: str
+    nodes: int
+    seed: int
+    column: str = "gflops_core"
+
+    def __post_init__(self) -> None:
+        path, column = text("platform.path", self.path), text("platform.column", self.column)
+        normalise(self, path=path, column=column, **_nodes_and_seed(self))
+
+    def speeds(self) -> Floats:
+        from gridsim.traces import read_host_speeds
+
+        hosts = read_host_speeds(self.path, self.column)
+        return hosts.sample(self.nodes, Streams(self.seed)("platform.speeds"))
+
+
+class ListedSpeeds(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="list"
+):
+    """The speeds themselves, Mflop/s, one a machine."""
+
+    listed: tuple[float, ...] = msgspec.field(name="speeds")
+
+    def __post_init__(self) -> None:
+        values = sequence("platform.speeds", self.listed)
+        if not values:
+            raise ScenarioError("platform.speeds must name at least one machine, got none")
+        checked = (
+            real(f"platform.speeds[{i}]", value, above=0, unit="Mflop/s") for i, value in enumerate(values)
+        )
+        normalise(self, listed=tuple(checked))
+
+    def speeds(self) -> Floats:
+        return np.array(self.listed, dtype=np.float64)
+
+
+PlatformRecipe = UniformSpeeds | ParetoSpeeds | HostSpeedTable | ListedSpeeds
+
+
+def _nodes_and_seed(recipe: UniformSpeeds | ParetoSpeeds | HostSpeedTable) -> dict[str, int]:
+    return {
+        "nodes": whole("platform.nodes", recipe.nodes, low=1),
+        "seed": whole("platform.seed", recipe.seed),
+    }
+
+
+# -- the platform ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The machines of a grid.  Two platforms are equal when their recipes are.
+
+    recipe : how it was made; use the constructors below.
+    speeds : float64, read-only, Mflop/s of each machine.
+    """
+
+    recipe: PlatformRecipe
+    speeds: Floats = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        speeds = self.recipe.speeds()
+        speeds.flags.writeable = False
+        object.__setattr__(self, "speeds", speeds)
+
+    @classmethod
+    def desktop_grid(
+        cls, nodes: int, seed: int, low: float = 1000.0, high: float = 3000.0, step: float = 200.0
+    ) -> Platform:
+        """`nodes` machines, speeds uniform on low..high in steps (Mflop/s)."""
+        return cls(UniformSpeeds(nodes=nodes, seed=seed, low=low, high=high, step=step))
+
+    @classmethod
+    def pareto(cls, nodes: int, seed: int) -> Platform:
+        """`nodes` machines of 1000..2800 Mflop/s, most of them slow (mean 1244); see `ParetoSpeeds`."""
+        return cls(ParetoSpeeds(nodes=nodes, seed=seed))
+
+    @classmethod
+    def from_hosts(
+        cls, path: str | os.PathLike[str], nodes: int, seed: int, column: str = "gflops_core"
+    ) -> Platform:
+        """`nodes` hosts drawn from a table of real ones.  Raises TraceFormatError for a bad table."""
+        return cls(HostSpeedTable(path=text("platform.path", path), nodes=nodes, seed=seed, column=column))
+
+    @classmethod
+    def of(cls, speeds: Iterable[float] | Floats) -> Platform:
+        """Exactly these speeds, Mflop/s."""
+        return cls(ListedSpeeds(listed=tuple(sequence("platform.speeds", speeds))))
+
+    @property
+    def nodes(self) -> int:
+        """Number of machines."""
+        return len(self.speeds)
+
+    @cached_property
+    def aggregate_speed(self) -> float:
+        """Mflop/s of all machines together (summed exactly, rounded once)."""
+        return math.fsum(self.speeds.tolist())

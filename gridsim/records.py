@@ -1,0 +1,219 @@
+"""Columnar tables, their digest, and files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import ItemsView, Iterator, KeysView, Mapping
+from contextlib import contextmanager
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Column = NDArray[Any]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHOWN = 10  # rows that a table shows of itself
+
+
+def check_name(name: str) -> str:
+    """`name` if it can name a table or column (letters, digits, _), else ValueError."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f"a table or column name must be letters, digits and _, got {name!r}")
+    return name
+
+
+class Table:
+    """Equally long, read-only numpy columns.
+
+    ``len(table)`` is the number of rows, ``table["name"]`` a column, ``table[3]`` a row as a dict.
+    Columns are booleans, integers, floats or text, in the machine's byte order; they are copied.
+
+    Raises ValueError for columns of different lengths, other dimensions or other types.
+    """
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self._columns: dict[str, Column] = {}
+        for name, values in columns.items():
+            column = np.array(values)
+            if column.dtype.kind in "OT":
+                if not all(isinstance(value, str) for value in column.tolist()):
+                    raise ValueError(f"column {name!r} must hold numbers or text")
+                column = np.array(column.tolist(), dtype=np.str_)
+            if column.dtype.kind == "U":
+                # the shortest type that holds them: equal texts have equal types
+                column = column.astype(f"U{max(1, int(np.strings.str_len(column).max(initial=1)))}")
+            if column.dtype.kind not in "biufU" or column.ndim != 1:
+                raise ValueError(f"column {name!r} must be one-dimensional numbers or text")
+            column = np.ascontiguousarray(column.astype(column.dtype.newbyteorder("="), copy=False))
+            column.flags.writeable = False
+            self._columns[check_name(name)] = column
+        lengths = {name: len(column) for name, column in self._columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns must be equally long, got {lengths}")
+        self._rows = next(iter(lengths.values()), 0)
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __getitem__(self, key: str | int) -> Any:
+        if isinstance(key, str):
+            try:
+                return self._columns[key]
+            except KeyError:
+                raise KeyError(f"no column {key!r}; the table has {', '.join(self._columns)}") from None
+        if not -self._rows <= key < self._rows:
+            raise IndexError(f"row {key} of a table of {self._rows}")
+        return {name: column[key].item() for name, column in self._columns.items()}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Table):
+            return NotImplemented
+        return list(self) == list(other) and all(
+            a.dtype == other._columns[name].dtype
+            and np.array_equal(a, other._columns[name], equal_nan=a.dtype.kind == "f")
+            for name, a in self._columns.items()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def keys(self) -> KeysView[str]:
+        """The column names."""
+        return self._columns.keys()
+
+    def items(self) -> ItemsView[str, Column]:
+        """(name, column) pairs."""
+        return self._columns.items()
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows as dicts of plain Python values."""
+        plain = [column.tolist() for column in self._columns.values()]
+        for row in zip(*plain, strict=True):
+            yield dict(zip(self._columns, row, strict=True))
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas DataFrame.  Raises ImportError when pandas is not installed."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError('to_pandas needs pandas: pip install "gridcore[data]"') from error
+        return pandas.DataFrame(dict(self._columns))
+
+    def __repr__(self) -> str:
+        half = _SHOWN // 2
+        whole = self._rows <= _SHOWN
+        shown = list(range(self._rows)) if whole else [*range(half), *range(self._rows - half, self._rows)]
+        columns = [["", *map(str, shown)]]
+        for name, column in self._columns.items():
+            cells = (column[row].item() for row in shown)
+            columns.append([name, *(f"{c:.6g}" if isinstance(c, float) else str(c) for c in cells)])
+        lines = align(columns)
+        if not whole:
+            lines.insert(1 + half, "...")
+        return "\n".join([*lines, f"[{self._rows} rows x {len(self._columns)} columns]"])
+
+
+def align(columns: list[list[str]], left: int = 0) -> list[str]:
+    """Lines of right-aligned columns; the first `left` columns are left-aligned."""
+    widths = [max(map(len, column)) for column in columns]
+    return [
+        "  ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def digest(tables: Mapping[str, Table], facts: Mapping[str, Any]) -> str:
+    """SHA-256 (hexadecimal) of what a run resulted in.
+
+    Over, in the order of their names, each table: its name and number of rows, then in the order of their
+    names its columns: name, little-endian type, and values in that type (text as UTF-32, NaN as one NaN, -0.0
+    as 0.0); then the facts as JSON with sorted keys.  Wall time, paths and versions have no part in it.
+    """
+    total = hashlib.sha256(b"gridsim 1\n")
+    for name in sorted(tables):
+        table = tables[name]
+        total.update(f"table {name} {len(table)}\n".encode())
+        for key in sorted(table.keys()):
+            column = table[key]
+            if column.dtype.kind == "f":
+                column = np.where(np.isnan(column), column.dtype.type(np.nan), column + 0.0)
+            column = np.ascontiguousarray(column.astype(column.dtype.newbyteorder("<"), copy=False))
+            total.update(f"column {key} {column.dtype.str}\n".encode())
+            total.update(column.data.cast("B") if column.size else b"")
+    total.update(b"facts " + json.dumps(plain(facts), sort_keys=True).encode())
+    return total.hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """`value` as plain Python: dicts, lists, text, numbers, booleans, None.  TypeError for anything else."""
+    if value is None or isinstance(value, (str, bool, int, float)):
+        # subclasses (np.float64 is one) become the plain type
+        for kind in (bool, int, float, str):
+            if isinstance(value, kind):
+                return kind(value)
+        return None
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    raise TypeError(f"{value!r} is no plain value")
+
+
+def to_json(value: Any, *, indent: int | None = 2) -> str:
+    """`value` as strict JSON: numbers that JSON does not have (NaN, infinity) become null."""
+
+    def strict(item: Any) -> Any:
+        if isinstance(item, float):
+            return item if np.isfinite(item) else None
+        if isinstance(item, dict):
+            return {key: strict(entry) for key, entry in item.items()}
+        return [strict(entry) for entry in item] if isinstance(item, list) else item
+
+    return json.dumps(strict(plain(value)), indent=indent, allow_nan=False, ensure_ascii=False)
+
+
+@contextmanager
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A binary file that takes the place of `path` when all went well, and leaves no trace otherwise.
+
+    Written beside `path`, synced to the disk, then renamed over it (a symbolic link stays one).
+
+    Raises OSError, among others when something that is no regular file stands at `path`.
+    """
+    target = os.path.realpath(path)
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise OSError(f"{os.fspath(path)}: not a regular file")
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(temporary, flags, 0o666)
+    except OSError as error:
+        error.filename = os.fspath(path)  # the user knows nothing of the temporary file
+        raise
+    try:
+        with os.fdopen(descriptor, "w+b") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,247 @@
+"""Result: what a run resulted in, as tables and facts, and how it is kept in one file."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import zipfile
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gridsim import metrics
+from gridsim.errors import GridSimError
+from gridsim.records import Table, atomic_file, check_name, digest, plain
+from gridsim.scenario import Scenario
+
+#: Version of the file format.
+FORMAT = 1
+CORE_TABLES = ("applications", "machines", "messages")
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # equal results are equal files
+_ABOUT = "result.json"
+
+#: Units of what `Result.summary` says.
+UNITS = {
+    "aggregate_speed": "Mflop/s",
+    "work": "Mflop",
+    "max_stretch": "s/Mflop",
+    "mean_stretch": "s/Mflop",
+    "min_stretch": "s/Mflop",
+    "max_stretch_agg": "1 (stretch * aggregate speed)",
+    "makespan": "s",
+    "utilization": "1 (busy machine time / all machine time, first release to last finish)",
+    "offered_load": "1 (work / (aggregate speed * first to last release))",
+    "bytes": "B",
+    "wall_seconds": "s",
+    "peak_memory": "B",
+}
+
+
+class Result:
+    """What a run resulted in.
+
+    tables : name -> `Table`: ``applications``, ``machines``, ``messages``, and those of the scheduler.
+    facts : scalars that the scheduler reports.
+    scheduler : ``name``, ``class`` and ``parameters`` of the scheduler, as plain values.
+    provenance : versions, seed, scenario (TOML), SHA-256 of trace files, wall seconds, peak memory.
+
+    Columns of ``applications``: release, first_start, finish (s); tasks; task_size, size (Mflop); submitter;
+    stretch (s/Mflop) = (finish - release) / size; stretch_agg = stretch * aggregate speed (no unit);
+    resubmitted (tasks); nodes_used; and what else the scheduler reports (-1 stands for none).
+    Of ``machines``: speed (Mflop/s), busy (s), tasks, peak_queue (tasks), bytes_out, bytes_in, utilization.
+    Of ``messages``, a row a kind: kind, sent, delivered, dropped, in_flight, bytes.
+    """
+
+    def __init__(
+        self,
+        *,
+        tables: Mapping[str, Table],
+        facts: Mapping[str, Any],
+        scheduler: Mapping[str, Any],
+        provenance: Mapping[str, Any],
+        scenario: Scenario | None = None,
+    ) -> None:
+        for name in CORE_TABLES:
+            if name not in tables:
+                raise ValueError(f"a result needs the table {name!r}")
+        self.tables = {check_name(name): table for name, table in tables.items()}
+        self.facts: dict[str, Any] = plain(facts)
+        self.scheduler: dict[str, Any] = plain(scheduler)
+        self.provenance: dict[str, Any] = plain(provenance)
+        if scenario is not None:
+            self.__dict__["scenario"] = scenario
+
+    # -- what happened --------------------------------------------------------------------------------
+
+    @property
+    def applications(self) -> Table:
+        """A row per application, in order of release."""
+        return self.tables["applications"]
+
+    @property
+    def machines(self) -> Table:
+        """A row per machine."""
+        return self.tables["machines"]
+
+    @property
+    def messages(self) -> Table:
+        """A row per kind of message."""
+        return self.tables["messages"]
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The scenario; of a loaded result it is made again, and needs the trace files it names."""
+        return Scenario.from_toml(self.provenance["scenario"])
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of tables and facts (see `gridsim.records.digest`): equal runs have equal digests."""
+        return digest(self.tables, self.facts)
+
+    @property
+    def aggregate_speed(self) -> float:
+        """Mflop/s of all machines."""
+        return math.fsum(self.machines["speed"].tolist())
+
+    @property
+    def max_stretch(self) -> float:
+        """Largest stretch of an application, s/Mflop."""
+        return float(self.applications["stretch"].max())
+
+    @property
+    def mean_stretch(self) -> float:
+        """Mean stretch over applications, s/Mflop."""
+        return metrics.mean(self.applications["stretch"])
+
+    @property
+    def min_stretch(self) -> float:
+        """Smallest stretch of an application, s/Mflop."""
+        return float(self.applications["stretch"].min())
+
+    @property
+    def makespan(self) -> float:
+        """From the first release to the last finish, s."""
+        return metrics.makespan(self.applications["release"], self.applications["finish"])
+
+    @property
+    def utilization(self) -> float:
+        """Mean share of the makespan in which a machine was busy."""
+        return metrics.mean(self.machines["utilization"])
+
+    def summary(self) -> dict[str, Any]:
+        """The run in a few numbers; their units are in `UNITS`."""
+        applications, messages = self.applications, self.messages
+        size, speed = applications["size"], self.aggregate_speed
+        return {
+            "scheduler": self.scheduler["name"],
+            "parameters": self.scheduler["parameters"],
+            "machines": len(self.machines),
+            "aggregate_speed": speed,
+            "applications": len(applications),
+            "tasks": int(applications["tasks"].sum()),
+            "work": math.fsum(size.tolist()),
+            "offered_load": metrics.offered_load(applications["release"], size, speed),
+            "max_stretch": self.max_stretch,
+            "max_stretch_agg": float(applications["stretch_agg"].max()),
+            "mean_stretch": self.mean_stretch,
+            "min_stretch": self.min_stretch,
+            "makespan": self.makespan,
+            "utilization": self.utilization,
+            "resubmitted": int(applications["resubmitted"].sum()),
+            "messages": int(messages["sent"].sum()),
+            "dropped": int(messages["dropped"].sum()),
+            "bytes": int(messages["bytes"].sum()),
+            "facts": self.facts,
+            "wall_seconds": self.provenance.get("wall_seconds"),
+            "peak_memory": self.provenance.get("peak_memory"),
+            "digest": self.digest,
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<Result of {self.scheduler['name']}: {len(self.applications)} applications on "
+            f"{len(self.machines)} machines, max stretch {self.max_stretch:.4g} s/Mflop, "
+            f"makespan {self.makespan:.6g} s, digest {self.digest[:16]}>"
+        )
+
+    # -- in a file ------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the result to one file, whole or not at all.
+
+        A zip of one .npy member a column, ``tables/TABLE/COLUMN.npy``, and ``result.json`` with the rest;
+        ``numpy.load`` reads the columns too.
+        """
+        about = {
+            "format": FORMAT,
+            "digest": self.digest,
+            "tables": {name: list(table.keys()) for name, table in self.tables.items()},
+            "facts": self.facts,
+            "scheduler": self.scheduler,
+            "provenance": self.provenance,
+        }
+        with atomic_file(path) as stream:
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                _add(archive, _ABOUT, json.dumps(about, indent=1).encode())
+                for name, table in self.tables.items():
+                    for key, column in table.items():
+                        member = io.BytesIO()
+                        np.lib.format.write_array(member, column, allow_pickle=False)
+                        _add(archive, _member(name, key), member.getvalue())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Result:
+        """Read a result and check its digest.
+
+        Raises GridSimError for a file that is no result, is damaged, or whose tables do not make the digest
+        that it states; OSError for a file that cannot be read.
+        """
+        name = os.fspath(path)
+        with open(path, "rb") as stream:
+            content = io.BytesIO(stream.read())
+        try:
+            with zipfile.ZipFile(content) as archive:
+                about = json.loads(archive.read(_ABOUT))
+                if about["format"] != FORMAT:
+                    raise GridSimError(
+                        f"{name}: a result in format {about['format']!r}, this version reads {FORMAT}"
+                    )
+                tables = {
+                    table: Table({key: _column(archive, _member(table, key)) for key in keys})
+                    for table, keys in about["tables"].items()
+                }
+            result = cls(
+                tables=tables,
+                facts=about["facts"],
+                scheduler=about["scheduler"],
+                provenance=about["provenance"],
+            )
+            stated, found = about["digest"], result.digest
+        except GridSimError:
+            raise
+        except Exception as error:  # whatever a damaged file makes of zip, npy, JSON and tables
+            raise GridSimError(f"{name}: not a sound result file ({error})") from error
+        if stated != found:
+            raise GridSimError(f"{name}: the file states digest {stated!r}, but its tables make {found!r}")
+        return result
+
+
+def _member(table: str, column: str) -> str:
+    return f"tables/{table}/{column}.npy"
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    info = zipfile.ZipInfo(name, _EPOCH)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.external_attr = 0o644 << 16
+    archive.writestr(info, content)
+
+
+def _column(archive: zipfile.ZipFile, member: str) -> Any:
+    # read to the end: only then does zipfile compare the checksum
+    return np.lib.format.read_array(io.BytesIO(archive.read(member)), allow_pickle=False)

@@ -1,0 +1,195 @@
+"""Scenario: everything a run depends on but the scheduler; a frozen object that is a TOML file, exactly."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import msgspec
+
+from gridsim.errors import ScenarioError
+from gridsim.network import Network
+from gridsim.platform import Platform, PlatformRecipe, text, whole
+from gridsim.records import atomic_file
+from gridsim.workload import Workload, WorkloadRecipe
+
+StrPath = str | os.PathLike[str]
+
+_KEYS = ("seed", "platform", "workload", "network", "schedulers")
+_REQUIRED = ("platform", "workload")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A platform, a workload, a network and a seed.
+
+    seed : of the chance that schedulers use; platform and workload have seeds of their own.
+    schedulers : parameters of schedulers that are known by name, ``{"fair-tree": {"bound": 2.0}}``; the
+        command line uses them, `simulate` does not.
+
+    Files that platform or workload name are relative to the working directory; in a scenario *file* they
+    are relative to the folder of that file.
+    """
+
+    platform: Platform
+    workload: Workload
+    network: Network = field(default_factory=Network)
+    seed: int = 0
+    schedulers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        for name, kind in (("platform", Platform), ("workload", Workload), ("network", Network)):
+            if not isinstance(getattr(self, name), kind):
+                shown = type(getattr(self, name)).__name__
+                raise ScenarioError(f"{name} must be a {kind.__name__}, got {shown}")
+        object.__setattr__(self, "seed", whole("seed", self.seed))
+        object.__setattr__(self, "schedulers", _checked_schedulers(self.schedulers))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that the scenario reads."""
+        recipes = self.platform.recipe, self.workload.recipe
+        return tuple(recipe.path for recipe in recipes if hasattr(recipe, "path"))
+
+    # -- writing --------------------------------------------------------------------------------------
+
+    def to_toml(self) -> str:
+        """The scenario as TOML; ``Scenario.from_toml(s.to_toml()) == s``."""
+        return self._write(lambda path: path)
+
+    def save(self, path: StrPath) -> None:
+        """Write the scenario to a file, whole or not at all."""
+        folder = os.path.dirname(os.path.abspath(path))
+
+        def relative(file: str) -> str:
+            return file if os.path.isabs(file) else os.path.relpath(file, folder)
+
+        content = self._write(relative).encode()
+        with atomic_file(path) as stream:
+            stream.write(content)
+
+    def _write(self, place: Callable[[str], str]) -> str:
+        import tomli_w
+
+        document: dict[str, Any] = {"seed": self.seed}
+        for name, value in (
+            ("platform", self.platform.recipe),
+            ("workload", self.workload.recipe),
+            ("network", self.network),
+        ):
+            table = msgspec.to_builtins(value)
+            if "path" in table:
+                table["path"] = place(table["path"])
+            document[name] = {key: entry for key, entry in table.items() if entry is not None}
+        if self.schedulers:
+            document["schedulers"] = self.schedulers
+        return tomli_w.dumps(document)
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_toml(cls, text_or_path: StrPath) -> Scenario:
+        """A scenario from TOML text, or from the file at a path (a str without a newline is a path).
+
+        Raises ScenarioError naming the configuration path of what is wrong, or FILE:LINE where the text is
+        no TOML; OSError for a file that cannot be read.
+        """
+        if isinstance(text_or_path, str) and "\n" in text_or_path:
+            return cls._read(text_or_path, "<scenario>", "")
+        file = text("scenario", text_or_path)
+        with open(file, "rb") as stream:
+            content = stream.read()
+        try:
+            decoded = content.decode()
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            byte = content[error.start]
+            raise ScenarioError(f"{file}:{line}: byte 0x{byte:02x} is not UTF-8 text") from error
+        return cls._read(decoded, file, os.path.dirname(file))
+
+    @classmethod
+    def _read(cls, toml: str, file: str, folder: str) -> Scenario:
+        try:
+            document = tomllib.loads(toml)
+        except tomllib.TOMLDecodeError as error:
+            raise ScenarioError(_toml_fault(file, toml, str(error))) from error
+        for key in document:
+            if key not in _KEYS:
+                raise ScenarioError(f"{key} is not a known key of a scenario; known: {', '.join(_KEYS)}")
+        for key in _REQUIRED:
+            if key not in document:
+                raise ScenarioError(f"{key} is missing: {file} has no table [{key}]")
+        for key in _KEYS[1:]:
+            if not isinstance(document.get(key, {}), dict):
+                raise ScenarioError(f"{key} must be a table, got {document[key]!r}")
+        recipes = []
+        for name, union in (("platform", PlatformRecipe), ("workload", WorkloadRecipe)):
+            table = document[name]
+            if isinstance(path := table.get("path"), str) and path and folder:
+                table["path"] = os.path.normpath(os.path.join(folder, path))
+            recipes.append(_one_of(union, table, name))
+        return cls(
+            platform=Platform(recipes[0]),
+            workload=Workload(recipes[1]),
+            network=_convert(Network, document.get("network", {}), "network"),
+            seed=document.get("seed", 0),
+            schedulers=document.get("schedulers", {}),
+        )
+
+
+def _one_of(union: Any, table: dict[str, Any], where: str) -> Any:
+    kinds = {kind.__struct_config__.tag: kind for kind in get_args(union)}
+    given = table.get("kind")
+    if not isinstance(given, str) or given not in kinds:
+        shown = "nothing" if given is None else repr(given)
+        raise ScenarioError(f"{where}.kind must be one of {', '.join(kinds)}, got {shown}")
+    return _convert(kinds[given], table, where)
+
+
+def _convert(kind: type[msgspec.Struct], table: dict[str, Any], where: str) -> Any:
+    known = [entry.encode_name for entry in msgspec.structs.fields(kind)]
+    for key in table:
+        if key not in known and key != kind.__struct_config__.tag_field:
+            raise ScenarioError(f"{where}.{key} is not a known key; known here: {', '.join(known)}")
+    return converted(table, kind, where)
+
+
+def converted(value: Any, kind: Any, where: str) -> Any:
+    """`value` as `kind`; what msgspec has to say becomes a ScenarioError that begins with the path."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, ScenarioError):
+            raise error.__cause__ from None
+        message, _, place = str(error).partition(" - at `$")
+        message = message[:1].lower() + message[1:]
+        if place:
+            where += place.rstrip("`")
+        raise ScenarioError(f"{where}: {message}") from error
+
+
+def _checked_schedulers(given: Any) -> dict[str, dict[str, Any]]:
+    checked = {}
+    if not isinstance(given, Mapping):
+        raise ScenarioError(f"schedulers must be a table, got {given!r}")
+    for name, parameters in given.items():
+        if not isinstance(name, str) or ":" in name:
+            raise ScenarioError(
+                f"schedulers.{name!r}: a scenario never imports code; name a module:Class on the command line"
+            )
+        if not isinstance(parameters, Mapping):
+            raise ScenarioError(f"schedulers.{name} must be a table of parameters, got {parameters!r}")
+        checked[name] = copy.deepcopy(dict(parameters))
+    return checked
+
+
+def _toml_fault(file: str, toml: str, message: str) -> str:
+    if match := re.search(r"\s*\(at line (\d+), column (\d+)\)$", message):
+        return f"{file}:{match[1]}: column {match[2]}: {message[: match.start()]}"
+    message = message.removesuffix(" (at end of document)")
+    return f"{file}:{toml.count(chr(10)) + 1}: at the end of the file: {message}"

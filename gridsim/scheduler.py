@@ -1,0 +1,123 @@
+"""The contract between the simulator and a scheduler.
+
+A scheduler is a frozen set of parameters (`Scheduler`); what it knows while it runs lives in the
+`Policy` that its `start` makes.  The policy registers the messages and timers it needs on the run's
+engine and network, gets cohorts of them as arrays, and at the end reports an `Outcome`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.engine import Engine
+from gridsim.streams import Streams
+from gridsim.transport import Transport
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Applications:
+    """The workload as a scheduler sees it: columns of length n, in order of release; index = application.
+
+    release_ns int64 (ns); release float64 (s, exactly release_ns / 1e9); tasks int64; task_size float64
+    (Mflop); size float64 (Mflop, tasks * task_size); submitter int64 (machine).
+    """
+
+    release_ns: Integers
+    release: Floats
+    tasks: Integers
+    task_size: Floats
+    size: Floats
+    submitter: Integers
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+
+@dataclass(slots=True)
+class Run:
+    """What a policy may use while it runs.
+
+    speeds : Mflop/s of each machine.  A decentralized policy hands each machine only its own.
+    """
+
+    engine: Engine
+    network: Transport
+    speeds: Floats
+    applications: Applications
+    streams: Streams
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a policy reports when the run is over; all arrays int64 unless said otherwise.
+
+    Times are ns; -1 stands for "never".
+
+    applications : ``first_start``, ``finish``, ``completed`` (tasks), ``resubmitted`` (tasks),
+        ``nodes_used``, and optionally ``level`` (at which the request was accepted).
+    machines : ``busy`` (ns), ``tasks`` (completed), ``peak_queue`` (tasks waiting).
+    tables : further tables, each a mapping of equally long columns.
+    facts : scalars that belong in every result of this scheduler (JSON-able).
+    """
+
+    applications: dict[str, Integers]
+    machines: dict[str, Integers]
+    tables: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Policy(ABC):
+    """A scheduler at work.
+
+    The run ends when the engine has nothing left to do or the policy calls ``run.engine.stop()``: after
+    the last release, once nothing that is still to come can change what is reported.
+    """
+
+    @abstractmethod
+    def on_release(self, applications: list[int]) -> None:
+        """The `applications` (sorted indices) are submitted now."""
+
+    @abstractmethod
+    def finish(self) -> Outcome:
+        """Complete what has been decided and report."""
+
+
+class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of a scheduler.  Subclasses add fields, a `name`, and `start`.
+
+    Raises (from a subclass's ``__post_init__``) `ScenarioError` naming the parameter and its value.
+    """
+
+    #: How the command line and result tables call it.
+    name: ClassVar[str] = "scheduler"
+    #: False if it reads the whole grid at once (the baselines say so).
+    decentralized: ClassVar[bool] = False
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy that will run on `run`; every scheduler has its own."""
+        raise NotImplementedError(f"{type(self).__name__} does not define start(run)")
+
+
+_REGISTRY: dict[str, tuple[type[Scheduler], Mapping[str, Any]]] = {}
+
+
+def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
+    """Make ``cls(**parameters)`` available under `name`."""
+    if name in _REGISTRY:
+        raise ValueError(f"scheduler {name!r} is registered already")
+    _REGISTRY[name] = cls, parameters
+
+
+def registered() -> dict[str, tuple[type[Scheduler], Mapping[str, Any]]]:
+    """Name -> (class, preset parameters) of the schedulers that are known by name."""
+    return dict(_REGISTRY)

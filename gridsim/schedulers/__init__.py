@@ -1,0 +1,16 @@
+"""The schedulers that come with gridsim, by class and by name; importing this registers the names."""
+
+from __future__ import annotations
+
+from gridsim.scheduler import register
+from gridsim.schedulers.central import Fcfs, MinCent
+from gridsim.schedulers.fair_tree import FairTree
+
+__all__ = ["FairTree", "Fcfs", "MinCent"]
+
+register("fair-tree", FairTree)
+register("mincent", MinCent)
+register("mincent-once", MinCent, mode="once")
+register("fcfs", Fcfs)
+register("fcfs-pull", Fcfs, mode="pull")
+register("fcfs-random", Fcfs, mode="random")

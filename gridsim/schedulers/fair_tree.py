@@ -1,0 +1,363 @@
+"""The fair tree scheduler: decentralized bag-of-tasks scheduling for the smallest maximum stretch.
+
+J. Celaya and L. Marchal, "A fair decentralized scheduler for bag-of-tasks applications on desktop grids".
+Machines are the leaves of a balanced binary tree whose routers sit on the machines as well.  Summaries of
+availability flow up, limited in rate; requests climb until a router can host them at a stretch that is not
+much above the platform's minimum, and are split on the way down; every leaf runs EDF at its own minimum
+stretch.  The mathematics is in `gridcore` (`SummaryTree`, `TaskQueues`); here is the protocol.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.queues import NEVER, TaskQueues
+from gridcore.tree import DECISION, REQUEST, SPREAD, SUMMARY, SummaryTree
+from gridsim.engine import ACT, NS, TIMER, Engine, nanoseconds
+from gridsim.errors import ScenarioError
+from gridsim.overlays import tree_level, tree_machines
+from gridsim.scheduler import Outcome, Policy, Run, Scheduler
+from gridsim.schedulers.summary_grid import derive_grid, explicit_grid
+from gridsim.transport import message
+
+Rows = NDArray[Any]
+_SHARE = message(("application", "i8"), ("tasks", "i8"))
+
+
+class FairTree(Scheduler, frozen=True, kw_only=True):
+    """Parameters of the fair tree.
+
+    bound : B; a router accepts a climbing request at stretch S if S <= B * (minimum stretch of the busy
+        leaves).  0 sends every request to the root.  B and the ratio of the stretch samples are one knob:
+        S is rounded up to a sample.
+    samples : numbers of stretch, application size and task size samples of a summary (4 bytes a cell).
+    grid : explicit samples (stretch in s/Mflop, size and task size in Mflop), instead of deriving them from
+        platform and workload (`gridsim.schedulers.summary_grid`).
+    update_rate : bytes/s a node may spend on summaries; 0 for no limit.
+    update_on : what makes a leaf report: ``"change"``, a queue that changed or ran empty, or ``"completion"``,
+        the end of any task as well (the paper's traffic).
+    hold_off : s that a router waits before it reports.
+    release_cell : s; 0 evaluates a summary for an application released at the moment of the summary,
+        300 for one released at the next multiple of 300 s (the paper).
+    entry : where a request enters: ``"own-router"``, the router on the submitting machine (the leaf's father
+        if there is none), or ``"father"``.
+    minimum_of : leaves that count in the minimum stretch: ``"busy"``; ``"all"``, where an idle leaf counts 0
+        (the paper read literally); ``"inverse-speed"``, where it counts 1 / speed (the authors' later code).
+        The last two are known to be bad.
+    spread : when the minimum stretch travels down on its own: at each ``"heartbeat"``, or on ``"change"``
+        too.  It travels with every request in any case.
+    heartbeat : s between completion reports, and between spreads.
+    request_bytes, accept_bytes, completion_bytes, spread_bytes, summary_header : sizes of messages.
+    run_on : go on with the protocol after the last task is placed, until every machine is idle; otherwise
+        the ledger ends there (``facts["ledger_end_s"]``), since nothing later changes the schedule.
+    """
+
+    name: ClassVar[str] = "fair-tree"
+    decentralized: ClassVar[bool] = True
+
+    bound: float = 2.0
+    samples: tuple[int, int, int] = (10, 9, 8)
+    grid: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]] | None = None
+    update_rate: float = 10_000.0
+    update_on: Literal["change", "completion"] = "change"
+    hold_off: float = 0.0
+    release_cell: float = 0.0
+    entry: Literal["own-router", "father"] = "own-router"
+    minimum_of: Literal["busy", "all", "inverse-speed"] = "busy"
+    spread: Literal["heartbeat", "change"] = "heartbeat"
+    heartbeat: float = 300.0
+    request_bytes: int = 170
+    accept_bytes: int = 120
+    completion_bytes: int = 125
+    spread_bytes: int = 24
+    summary_header: int = 90
+    run_on: bool = False
+
+    def __post_init__(self) -> None:
+        for field in ("bound", "update_rate", "hold_off", "release_cell"):
+            value = getattr(self, field)
+            if not (math.isfinite(value) and value >= 0):
+                raise ScenarioError(f"fair-tree.{field} must be finite and >= 0, got {value!r}")
+        if not (math.isfinite(self.heartbeat) and self.heartbeat > 0):
+            raise ScenarioError(f"fair-tree.heartbeat must be finite and > 0 s, got {self.heartbeat!r}")
+        for field in ("request_bytes", "accept_bytes", "completion_bytes", "spread_bytes", "summary_header"):
+            if getattr(self, field) < 0:
+                raise ScenarioError(f"fair-tree.{field} must be >= 0 bytes, got {getattr(self, field)!r}")
+        if any(count < 1 for count in self.samples):
+            raise ScenarioError(f"fair-tree.samples must be three counts >= 1, got {self.samples!r}")
+        if self.grid is not None:
+            explicit_grid(self.grid)
+        for field, known in (
+            ("update_on", ("change", "completion")),
+            ("entry", ("own-router", "father")),
+            ("minimum_of", ("busy", "all", "inverse-speed")),
+            ("spread", ("heartbeat", "change")),
+        ):
+            if getattr(self, field) not in known:
+                raise ScenarioError(f"fair-tree.{field} must be one of {known}, got {getattr(self, field)!r}")
+
+    def start(self, run: Run) -> FairTreePolicy:
+        """Make the policy; see `gridsim.scheduler.Scheduler`."""
+        return FairTreePolicy(self, run)
+
+
+class FairTreePolicy(Policy):
+    """The protocol at work.
+
+    Kinds, in the order in which they are handled at one instant: summaries, spreads, requests; then each
+    leaf that got shares reorders its queue and each node that learnt something reports, once.
+    """
+
+    def __init__(self, parameters: FairTree, run: Run) -> None:
+        self.parameters, self.run = parameters, run
+        machines, applications = len(run.speeds), run.applications
+        if parameters.grid is not None:
+            self.grid = explicit_grid(parameters.grid)
+        else:
+            self.grid = derive_grid(run.speeds, applications, parameters.samples)
+        summary_bytes = 4 * self.grid.cells + parameters.summary_header
+        self.tree = SummaryTree(
+            self.grid,
+            run.speeds,
+            size=applications.size,
+            task_size=applications.task_size,
+            nbytes=summary_bytes,
+            rate=parameters.update_rate,
+            hold_off=nanoseconds(parameters.hold_off),
+            bound=parameters.bound,
+        )
+        self.queues = TaskQueues(
+            run.speeds, watch="completion" if parameters.update_on == "completion" else "idle", log=True
+        )
+        self.queues.add_applications(applications.release, applications.size, applications.task_size)
+        self.first_leaf = self.tree.first_leaf
+        self.routers = np.arange(self.first_leaf)
+        self.left_to_place = int(applications.tasks.sum())
+        self.ledger_end: int | None = None
+        self.decisions: list[Rows] = []
+        self.updates: list[tuple[int, Any]] = []
+        self.accepted = np.zeros(len(applications), np.int64)
+        self.reported = np.zeros(len(applications), np.int64)
+
+        engine, network = run.engine, run.network
+        network.kind("summary", SUMMARY, summary_bytes, self.on_summary, priority=10)
+        network.kind("spread", SPREAD, parameters.spread_bytes, self.on_spread, priority=11)
+        network.kind("request", REQUEST, parameters.request_bytes, self.on_request, priority=12)
+        network.kind("accept", _SHARE, parameters.accept_bytes, self.on_accept, priority=13, deferred=True)
+        network.kind(
+            "completion", _SHARE, parameters.completion_bytes, self.on_completion, priority=14, deferred=True
+        )
+        network.open(tree_machines(machines))
+        engine.on("reorder", self.reorder, priority=10, phase=ACT)
+        engine.on("report", self.report, priority=11, phase=ACT)
+        engine.on("heartbeat", self.beat, priority=20, phase=TIMER)
+        engine.every(nanoseconds(parameters.heartbeat), "heartbeat")
+        engine.add_source(self)
+        # A leaf joining is a change: at the start everybody tells his father what he has.
+        engine.touch("report", range(self.first_leaf, self.tree.nodes))
+
+    # -- requests -----------------------------------------------------------------------------------------
+
+    def on_release(self, applications: list[int]) -> None:
+        """The submitting machines' requests enter the tree."""
+        submitter = self.run.applications.submitter[applications]
+        leaf = submitter + self.first_leaf
+        rows = np.zeros(len(applications), REQUEST)
+        if self.first_leaf == 0:
+            rows["node"] = leaf
+        elif self.parameters.entry == "own-router":
+            rows["node"] = np.where(submitter < self.first_leaf, submitter, (leaf - 1) // 2)
+        else:
+            rows["node"] = (leaf - 1) // 2
+        rows["sender"] = leaf
+        rows["application"] = applications
+        rows["tasks"] = self.run.applications.tasks[applications]
+        rows["sequence"] = -1
+        rows["minimum"] = np.nan
+        self.run.network.send("request", rows)
+
+    def on_request(self, rows: Rows) -> None:
+        """Routers decide and split; leaves enqueue."""
+        leaves = int(np.searchsorted(rows["node"], self.first_leaf))
+        if leaves:
+            sent, decisions = self.tree.route(np.ascontiguousarray(rows[:leaves]))
+            self.run.network.send("request", sent)
+            if len(decisions):
+                self.decisions.append(decisions[decisions["hops"] >= 0])
+        if leaves < len(rows):
+            self.take(np.ascontiguousarray(rows[leaves:]))
+
+    def take(self, rows: Rows) -> None:
+        """Leaves take their shares and tell the submitters."""
+        engine = self.run.engine
+        self.tree.acknowledge(rows)
+        nodes = rows["node"]
+        self.queues.enqueue(nodes - self.first_leaf, rows["application"], rows["tasks"], engine.now)
+        engine.touch("reorder", nodes)
+        self.tell_submitters("accept", nodes, rows["application"], rows["tasks"])
+        self.left_to_place -= int(rows["tasks"].sum())
+        if self.left_to_place == 0:
+            self.ledger_end = engine.now
+            if not self.parameters.run_on:
+                engine.stop()
+
+    def tell_submitters(self, kind: str, nodes: Rows, applications: Rows, tasks: Rows) -> None:
+        rows = np.empty(len(nodes), _SHARE)
+        rows["node"] = self.run.applications.submitter[applications] + self.first_leaf
+        rows["sender"] = nodes
+        rows["application"] = applications
+        rows["tasks"] = tasks
+        self.run.network.send(kind, rows)
+
+    def on_accept(self, rows: Rows) -> None:
+        """The submitter's books: tasks placed."""
+        np.add.at(self.accepted, rows["application"], rows["tasks"])
+
+    def on_completion(self, rows: Rows) -> None:
+        """The submitter's books: tasks completed."""
+        np.add.at(self.reported, rows["application"], rows["tasks"])
+
+    # -- availability ---------------------------------------------------------------------------------------
+
+    def on_summary(self, rows: Rows) -> None:
+        """Fathers take in their children's summaries."""
+        self.tree.receive(rows)
+        nodes = rows["node"]
+        if nodes[0] == 0:
+            arrived = rows["since"][nodes == 0]
+            self.updates.append((self.run.engine.now, arrived[arrived < NEVER]))
+        self.run.engine.touch("report", nodes)
+
+    def on_spread(self, rows: Rows) -> None:
+        """Routers learn the minimum stretch of the rest of the tree."""
+        self.tree.take_spread(rows)
+        if self.parameters.spread == "change":
+            self.run.engine.touch("report", rows["node"])
+        else:
+            self.run.network.send("spread", self.tree.spread(rows["node"], True))
+
+    def reorder(self, nodes: list[int]) -> None:
+        """Leaves whose queue has changed order it anew."""
+        self.queues.reschedule(np.array(nodes) - self.first_leaf, self.run.engine.now)
+        self.run.engine.touch("report", nodes)
+
+    def report(self, nodes: list[int]) -> None:
+        """Nodes that learnt something, or whose turn has come, tell their fathers."""
+        engine, now = self.run.engine, self.run.engine.now
+        if self.parameters.spread == "change" and nodes[0] < self.first_leaf:
+            self.run.network.send("spread", self.tree.spread([n for n in nodes if n < self.first_leaf]))
+        ready, waiting, until = self.tree.ready(nodes, now)
+        if len(waiting):
+            first = until[0]
+            if (until == first).all():
+                engine.touch("report", waiting, time=int(first))
+            else:
+                for at in np.unique(until).tolist():
+                    engine.touch("report", waiting[until == at], time=at)
+        if len(ready):
+            leaves = ready[ready >= self.first_leaf] - self.first_leaf
+            summaries = self.queues.summaries(leaves, self.grid, now)
+            minimum = self.queues.minimum_stretch(leaves, now)
+            if self.parameters.minimum_of != "busy":
+                idle = np.isinf(minimum)
+                minimum[idle] = (
+                    0.0 if self.parameters.minimum_of == "all" else 1.0 / self.run.speeds[leaves[idle]]
+                )
+            self.run.network.send("summary", self.tree.report(ready, now, summaries, minimum))
+
+    def beat(self, _: list[int]) -> None:
+        """Every heartbeat: completion reports, and the root spreads the minimum stretch."""
+        run = self.run
+        machines, applications, tasks, _ends = self.queues.advance(run.engine.now)
+        if len(machines):
+            self.tell_submitters("completion", machines + self.first_leaf, applications, tasks)
+        if self.first_leaf:
+            run.network.send("spread", self.tree.spread([0], True))
+        run.network.drain()
+        if self.left_to_place == 0 and self.queues.next_change() == NEVER:
+            run.engine.stop()
+
+    # -- leaves that run idle, or end a task: a source of the engine ------------------------------------------
+
+    def advance(self, limit: int) -> int:
+        """See `gridsim.engine.Source`."""
+        at: int = self.queues.next_change()
+        return at if at <= limit else NEVER
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `gridsim.engine.Source`."""
+        engine.touch("report", self.queues.due(time) + self.first_leaf)
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def finish(self) -> Outcome:
+        """Let the leaves complete what they have, and report."""
+        self.run.network.drain()
+        self.queues.advance(NEVER)
+        totals = self.queues.totals()
+        applications = self.run.applications
+        requests = self.requests()
+        level = np.full(len(applications), -1, np.int64)
+        level[requests["application"]] = requests["level"]
+        finish = totals["finish"]
+        served = requests["application"]
+        stretch = (finish[served] / NS - applications.release[served]) / applications.size[served]
+        requests["stretch"] = stretch
+        requests["kept"] = ((requests["guaranteed"] == 1) & (stretch <= requests["promised"])).astype(np.int64)
+        return Outcome(
+            applications={
+                "first_start": totals["first_start"],
+                "finish": finish,
+                "completed": totals["completed"],
+                "resubmitted": np.zeros(len(applications), np.int64),
+                "nodes_used": totals["shares"],
+                "level": level,
+            },
+            machines={"busy": totals["busy"], "tasks": totals["tasks"], "peak_queue": totals["peak_queue"]},
+            tables={"requests": requests, "updates": self.update_times()},
+            facts={
+                "bound": self.parameters.bound,
+                "stretch_ratio": _ratio(self.grid.stretch),
+                "grid": {
+                    "stretch": self.grid.stretch.tolist(),
+                    "size": self.grid.size.tolist(),
+                    "task_size": self.grid.task_size.tolist(),
+                },
+                "summary_bytes": 4 * self.grid.cells + self.parameters.summary_header,
+                "decisions_at_lowest_sample": self.tree.below_window,
+                "decisions_above_window": self.tree.above_window,
+                "tasks_accepted_known": int(self.accepted.sum()),
+                "tasks_completed_known": int(self.reported.sum()),
+                "ledger_end_s": None if self.ledger_end is None else self.ledger_end / NS,
+            },
+        )
+
+    def requests(self) -> dict[str, NDArray[Any]]:
+        """One row an application: who accepted it, after how many steps up, and what was promised."""
+        rows = np.concatenate(self.decisions) if self.decisions else np.zeros(0, DECISION)
+        rows = rows[np.argsort(rows["application"], kind="stable")]
+        sample = rows["sample"]
+        promised = np.where(sample >= 0, self.grid.stretch[sample], np.inf)
+        return {
+            "application": rows["application"].copy(),
+            "router": rows["node"].copy(),
+            "level": tree_level(rows["node"]),
+            "steps_up": rows["hops"].copy(),
+            "promised": promised,
+            "guaranteed": rows["guaranteed"].copy(),
+        }
+
+    def update_times(self) -> dict[str, NDArray[Any]]:
+        """One row a summary that told the root of a leaf's change: when it arrived, and how old the change was."""
+        arrived = np.concatenate([np.full(len(since), at) for at, since in self.updates] or [np.zeros(0)])
+        since = np.concatenate([since for _, since in self.updates] or [np.zeros(0)])
+        return {"arrived": arrived / NS, "age": (arrived - since) / NS}
+
+
+def _ratio(samples: NDArray[np.float64]) -> float:
+    """The ratio of neighbouring samples of a geometric axis."""
+    return float((samples[-1] / samples[0]) ** (1.0 / max(1, len(samples) - 1)))

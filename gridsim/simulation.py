@@ -1,0 +1,277 @@
+"""simulate(): one scenario under one scheduler, from the first release to a checked Result."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim import provenance
+from gridsim.engine import NEVER, NS, TIMER, Engine
+from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
+from gridsim.metrics import utilization
+from gridsim.platform import Platform
+from gridsim.records import Table, plain
+from gridsim.results import CORE_TABLES, Result
+from gridsim.scenario import Scenario
+from gridsim.scheduler import Applications, Outcome, Run, Scheduler
+from gridsim.streams import Streams
+from gridsim.transport import Transport
+
+Progress = bool | Literal["force"]
+
+_APPLICATION_COLUMNS = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
+_MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
+# What the tables of a result hold besides; a scheduler's own columns have other names.
+_APPLICATION_NAMES = ("release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg")
+_MACHINE_NAMES = ("speed", "bytes_out", "bytes_in", "utilization")
+
+
+def simulate(
+    scenario: Scenario,
+    scheduler: Scheduler,
+    *,
+    progress: Progress = False,
+    cohort_limit: int | None = None,
+) -> Result:
+    """Run `scenario` under `scheduler`.
+
+    progress : a bar on stderr, if that is a terminal ("force": in any case); it changes nothing else.
+    cohort_limit : the most rows a handler gets in one call; the result does not depend on it.
+
+    Raises ScenarioError for a workload that does not fit the platform, SchedulerError when the scheduler
+    breaks its contract, InvariantViolation when a law of the simulation does not hold afterwards.
+    """
+    if not isinstance(scheduler, Scheduler):
+        raise ScenarioError(f"scheduler must be a Scheduler object, got {scheduler!r}")
+    started = time.perf_counter()
+    platform = scenario.platform
+    applications = scenario.workload.realize(platform)
+    _check_size(applications, platform)
+
+    engine = Engine(cohort_limit=cohort_limit)
+    network = Transport(engine, scenario.network, platform.nodes)
+    released = _Releases()
+    engine.on("release", released.release, priority=0, phase=TIMER)
+    run = Run(
+        engine=engine,
+        network=network,
+        speeds=platform.speeds,
+        applications=applications,
+        streams=Streams(scenario.seed),
+    )
+    policy = scheduler.start(run)
+    released.submit = policy.on_release
+    for index, at in enumerate(applications.release_ns.tolist()):
+        engine.at(at, "release", index)
+    with _bar(progress, scheduler.name, len(applications), engine, released):
+        engine.run()
+    outcome = policy.finish()
+    ledger, interfaces = network.ledger(), network.interfaces()
+
+    _check_contract(outcome, len(applications), platform.nodes, engine.now)
+    _check_laws(outcome, applications, platform)
+    result = Result(
+        tables={
+            "applications": _applications(outcome, applications, platform),
+            "machines": _machines(outcome, applications, platform, interfaces),
+            "messages": Table(ledger),
+            **{name: Table(columns) for name, columns in outcome.tables.items()},
+        },
+        facts=outcome.facts,
+        scheduler=describe(scheduler),
+        provenance={
+            **provenance.describe(seed=scenario.seed, files=scenario.files),
+            "scenario": scenario.to_toml(),
+            "clock_seconds": engine.now / NS,
+            "events": engine.events,
+            "handler_calls": engine.calls,
+            "cohort_limit": cohort_limit,
+            "wall_seconds": time.perf_counter() - started,
+            "peak_memory": provenance.peak_memory(),
+        },
+        scenario=scenario,
+    )
+    return result
+
+
+def describe(scheduler: Scheduler) -> dict[str, Any]:
+    """Name, class and parameters of a scheduler as plain values."""
+    kind = type(scheduler)
+    parameters = msgspec.to_builtins(scheduler, enc_hook=repr)
+    return {"name": kind.name, "class": f"{kind.__module__}:{kind.__qualname__}", "parameters": parameters}
+
+
+class _Releases:
+    """The handler of releases: hands them to the policy, and counts them for the progress bar."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.submit: Callable[[list[int]], None]
+
+    def release(self, applications: list[int]) -> None:
+        self.count += len(applications)
+        self.submit(applications)
+
+
+# -- progress -------------------------------------------------------------------------------------------
+
+
+def _bar(
+    progress: Progress, name: str, total: int, engine: Engine, released: _Releases
+) -> Any:
+    """A bar that looks at the engine after its waves; the run does not know of it."""
+    if not progress or (progress != "force" and not sys.stderr.isatty()):
+        return nullcontext()
+    from tqdm import tqdm
+
+    bar: Any = tqdm(total=total, desc=name, unit=" applications", file=sys.stderr, dynamic_ncols=True)
+    last = 0.0
+
+    def look() -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last > 0.1 or released.count == total > bar.n:
+            last = now
+            bar.set_postfix_str(f"t = {engine.now / NS:.0f} s, {engine.events} events", refresh=False)
+            bar.update(released.count - bar.n)
+            bar.refresh()
+
+    engine.at_wave_end(look)
+    return bar
+
+
+# -- checks ---------------------------------------------------------------------------------------------
+
+
+def _check_size(applications: Applications, platform: Platform) -> None:
+    """The clock holds the run, and counts every task."""
+    shortest = applications.task_size / float(platform.speeds.max()) * NS
+    for i in np.flatnonzero(shortest < 1)[:1]:
+        raise ScenarioError(
+            f"workload.task_size of application {i} must take at least 1 ns on the fastest machine, "
+            f"got {applications.task_size[i]:g} Mflop"
+        )
+    work = math.fsum(applications.size.tolist())
+    end = applications.release[-1] + work / platform.aggregate_speed
+    longest = float(applications.task_size.max() / platform.speeds.min())
+    if max(end, longest) * NS > NEVER / 4:
+        raise ScenarioError(
+            f"workload.task_size must let the run end within {NEVER / 4 / NS:.3g} s, "
+            f"this one needs at least {max(end, longest):.3g} s"
+        )
+
+
+def _check_contract(outcome: Outcome, applications: int, machines: int, now: int) -> None:
+    when = f"t = {now / NS} s:"
+    if not isinstance(outcome, Outcome):
+        raise SchedulerError(f"{when} finish() must return an Outcome, got {type(outcome).__name__}")
+    for what, columns, wanted, taken, rows in (
+        ("applications", outcome.applications, _APPLICATION_COLUMNS, _APPLICATION_NAMES, applications),
+        ("machines", outcome.machines, _MACHINE_COLUMNS, _MACHINE_NAMES, machines),
+    ):
+        for name in wanted:
+            if name not in columns:
+                raise SchedulerError(f"{when} outcome.{what} has no column {name!r}")
+        for name, column in columns.items():
+            if name in taken:
+                raise SchedulerError(f"{when} outcome.{what} has {name!r}, which every result has already")
+            if np.shape(column) != (rows,) or np.asarray(column).dtype.kind not in "biu":
+                raise SchedulerError(f"{when} outcome.{what}[{name!r}] must be {rows} whole numbers")
+    for name in outcome.tables:
+        if name in CORE_TABLES:
+            raise SchedulerError(f"{when} outcome.tables has {name!r}, which every result has already")
+    try:
+        plain(outcome.facts)
+    except TypeError as error:
+        raise SchedulerError(f"{when} outcome.facts: {error}") from error
+
+
+def _check_laws(outcome: Outcome, applications: Applications, platform: Platform) -> None:
+    """No task lost or done twice, nothing before its time, and no machine busier than its tasks make it."""
+    first, finish = outcome.applications["first_start"], outcome.applications["finish"]
+    completed, tasks = outcome.applications["completed"], applications.tasks
+    for i in np.flatnonzero(completed != tasks)[:1]:
+        raise InvariantViolation(
+            f"application {i}: {completed[i]} of its {tasks[i]} tasks were completed, each must be, once"
+        )
+    for i in np.flatnonzero(first < applications.release_ns)[:1]:
+        raise InvariantViolation(
+            f"application {i}: started at {first[i]} ns, before its release, {applications.release_ns[i]} ns"
+        )
+    for i in np.flatnonzero(finish < first)[:1]:
+        raise InvariantViolation(
+            f"application {i}: finished at {finish[i]} ns, before its start at {first[i]} ns"
+        )
+    done = outcome.machines["tasks"]
+    if int(done.sum()) != int(tasks.sum()):
+        raise InvariantViolation(
+            f"machines: completed {int(done.sum())} tasks, the applications have {int(tasks.sum())}"
+        )
+    busy, span = outcome.machines["busy"], int(finish.max() - applications.release_ns.min())
+    for u in np.flatnonzero((busy < 0) | (busy > span))[:1]:
+        raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns of {span} ns")
+    worked = math.fsum((busy * (platform.speeds / NS)).tolist())
+    work = math.fsum(applications.size.tolist())
+    # each task's duration is rounded to whole ns; products and sums are rounded besides
+    slack = float(done @ (platform.speeds / NS)) + 1e-9 * work
+    if worked < work - slack or (worked > work + slack and not outcome.applications["resubmitted"].any()):
+        raise InvariantViolation(
+            f"machines: their busy time is worth {worked!r} Mflop, the applications have {work!r} Mflop"
+        )
+
+
+# -- tables ---------------------------------------------------------------------------------------------
+
+
+def _applications(outcome: Outcome, applications: Applications, platform: Platform) -> Table:
+    given = outcome.applications
+    stretch = (given["finish"] - applications.release_ns) / NS / applications.size
+    further = {name: column for name, column in given.items() if name not in _APPLICATION_COLUMNS}
+    return Table(
+        {
+            "release": applications.release,
+            "first_start": given["first_start"] / NS,
+            "finish": given["finish"] / NS,
+            "tasks": applications.tasks,
+            "task_size": applications.task_size,
+            "size": applications.size,
+            "submitter": applications.submitter,
+            "stretch": stretch,
+            "stretch_agg": stretch * platform.aggregate_speed,
+            "resubmitted": given["resubmitted"],
+            "nodes_used": given["nodes_used"],
+            **further,
+        }
+    )
+
+
+def _machines(
+    outcome: Outcome,
+    applications: Applications,
+    platform: Platform,
+    interfaces: Mapping[str, NDArray[np.int64]],
+) -> Table:
+    given = outcome.machines
+    span = int(outcome.applications["finish"].max() - applications.release_ns.min()) / NS
+    busy = given["busy"] / NS
+    further = {name: column for name, column in given.items() if name not in _MACHINE_COLUMNS}
+    return Table(
+        {
+            "speed": platform.speeds,
+            "busy": busy,
+            "tasks": given["tasks"],
+            "peak_queue": given["peak_queue"],
+            "bytes_out": interfaces["bytes_out"],
+            "bytes_in": interfaces["bytes_in"],
+            "utilization": utilization(busy, span),
+            **further,
+        }
+    )

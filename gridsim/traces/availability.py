@@ -1,0 +1,117 @@
+"""Availability traces: when each host was up. The common result of the `.avt` and FTA readers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class AvailabilityTrace:
+    """When each of n hosts was up.
+
+    Attributes:
+        path: the file it was read from.
+        names: the n hosts; a host that was never up is kept, without interval.
+        offsets: int64[n + 1]; the up intervals of host i are `start[offsets[i]:offsets[i + 1]]`.
+        start, end: float64, s; sorted within a host, disjoint, not touching, never empty.
+        first: float64[n], s; the host joined here (its first record), it does not exist before.
+        horizon: s; the last record of the trace.
+        origin: s; the time in the file that is 0 here.
+    """
+
+    path: str
+    names: tuple[str, ...]
+    offsets: NDArray[np.int64]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    first: NDArray[np.float64]
+    horizon: float
+    origin: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def intervals(self, host: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(start, end) of the up intervals of one host, s (views)."""
+        part = slice(int(self.offsets[host]), int(self.offsets[host + 1]))
+        return self.start[part], self.end[part]
+
+    def up_time(self) -> NDArray[np.float64]:
+        """float64[n]: seconds each host was up."""
+        host = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        up = np.bincount(host, weights=self.end - self.start, minlength=len(self))
+        return up.astype(np.float64)
+
+    def availability(self) -> NDArray[np.float64]:
+        """float64[n]: share of the time from joining to the horizon that each host was up (0 if none)."""
+        observed = self.horizon - self.first
+        share: NDArray[np.float64] = np.divide(
+            self.up_time(), observed, out=np.zeros(len(self)), where=observed > 0
+        )
+        return share
+
+
+@dataclass(frozen=True)
+class RawIntervals:
+    """Up intervals as they stand in a file: one row each, in any order (s; `line` is where it stands)."""
+
+    host: NDArray[np.int64]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    line: NDArray[np.int64]
+
+    def empty_rows(self) -> NDArray[np.int64]:
+        """Rows up for 0 s (below the trace's resolution), in file order."""
+        return np.flatnonzero(self.end == self.start)
+
+    def clashing_rows(self) -> NDArray[np.int64]:
+        """Rows that begin at or before the latest end of earlier rows of their host (touch or overlap)."""
+        rows = np.flatnonzero(self.end > self.start)
+        rows = rows[np.lexsort((self.end[rows], self.start[rows], self.host[rows]))]
+        host, start, end = self.host[rows], self.start[rows], self.end[rows]
+        clash = np.zeros(len(rows), dtype=bool)
+        clash[1:] = (host[1:] == host[:-1]) & (start[1:] <= end[:-1])
+        # A long interval may also reach past its neighbour; only hosts with a clash need the running maximum.
+        for one in np.unique(host[clash]):
+            low, high = np.searchsorted(host, [one, one + 1])
+            clash[low + 1 : high] = start[low + 1 : high] <= np.maximum.accumulate(end[low:high])[:-1]
+        return np.sort(rows[clash])
+
+
+def assemble(
+    path: str,
+    names: Sequence[str],
+    raw: RawIntervals,
+    *,
+    first: NDArray[np.float64],
+    horizon: float,
+    origin: float = 0.0,
+) -> tuple[AvailabilityTrace, list[tuple[int, int, str]]]:
+    """The trace of raw intervals (empty ones dropped, clashes merged) and the repairs for `warn_repairs`."""
+    empty, clashing = raw.empty_rows(), raw.clashing_rows()
+    head = np.ones(len(raw.host), dtype=bool)  # the rows that begin an interval of the result
+    head[clashing] = False
+    rows = np.flatnonzero(raw.end > raw.start)
+    rows = rows[np.lexsort((raw.end[rows], raw.start[rows], raw.host[rows]))]
+    begins = np.flatnonzero(head[rows])
+    host, start = raw.host[rows][begins], raw.start[rows][begins]
+    end = np.maximum.reduceat(raw.end[rows], begins) if len(rows) else np.empty(0)
+    offsets = np.searchsorted(host, np.arange(len(names) + 1)).astype(np.int64)
+    for column in (offsets, start, end, first):
+        column.flags.writeable = False
+    merged = "up intervals touching or overlapping another, merged"
+    repairs = [
+        (len(empty), first_line(raw.line, empty), "up intervals of 0 s, left out"),
+        (len(clashing), first_line(raw.line, clashing), merged),
+    ]
+    return AvailabilityTrace(path, tuple(names), offsets, start, end, first, horizon, origin), repairs
+
+
+def first_line(line: NDArray[np.int64], rows: NDArray[Any]) -> int:
+    """The smallest line of some rows, 0 when there are none."""
+    return int(line[rows].min()) if len(rows) else 0

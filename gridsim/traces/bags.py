@@ -1,0 +1,145 @@
+"""Bags of tasks derived from a job log: jobs that one user submitted in one go are one application.
+
+After the groupings of A. Iosup et al., "The characteristics and performance of groups of jobs in grids"
+(Euro-Par 2007): same user, submissions close together. The limit on a bag's own span is ours: without it one
+user who submits steadily for days makes a single bag.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import ScenarioError, TraceWarning
+from gridsim.traces.swf import SwfLog
+
+
+@dataclass(frozen=True)
+class Bags:
+    """Bags of independent tasks, sorted by (release, first job number); all arrays have one entry per bag.
+
+    Attributes:
+        release: float64, s on the clock of the log; the first submission.
+        tasks: int64; the processors of its jobs added up.
+        run_time: float64, s; mean per task.
+        user: int64; -1 when the log does not tell users.
+        jobs: int64; jobs of the log in the bag.
+    """
+
+    release: NDArray[np.float64]
+    tasks: NDArray[np.int64]
+    run_time: NDArray[np.float64]
+    user: NDArray[np.int64]
+    jobs: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.release)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor seconds of all bags."""
+        return float(self.tasks @ self.run_time)
+
+    def offered_load(self, machines: int) -> float:
+        """Processor seconds over the processor seconds that `machines` offer from first to last release.
+
+        For machines as fast as the log's own; infinite when all bags are released at once.
+        """
+        if machines < 1:
+            raise ScenarioError(f"machines: {machines}, expected 1 or more")
+        if not len(self):
+            return 0.0
+        offered = machines * float(self.release[-1] - self.release[0])
+        return self.cpu_seconds / offered if offered else math.inf
+
+
+def derive_bags(
+    log: SwfLog,
+    *,
+    gap: float = 120.0,
+    span: float = 120.0,
+    max_procs: int | None = None,
+    zero_run_time: float = 1.0,
+) -> Bags:
+    """Bags of a job log: same user, consecutive submissions at most `gap` s apart, cut at `span` s.
+
+    A job joins the bag of the user's job before it unless it comes more than `gap` s after that job or more
+    than `span` s after the first job of the bag (`span=math.inf`: no such limit). A job of p processors
+    (`SwfLog.procs`) is p tasks of its run time. Jobs of unknown user (-1) count as those of one user.
+
+    Jobs of unknown run time are left out before bags are cut (one `TraceWarning`); run times of 0 s, below
+    the log's resolution, count as `zero_run_time` s (one `TraceWarning`).
+
+    Raises `ScenarioError` for a parameter out of range and for a job of more than `max_procs` processors.
+    """
+    for name, value in (("gap", gap), ("span", span)):
+        if not value >= 0:
+            raise ScenarioError(f"{name}: {value}, expected 0 s or more")
+    if not 0 < zero_run_time < math.inf:  # work of 0 would make the stretch of a bag infinite
+        raise ScenarioError(f"zero_run_time: {zero_run_time}, expected a finite time above 0 s")
+    unknown = log.jobs["run_time"] < 0
+    if unknown.any():
+        _warn(log, unknown, "jobs of unknown run time, left out of the bags")
+    jobs, procs = log.jobs[~unknown], log.procs[~unknown]
+    if max_procs is not None:
+        _check_size(log.path, jobs, procs, max_procs)
+    zero = log.jobs["run_time"] == 0
+    if zero.any():
+        _warn(log, zero, f"jobs of run time 0 s, counted as {zero_run_time:g} s")
+    seconds = np.where(jobs["run_time"] == 0, zero_run_time, jobs["run_time"]) * procs
+
+    order = np.lexsort((jobs["submit"], jobs["user"]))  # stable: ties stay in the order of the log
+    user, submit = jobs["user"][order], jobs["submit"][order]
+    begins = _cut(user, submit, gap, span)
+    if not len(begins):
+        return Bags(submit, user, submit, user, user)
+    tasks = np.add.reduceat(procs[order], begins)
+    cpu_seconds = np.add.reduceat(seconds[order], begins)
+    count = np.diff(np.append(begins, len(order)))
+    first_job = np.minimum.reduceat(jobs["job"][order], begins)
+    sort = np.lexsort((first_job, submit[begins]))
+    return Bags(
+        release=submit[begins][sort],
+        tasks=tasks[sort],
+        run_time=(cpu_seconds / tasks)[sort],
+        user=user[begins][sort],
+        jobs=count[sort].astype(np.int64),
+    )
+
+
+def _cut(user: NDArray[np.int64], submit: NDArray[np.float64], gap: float, span: float) -> NDArray[np.int64]:
+    """Indices where a bag begins, for jobs sorted by (user, submission)."""
+    if not len(user):
+        return np.empty(0, dtype=np.int64)
+    breaks = np.flatnonzero((np.diff(user) != 0) | (np.diff(submit) > gap)) + 1
+    edges = np.concatenate(([0], breaks, [len(user)]))
+    if math.isinf(span):
+        return edges[:-1]
+    long = np.flatnonzero(submit[edges[1:] - 1] - submit[edges[:-1]] > span)
+    cuts: list[int] = []
+    for low, high in zip(edges[long].tolist(), edges[long + 1].tolist(), strict=True):
+        while (low := low + _within(submit[low:high], span)) < high:
+            cuts.append(low)
+    return np.sort(np.concatenate((edges[:-1], np.array(cuts, dtype=np.int64))))
+
+
+def _within(submit: NDArray[np.float64], span: float) -> int:
+    """How many of the sorted times are at most `span` after the first."""
+    return int(np.searchsorted(submit, submit[0] + span, side="right"))
+
+
+def _check_size(path: str, jobs: NDArray[np.void], procs: NDArray[np.int64], max_procs: int) -> None:
+    for row in np.flatnonzero(procs > max_procs)[:1]:
+        job, line = int(jobs["job"][row]), int(jobs["line"][row])
+        needs = f"job {job} needs {int(procs[row])} processors"
+        raise ScenarioError(f"{path}:{line}: {needs}, but the platform has {max_procs} machines")
+
+
+def _warn(log: SwfLog, rows: NDArray[np.bool_], what: str) -> None:
+    line = int(log.jobs["line"][rows].min())
+    text = f"{log.path}:{line}: {int(rows.sum())} {what} (the first is at this line)"
+    warnings.warn(text, TraceWarning, stacklevel=3)

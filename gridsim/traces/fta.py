@@ -1,0 +1,160 @@
+"""Availability traces in the tab format of the Failure Trace Archive (FTA).
+
+Source: http://fta.scem.uws.edu.au/index.php?n=Main.FTAFormat: `event_trace.tab` with one event a line
+(event_id, component_id, node_id, platform_id, node_name, event_type, event_start_time, event_stop_time,
+event_end_reason), `node.tab` with the nodes. Event types: 1 up, 0 down; one desktop trace also has 2 (user
+present) and 3 (processor busy), when the grid may not use the node either.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import TraceFormatError
+from gridsim.traces._text import StrPath, format_error, number_fault, text_lines, warn_repairs
+from gridsim.traces.availability import AvailabilityTrace, RawIntervals, assemble, first_line
+
+UP = 1  # event_type; 0 is down
+_COLUMNS = {1: "component_id", 2: "node_id", 5: "event_type", 6: "event_start_time", 7: "event_stop_time"}
+_WIDTH = 8  # columns up to event_stop_time; event_end_reason is not read
+
+
+@dataclass(frozen=True)
+class FtaEvents:
+    """The events as they stand in the file (times in s since 1970, one row each, in file order)."""
+
+    component: NDArray[np.int64]
+    node: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    start: NDArray[np.float64]
+    stop: NDArray[np.float64]
+    line: NDArray[np.int64]
+
+
+def read_fta(path: StrPath) -> AvailabilityTrace:
+    """Read a Failure Trace Archive trace: its folder, or its `event_trace.tab` (plain or gzip).
+
+    A node is up during its events of type 1 and down at any other time, events of type 0 or missing ones.
+    Time 0 is the first event of the trace (`origin` keeps it), the horizon its last. Nodes join at their own
+    first event; trace_start in component.tab is not used, since it is the same for nodes that came months
+    apart. Names are those in `node.tab` beside the events, else the node ids; nodes without any event are
+    kept and join at the horizon. Hosts are in the order of node ids.
+
+    One `TraceWarning` counts: up intervals of 0 s (left out), touching or overlapping ones (merged: this
+    drops failures below the resolution), events of types other than 0 and 1 (not up), and events of other
+    components than the lowest (left out).
+
+    Raises `TraceFormatError` "FILE:LINE: ..." for a line of fewer than 8 columns, a field that is no finite
+    number, an event that stops before it starts, and files that are missing, truncated, binary or empty.
+    """
+    file = event_file(path)
+    events = parse_fta(file)
+    names = node_names(file, events)
+    ids = np.array(list(names), dtype=np.int64)
+    used = events.component == events.component.min()
+    other = np.flatnonzero(~used)
+    unknown = np.flatnonzero(used & (events.kind != UP) & (events.kind != 0))
+    origin, horizon = float(events.start[used].min()), float(events.stop[used].max())
+    host = np.searchsorted(ids, events.node)
+
+    first = np.full(len(ids), horizon)
+    np.minimum.at(first, host[used], events.start[used])
+    up = np.flatnonzero(used & (events.kind == UP))
+    raw = RawIntervals(host[up], events.start[up] - origin, events.stop[up] - origin, events.line[up])
+    hosts, span = list(names.values()), horizon - origin
+    trace, repairs = assemble(os.fspath(file), hosts, raw, first=first - origin, horizon=span, origin=origin)
+    repairs += [
+        (len(unknown), first_line(events.line, unknown), "events of types other than 0 and 1, taken as down"),
+        (len(other), first_line(events.line, other), "events of further components, left out"),
+    ]
+    warn_repairs(file, repairs)
+    return trace
+
+
+def event_file(path: StrPath) -> Path:
+    """The file of events: the path itself, or event_trace.tab[.gz] in a folder."""
+    folder = Path(path)
+    if not folder.is_dir():
+        return folder
+    candidates = (folder / "event_trace.tab", folder / "event_trace.tab.gz")
+    for file in candidates:
+        if file.exists():
+            return file
+    raise format_error(candidates[0], 1, "no event_trace.tab or event_trace.tab.gz in this folder")
+
+
+def parse_fta(file: StrPath) -> FtaEvents:
+    """The events of an event_trace file, without any repair (errors as `read_fta`)."""
+    numbers = array("q")
+
+    def event_lines() -> Iterator[str]:
+        for number, line in enumerate(text_lines(file), 1):
+            if line and not line.startswith("#") and not line.isspace():
+                numbers.append(number)
+                yield line
+
+    lines = event_lines()
+    top = next(lines, None)
+    if top is None:
+        raise format_error(file, 1, "no events in this trace")
+    try:
+        table: NDArray[np.float64] = np.loadtxt(
+            chain([top], lines), np.float64, delimiter="\t", comments=None, usecols=list(_COLUMNS), ndmin=2
+        )
+    except TraceFormatError:
+        raise
+    except ValueError as error:
+        raise _first_fault(file, str(error)) from error
+    whole = table[:, :3]
+    if not np.isfinite(table).all() or (whole != np.floor(whole)).any() or (np.abs(whole) > 2**53).any():
+        raise _first_fault(file, "a field is not a finite (whole) number")
+
+    component, node, kind = (np.ascontiguousarray(column) for column in whole.T.astype(np.int64))
+    line = np.array(numbers, dtype=np.int64)
+    events = FtaEvents(component, node, kind, table[:, 3].copy(), table[:, 4].copy(), line)
+    for row in np.flatnonzero(events.stop < events.start)[:1]:
+        interval = f"from {events.start[row]:.15g} s to {events.stop[row]:.15g} s"
+        raise format_error(file, int(line[row]), f"an event {interval}: stop < start")
+    return events
+
+
+def node_names(file: StrPath, events: FtaEvents) -> dict[int, str]:
+    """Node id -> name, by id: the nodes of the events and those in node.tab[.gz] beside them."""
+    names = {int(node): str(node) for node in np.unique(events.node)}
+    for table in (Path(file).parent / "node.tab", Path(file).parent / "node.tab.gz"):
+        if not table.exists():
+            continue
+        for number, line in enumerate(text_lines(table), 1):
+            words = [word.strip() for word in line.split("\t")]
+            if not words[0] or words[0].startswith("#"):
+                continue
+            if len(words) < 3:
+                raise format_error(table, number, f"expected at least 3 columns, found {len(words)}")
+            if fault := number_fault("node_id", words[0], whole=True):
+                raise format_error(table, number, fault)
+            names[int(float(words[0]))] = words[2]
+        break
+    return dict(sorted(names.items()))
+
+
+def _first_fault(file: StrPath, otherwise: str) -> TraceFormatError:
+    # The bulk parser says that a line is bad; only this second, slow pass can say which one and why.
+    for number, line in enumerate(text_lines(file), 1):
+        if not line or line.startswith("#") or line.isspace():
+            continue
+        words = [word.strip() for word in line.split("\t")]
+        if len(words) < _WIDTH:
+            message = f"expected at least {_WIDTH} columns split by tabs, found {len(words)}"
+            return format_error(file, number, message)
+        for column, field in _COLUMNS.items():
+            if fault := number_fault(field, words[column], whole=column < 6):
+                return format_error(file, number, fault)
+    return format_error(file, 1, otherwise)

@@ -1,0 +1,119 @@
+"""Speeds of volunteer computers from BOINC's public tables of hosts by processor model.
+
+Source: the CPU tables of SETI@home and Einstein@Home: CSV with a header line cpu_model, computers, avg_cores,
+gflops_core, gflops_computer. Model names may hold commas and are quoted then.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import ScenarioError
+from gridsim.traces._text import StrPath, format_error, number_fault, text_lines, warn_repairs
+
+MFLOPS_PER_GFLOPS = 1000.0
+
+
+@dataclass(frozen=True)
+class HostSpeeds:
+    """A distribution of host speeds.
+
+    Attributes:
+        path: the file it was read from.
+        speed: float64[m], Mflop/s of a host of each model.
+        weight: int64[m], number of computers of each model.
+        model: the m model names (a name may come more than once).
+    """
+
+    path: str
+    speed: NDArray[np.float64]
+    weight: NDArray[np.int64]
+    model: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.model)
+
+    def mean(self) -> float:
+        """Mean speed over all computers, Mflop/s."""
+        return float(np.average(self.speed, weights=self.weight))
+
+    def sample(self, nodes: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Speeds (Mflop/s, float64[nodes]) of hosts drawn with replacement, each computer equally likely.
+
+        Raises `ScenarioError` for a negative number of nodes.
+        """
+        if nodes < 0:
+            raise ScenarioError(f"nodes: {nodes}, expected 0 or more")
+        last = np.cumsum(self.weight)  # computer k is of the first model with last > k: exact, no rounding
+        drawn = np.searchsorted(last, rng.integers(int(last[-1]), size=nodes), side="right")
+        speed: NDArray[np.float64] = self.speed[drawn]
+        return speed
+
+
+def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
+    """Read a CSV table of hosts (plain or gzip), the speeds from a column in Gflop/s.
+
+    `gflops_core` is the speed of one core (a machine that runs one task at a time), `gflops_computer` that of
+    all cores. Rows of 0 Gflop/s or 0 computers are left out, counted in one `TraceWarning`.
+
+    Raises `TraceFormatError` "FILE:LINE: ..." for a missing column, a row of another number of fields than
+    the header (a model name with a comma must be quoted), a speed or number of computers that is negative,
+    not finite or no number, and files that are missing, truncated, binary or without hosts.
+    """
+    models, speed, weight, line = parse_host_speeds(path, column)
+    empty = np.flatnonzero((speed == 0) | (weight == 0))
+    kept = np.flatnonzero((speed > 0) & (weight > 0))
+    if not len(kept):
+        raise format_error(path, int(line[-1]) if len(line) else 1, "no hosts in this table")
+    first = int(line[empty[0]]) if len(empty) else 0
+    warn_repairs(path, [(len(empty), first, "rows of no speed or no computers, left out")])
+    speed, weight = speed[kept] * MFLOPS_PER_GFLOPS, weight[kept]
+    speed.flags.writeable = weight.flags.writeable = False
+    return HostSpeeds(os.fspath(path), speed, weight, tuple(models[row] for row in kept))
+
+
+def parse_host_speeds(
+    path: StrPath, column: str = "gflops_core"
+) -> tuple[list[str], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    """(models, Gflop/s, computers, lines) as they stand in the file (errors as `read_host_speeds`)."""
+    rows = _rows(path)
+    _, header = next(rows, (1, []))
+    header = [name.strip() for name in header]
+    for name in ("cpu_model", "computers", column):
+        if name not in header:
+            raise format_error(path, 1, f"no column {name}, the header has: {', '.join(header) or 'nothing'}")
+    model_at, weight_at, speed_at = (header.index(name) for name in ("cpu_model", "computers", column))
+
+    models: list[str] = []
+    speed, weight, lines = array("d"), array("q"), array("q")
+    for number, row in rows:
+        if len(row) != len(header):
+            message = f"expected {len(header)} fields, found {len(row)} (a field with a comma needs quotes)"
+            raise format_error(path, number, message)
+        for field, word, whole in ((column, row[speed_at], False), ("computers", row[weight_at], True)):
+            if fault := number_fault(field, word, whole=whole):
+                raise format_error(path, number, fault)
+            if float(word) < 0:
+                raise format_error(path, number, f"field {field} is {word}, expected 0 or more")
+        models.append(row[model_at])
+        speed.append(float(row[speed_at]))
+        weight.append(int(float(row[weight_at])))
+        lines.append(number)
+    return models, np.array(speed), np.array(weight, dtype=np.int64), np.array(lines, dtype=np.int64)
+
+
+def _rows(path: StrPath) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(text_lines(path), strict=True)
+    try:
+        for row in reader:
+            if row:
+                yield reader.line_num, row
+    except csv.Error as error:
+        raise format_error(path, reader.line_num, f"not a sound CSV line ({error})") from error

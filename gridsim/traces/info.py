@@ -1,0 +1,133 @@
+"""What is in a trace file: its format, and its size and shape as plain values."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gridsim.errors import ScenarioError
+from gridsim.traces._text import StrPath, format_error, parse_number, text_lines
+from gridsim.traces.availability import AvailabilityTrace
+from gridsim.traces.avt import parse_count, read_avt
+from gridsim.traces.fta import event_file, read_fta
+from gridsim.traces.hosts import read_host_speeds
+from gridsim.traces.swf import SWF_FIELDS, read_swf
+
+FORMATS = ("swf", "avt", "fta", "hosts")
+
+_SUFFIXES = {".swf": "swf", ".avt": "avt", ".csv": "hosts"}
+_LINES_TO_LOOK_AT = 1000  # headers are shorter; a file without a telling line by then is none of ours
+
+
+def detect_format(path: StrPath) -> str:
+    """The format of a trace, one of `FORMATS`, from its name and else from its first lines.
+
+    Raises `TraceFormatError` when neither tells, or when the file cannot be read.
+    """
+    name = Path(path).name.removesuffix(".gz")
+    if Path(path).is_dir() or name == "event_trace.tab":
+        return "fta"
+    if found := _SUFFIXES.get(Path(name).suffix):
+        return found
+    for line in islice(text_lines(path), _LINES_TO_LOOK_AT):
+        words = line.split()
+        if not words:
+            continue
+        if words[0].startswith(";"):
+            return "swf"
+        if "event_start_time" in words:
+            return "fta"
+        if "cpu_model" in line.split(","):
+            return "hosts"
+        if words[0].startswith("#"):
+            continue
+        count = parse_count(words[1]) if len(words) > 1 else None
+        if count is not None and len(words) == 2 + 2 * count:
+            return "avt"
+        if len(words) >= len(SWF_FIELDS) and None not in map(parse_number, words[: len(SWF_FIELDS)]):
+            return "swf"
+        break
+    raise format_error(path, 1, f"cannot tell the format, expected one of {', '.join(FORMATS)}: name it")
+
+
+def choose_format(path: StrPath, format: str | None) -> str:
+    """The format named, else the one detected. Raises `ScenarioError` for an unknown name."""
+    if format is None:
+        return detect_format(path)
+    if format not in FORMATS:
+        raise ScenarioError(f"format: {format!r}, expected one of {', '.join(FORMATS)}")
+    return format
+
+
+def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
+    """Size and shape of a trace as plain values (units in the key names: _s, _mflops).
+
+    Always: format, file, bytes, sha256, records (jobs, hosts or models). The numbers are those after the
+    reader's repairs, which it announces by `TraceWarning`. Raises `TraceFormatError` as the reader does.
+    """
+    format = choose_format(path, format)
+    file = event_file(path) if format == "fta" else Path(path)
+    describe: dict[str, Callable[[StrPath], dict[str, Any]]] = {
+        "swf": _jobs,
+        "avt": lambda file: _availability(read_avt(file)),
+        "fta": lambda file: _availability(read_fta(file)),
+        "hosts": _hosts,
+    }
+    facts = describe[format](file)
+    with open(file, "rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    size = file.stat().st_size
+    return {"format": format, "file": os.fspath(file), "bytes": size, "sha256": digest, **facts}
+
+
+def _jobs(path: StrPath) -> dict[str, Any]:
+    log = read_swf(path)
+    jobs, procs = log.jobs, log.procs
+    known = jobs["run_time"] >= 0
+    unknown = {name: int((jobs[name] == -1).sum()) for name in SWF_FIELDS}
+    return {
+        "records": len(log),
+        "users": len(np.unique(jobs["user"][jobs["user"] >= 0])),
+        "first_submit_s": float(jobs["submit"][0]),
+        "span_s": float(jobs["submit"][-1] - jobs["submit"][0]),
+        "tasks": int(procs[known].sum()),
+        "cpu_s": float(procs[known] @ jobs["run_time"][known]),
+        "max_procs": int(procs.max()),
+        "max_run_time_s": float(jobs["run_time"].max()),
+        "unknown": {name: count for name, count in unknown.items() if count},
+        "header": log.header,
+    }
+
+
+def _availability(trace: AvailabilityTrace) -> dict[str, Any]:
+    availability, up = trace.availability(), trace.up_time()
+    return {
+        "records": len(trace),
+        "intervals": len(trace.start),
+        "span_s": trace.horizon,
+        "origin_s": trace.origin,
+        "up_s": float(up.sum()),
+        "observed_s": float((trace.horizon - trace.first).sum()),
+        "availability_mean": float(availability.mean()),
+        "availability_median": float(np.median(availability)),
+        "never_up": int((up == 0).sum()),
+        "joined_after_start": int((trace.first > 0).sum()),
+        "longest_up_s": float((trace.end - trace.start).max(initial=0.0)),
+    }
+
+
+def _hosts(path: StrPath) -> dict[str, Any]:
+    hosts = read_host_speeds(path)
+    return {
+        "records": len(hosts),
+        "computers": int(hosts.weight.sum()),
+        "speed_mean_mflops": hosts.mean(),
+        "speed_min_mflops": float(hosts.speed.min()),
+        "speed_max_mflops": float(hosts.speed.max()),
+    }

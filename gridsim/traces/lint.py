@@ -1,0 +1,233 @@
+"""What is suspicious about a trace file: each class of records with its count and first line."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import TraceFormatError, TraceWarning
+from gridsim.traces import swf
+from gridsim.traces._text import StrPath, parse_number, text_lines
+from gridsim.traces.availability import AvailabilityTrace, RawIntervals, first_line
+from gridsim.traces.avt import parse_avt, read_avt
+from gridsim.traces.fta import UP, event_file, node_names, parse_fta, read_fta
+from gridsim.traces.hosts import parse_host_speeds
+from gridsim.traces.info import FORMATS, choose_format, detect_format, info
+
+__all__ = ["FORMATS", "Finding", "detect_format", "info", "lint"]
+
+Severity = Literal["error", "warning", "note"]
+_ORDER = ("error", "warning", "note")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One class of suspicious records.
+
+    Attributes:
+        severity: "error" (the reader refuses the file, or no simulation makes sense of the record),
+            "warning" (the reader repairs it, or a study should know), "note".
+        code: a stable name of the class.
+        message: what it is.
+        count: number of records.
+        first_line: line of the first one; 0 when the finding is about no line.
+    """
+
+    severity: Severity
+    code: str
+    message: str
+    count: int
+    first_line: int
+
+
+def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
+    """Every class of suspicious records in a trace, errors first; empty when there is nothing to say.
+
+    A file that cannot be read is a finding ("unreadable"), not an exception. Raises `ScenarioError` for an
+    unknown `format`.
+    """
+    checks = {"swf": _lint_swf, "avt": _lint_avt, "fta": _lint_fta, "hosts": _lint_hosts}
+    try:
+        findings = checks[choose_format(path, format)](path)
+    except TraceFormatError as error:
+        place, _, message = str(error).partition(": ")
+        line = place.rpartition(":")[2]
+        return [Finding("error", "unreadable", message, 1, int(line) if line.isdigit() else 0)]
+    present = [finding for finding in findings if finding.count]
+    return sorted(present, key=lambda finding: _ORDER.index(finding.severity))
+
+
+Class = tuple[Severity, str, str, NDArray[Any]]  # severity, code, message, the records (mask or indices)
+
+
+def _findings(classes: list[Class], line: NDArray[np.int64]) -> list[Finding]:
+    found = []
+    for severity, code, message, records in classes:
+        rows = np.flatnonzero(records) if records.dtype == bool else records
+        found.append(Finding(severity, code, message, len(rows), first_line(line, rows)))
+    return found
+
+
+def _again(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which values occur earlier in the array too."""
+    again = np.ones(len(values), dtype=bool)
+    again[np.unique(values, return_index=True)[1]] = False
+    return again
+
+
+def _lint_swf(path: StrPath) -> list[Finding]:
+    try:
+        header, jobs = swf.parse_swf(path)
+    except TraceFormatError:
+        faults = list(swf.faulty_lines(path))  # raises again for a file that is no text
+        if not faults:
+            raise
+        short = [number for number, fault in faults if not fault.startswith("field")]
+        wrong = [number for number, fault in faults if fault.startswith("field")]
+        bad_number = "lines with a field that is no finite (whole) number"
+        return [
+            Finding(
+                "error", "missing-fields", "lines of fewer than 18 fields", len(short), min(short, default=0)
+            ),
+            Finding("error", "bad-number", bad_number, len(wrong), min(wrong, default=0)),
+        ]
+    submit, run_time = jobs["submit"], jobs["run_time"]
+    used, requested, req_time = jobs["used_procs"], jobs["req_procs"], jobs["req_time"]
+    classes: list[Class] = [
+        ("error", "negative-submit", "submission before 0", submit < 0),
+        (
+            "warning",
+            "unsorted-submit",
+            "submission before an earlier line's",
+            submit < np.maximum.accumulate(submit),
+        ),
+        ("warning", "duplicate-job", "job number used before", _again(jobs["job"])),
+        ("warning", "negative-run-time", "run time below -1", (run_time < 0) & (run_time != -1)),
+        ("warning", "unknown-run-time", "run time -1 (unknown)", run_time == -1),
+        ("warning", "unknown-procs", "processors unknown, counted as 1", (used <= 0) & (requested <= 0)),
+        ("warning", "unknown-user", "user -1 (unknown)", jobs["user"] < 0),
+        ("note", "zero-run-time", "run time 0 s, below the log's resolution", run_time == 0),
+        (
+            "note",
+            "over-requested-time",
+            "run time above that requested",
+            (req_time > 0) & (run_time > req_time),
+        ),
+        (
+            "note",
+            "over-requested-procs",
+            "more processors than requested",
+            (requested > 0) & (used > requested),
+        ),
+    ]
+    most, records = _header_number(header, "MaxProcs"), _header_number(header, "MaxRecords")
+    if most is not None:
+        procs = swf.SwfLog(os.fspath(path), header, jobs).procs
+        classes.append(
+            ("warning", "over-max-procs", f"more than the header's {most} processors", procs > most)
+        )
+    wide = [number for number, text in enumerate(text_lines(path), 1) if _is_wide(text)]
+    found = _findings(classes, jobs["line"])
+    found.append(
+        Finding("note", "extra-columns", "columns after the 18, ignored", len(wide), (wide or [0])[0])
+    )
+    found.append(Finding("note", "no-header", "no header comments", int(not header), 1))
+    if records is not None and records != len(jobs):
+        message = f"the header says {records} records, the file has {len(jobs)}"
+        found.append(Finding("note", "other-record-count", message, 1, 0))
+    return found
+
+
+def _is_wide(text: str) -> bool:
+    most = len(swf.SWF_FIELDS)
+    return len(text.split(None, most)) > most and not text.lstrip().startswith(";")
+
+
+def _header_number(header: dict[str, str], key: str) -> int | None:
+    value = parse_number(header.get(key, "").split("\n")[0])
+    return int(value) if value is not None and np.isfinite(value) and value > 0 else None
+
+
+def _interval_classes(raw: RawIntervals) -> list[Class]:
+    unsorted = np.zeros(len(raw.host), dtype=bool)
+    unsorted[1:] = (raw.host[1:] == raw.host[:-1]) & (raw.start[1:] < raw.start[:-1])
+    return [
+        ("warning", "overlap", "up interval touching or overlapping another, merged", raw.clashing_rows()),
+        ("warning", "empty-interval", "up interval of 0 s, left out", raw.empty_rows()),
+        ("note", "unsorted-intervals", "up interval before the one above it", unsorted),
+    ]
+
+
+def _lint_avt(path: StrPath) -> list[Finding]:
+    _, raw = parse_avt(path)
+    negative: Class = ("error", "negative-time", "up interval from before 0", raw.start < 0)
+    never = int((_quietly(read_avt, path).up_time() == 0).sum())
+    return [
+        *_findings([*_interval_classes(raw), negative], raw.line),
+        Finding("note", "never-up", "hosts never up", never, 0),
+    ]
+
+
+def _lint_fta(path: StrPath) -> list[Finding]:
+    file = event_file(path)
+    events = parse_fta(file)
+    trace = _quietly(read_fta, file)
+    further = events.component != events.component.min()
+    up = np.flatnonzero((events.kind == UP) & ~further)
+    raw = RawIntervals(events.node[up], events.start[up], events.stop[up], events.line[up])
+
+    order = np.lexsort((events.stop, events.start, events.node, events.component))
+    start, stop = events.start[order], events.stop[order]
+    same = (np.diff(events.node[order]) == 0) & (np.diff(events.component[order]) == 0)
+    overlaps = order[1:][same & (start[1:] < stop[:-1])]
+    gaps = order[1:][same & (start[1:] > stop[:-1])]
+    classes: list[Class] = [
+        ("warning", "event-overlap", "event that starts before the node's previous one stops", overlaps),
+        ("warning", "gap", "event after a time without record, which counts as down", gaps),
+        (
+            "warning",
+            "event-type",
+            "type other than 0 and 1, taken as down",
+            (events.kind != UP) & (events.kind != 0),
+        ),
+        ("warning", "components", "event of a component other than the lowest, left out", further),
+        ("note", "empty-event", "event of 0 s, below the trace's resolution", events.start == events.stop),
+    ]
+    silent = len(node_names(file, events)) - len(np.unique(events.node))
+    late, never = int((trace.first > 0).sum()), int((trace.up_time() == 0).sum())
+    return [
+        *_findings(_interval_classes(raw), raw.line),
+        *_findings(classes, events.line),
+        Finding("warning", "no-events", "nodes without any event", silent, 0),
+        Finding("note", "joins-late", "nodes that join after the trace's start", late, 0),
+        Finding("note", "never-up", "nodes never up", never, 0),
+    ]
+
+
+def _quietly(read: Callable[[StrPath], AvailabilityTrace], path: StrPath) -> AvailabilityTrace:
+    with warnings.catch_warnings():  # the findings say the same, with more detail
+        warnings.simplefilter("ignore", TraceWarning)
+        return read(path)
+
+
+def _lint_hosts(path: StrPath) -> list[Finding]:
+    models, speed, weight, line = parse_host_speeds(path)
+    useful = (speed > 0) & (weight > 0)
+    classes: list[Class] = [
+        ("warning", "no-speed", "speed 0, left out", speed == 0),
+        ("warning", "no-computers", "0 computers, left out", weight == 0),
+        (
+            "note",
+            "duplicate-model",
+            "model name used before, kept as a row of its own",
+            _again(np.array(models)),
+        ),
+    ]
+    none = Finding("error", "no-hosts", "no row with a speed and computers", int(not useful.any()), 1)
+    return [none, *_findings(classes, line)]

@@ -1,0 +1,31 @@
+"""Lists the compiled kernels and their directives; everything else is in pyproject.toml."""
+
+import os
+import sys
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+KERNELS = ["edf", "availability"]
+CHECKED = os.environ.get("GRIDCORE_CHECKED") == "1"
+
+# Results must not depend on the processor: no fused multiply-add, no fast-math, no -march.
+FLAGS = ["/O2"] if sys.platform == "win32" else ["-O3", "-ffp-contract=off", "-fno-math-errno"]
+
+setup(
+    ext_modules=cythonize(
+        [
+            Extension(f"gridcore.{name}", [f"gridcore/{name}.pyx"], extra_compile_args=FLAGS)
+            for name in KERNELS
+        ],
+        compiler_directives={
+            "language_level": "3",
+            "boundscheck": CHECKED,
+            "wraparound": False,
+            "initializedcheck": CHECKED,
+            "cdivision": True,
+            "embedsignature": True,
+            "embedsignature.format": "python",
+        },
+    )
+)

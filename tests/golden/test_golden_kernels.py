@@ -1,0 +1,69 @@
+"""Exact values worked out independently of this library (fractions in golden.json)."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from gridcore import availability, edf
+from gridcore.reference import availability as availability_twin
+from gridcore.reference import edf as edf_twin
+
+GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
+PAIRS = pytest.mark.parametrize(
+    ("edf", "availability"), [(edf, availability), (edf_twin, availability_twin)], ids=["kernel", "twin"]
+)
+
+
+def number(text):
+    return float(Fraction(text))
+
+
+def columns(queue):
+    return (
+        [number(r) for r, _, _, _ in queue],
+        [number(w) for _, w, _, _ in queue],
+        [float(Fraction(a) * n) for _, _, a, n in queue],
+    )
+
+
+@PAIRS
+@pytest.mark.parametrize("case", GOLDEN["h"])
+def test_gap_and_count(case, edf, availability):
+    keywords = {"speed": number(case["speed"]), "free_at": number(case["t_free"])}
+    stretch, release, size, task_size = (number(case[name]) for name in ("S", "r_new", "w", "a"))
+    queue = columns(case["queue"])
+    gap = availability.gap(stretch, release, size, *queue, **keywords)
+    assert gap == pytest.approx(number(case["h"]), rel=1e-9, abs=1e-9)
+    ratio = Fraction(case["h"]) / Fraction(case["a"])
+    tasks = availability.available_tasks(stretch, release, size, task_size, *queue, **keywords)
+    if ratio == 0 or abs(ratio - round(ratio)) > Fraction(1, 10**9):
+        assert tasks == case["n"]
+    else:
+        assert case["n"] - 1 <= tasks <= case["n"]
+
+
+@PAIRS
+@pytest.mark.parametrize("case", GOLDEN["min_stretch"])
+def test_minimum_stretch(case, edf, availability):
+    keywords = {"speed": number(case["speed"]), "now": number(case["t0"])}
+    exact = edf.optimal_stretch(*columns(case["queue"]), **keywords)
+    assert exact == pytest.approx(number(case["S"]), rel=1e-12)
+    bisection = edf.optimal_stretch(*columns(case["queue"]), **keywords, method="bisection")
+    assert exact * (1 - 1e-11) <= bisection <= exact * (1 + 1.1e-9)
+
+
+@PAIRS
+@pytest.mark.parametrize("case", GOLDEN["drop"])
+def test_drop(case, edf, availability):
+    drop = availability.debit_drop(case["N"], number(case["a_new"]), number(case["a"]), case["leaves"])
+    assert drop == case["drop"]
+
+
+@PAIRS
+@pytest.mark.parametrize("case", GOLDEN["alg4"])
+def test_algorithm_4(case, edf, availability):
+    assert availability.lowest_stretch(case["avail_ascending_S"], case["N"]) == case["index"]

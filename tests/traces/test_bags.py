@@ -1,0 +1,202 @@
+"""Bags of tasks from job logs: exact values, a slow reference, parameters, and the real logs."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridsim.errors import ScenarioError, TraceWarning
+from gridsim.traces import JOB_DTYPE, SwfLog, derive_bags, read_swf
+
+
+def make_log(*jobs: tuple[float, ...]) -> SwfLog:
+    """A log of (submit, user, run_time, used_procs[, req_procs]); jobs are numbered from 1, a line each."""
+    table = np.full(len(jobs), -1, dtype=JOB_DTYPE)
+    table["job"] = table["line"] = np.arange(1, len(jobs) + 1)
+    for row, (submit, user, run_time, used, *requested) in zip(table, jobs, strict=True):
+        row["submit"], row["user"], row["run_time"], row["used_procs"] = submit, user, run_time, used
+        row["req_procs"] = requested[0] if requested else -1
+    return SwfLog("toy.swf", {}, table)
+
+
+def rows(bags):
+    return list(
+        zip(
+            *(getattr(bags, name).tolist() for name in ("release", "tasks", "run_time", "user", "jobs")),
+            strict=True,
+        )
+    )
+
+
+def test_exact_values():
+    log = make_log(
+        (0, 1, 10, 1),
+        (0, 2, 7, -1, 4),  # requested processors
+        (60, 1, 40, 2),
+        (120, 1, 10, 1),  # 120 s after the first: still in
+        (121, 1, 5, -1),  # 121 s after the first: cut, though 1 s after the job before
+        (121, 2, 9, 1),  # 121 s after the job before
+    )
+    assert rows(derive_bags(log)) == [
+        (0, 4, 25, 1, 3),
+        (0, 4, 7, 2, 1),
+        (121, 1, 5, 1, 1),
+        (121, 1, 9, 2, 1),
+    ]
+    assert rows(derive_bags(log, span=math.inf)) == [(0, 5, 21, 1, 4), (0, 4, 7, 2, 1), (121, 1, 9, 2, 1)]
+    assert rows(derive_bags(log, gap=0, span=0))[0] == (0, 1, 10, 1, 1)
+    bags = derive_bags(log)
+    assert len(bags) == 4 and bags.cpu_seconds == 142
+    assert bags.offered_load(2) == 142 / 242
+    assert bags.tasks.dtype == bags.user.dtype == bags.jobs.dtype == np.int64
+
+
+def test_long_submission_is_cut_again_and_again():
+    log = make_log(*((t, 3, 1, 1) for t in range(0, 1000, 50)))
+    assert derive_bags(log).release.tolist() == [0, 150, 300, 450, 600, 750, 900]
+    assert derive_bags(log, span=1e9).jobs.tolist() == [20]
+
+
+def test_unknown_and_zero_run_times():
+    log = make_log((0, 1, -1, 5), (0, 1, 0, 2), (1, 1, 4, 2), (2, 1, 0, 1), (500, 1, -1, 1))
+    with pytest.warns(TraceWarning) as caught:
+        bags = derive_bags(log, zero_run_time=0.5)
+    assert [str(w.message) for w in caught] == [
+        "toy.swf:1: 2 jobs of unknown run time, left out of the bags (the first is at this line)",
+        "toy.swf:2: 2 jobs of run time 0 s, counted as 0.5 s (the first is at this line)",
+    ]
+    assert rows(bags) == [(0, 5, 9.5 / 5, 1, 3)]
+    with pytest.warns(TraceWarning):
+        nothing = derive_bags(make_log((0, 1, -1, 5)))
+    assert len(nothing) == 0 and nothing.cpu_seconds == 0 and nothing.offered_load(3) == 0
+
+
+def test_too_many_processors():
+    log = make_log((0, 1, 5, 100), (1, 1, 5, 256), (2, 1, 5, 300))
+    with pytest.raises(ScenarioError) as caught:
+        derive_bags(log, max_procs=100)
+    assert str(caught.value) == "toy.swf:2: job 2 needs 256 processors, but the platform has 100 machines"
+    assert derive_bags(log, max_procs=300).tasks.tolist() == [656]
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        {"gap": -1},
+        {"gap": math.nan},
+        {"span": -1},
+        {"span": math.nan},
+        {"zero_run_time": 0},
+        {"zero_run_time": math.inf},
+    ],
+)
+def test_bad_parameters(parameter):
+    with pytest.raises(ScenarioError, match=next(iter(parameter))):
+        derive_bags(make_log((0, 1, 1, 1)), **parameter)
+    with pytest.raises(ScenarioError, match="machines: 0"):
+        derive_bags(make_log((0, 1, 1, 1))).offered_load(0)
+
+
+def reference(log, gap, span):
+    bags = []
+    latest: dict[int, dict] = {}
+    for job, procs in zip(log.jobs, log.procs, strict=True):
+        bag = latest.get(job["user"])
+        if bag is None or job["submit"] - bag["last"] > gap or job["submit"] - bag["release"] > span:
+            bag = {
+                "release": job["submit"],
+                "user": job["user"],
+                "job": job["job"],
+                "tasks": 0,
+                "cpu": 0.0,
+                "jobs": 0,
+            }
+            latest[job["user"]] = bag
+            bags.append(bag)
+        bag["last"] = job["submit"]
+        bag["tasks"] += procs
+        bag["cpu"] += procs * job["run_time"]
+        bag["jobs"] += 1
+    bags.sort(key=lambda bag: (bag["release"], bag["job"]))
+    return [
+        (bag["release"], bag["tasks"], bag["cpu"] / bag["tasks"], bag["user"], bag["jobs"]) for bag in bags
+    ]
+
+
+jobs = st.tuples(st.integers(0, 300), st.integers(-1, 3), st.integers(1, 50), st.integers(-1, 6))
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(jobs, min_size=1, max_size=60).map(sorted),
+    st.sampled_from([0.0, 3.0, 20.0, math.inf]),
+    st.sampled_from([0.0, 5.0, 40.0, math.inf]),
+)
+def test_same_as_the_reference(jobs, gap, span):
+    log = make_log(*jobs)
+    bags = derive_bags(log, gap=gap, span=span)
+    expected = reference(log, gap, span)
+    assert len(bags) == len(expected)
+    assert np.array(rows(bags)) == pytest.approx(np.array(expected, dtype=float))
+    assert bags.jobs.sum() == len(jobs) and bags.tasks.sum() == log.procs.sum()
+
+
+def derived(path):
+    with gzip.open(path, "rt") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_real_grid_log_matches_the_derived_bags(traces):
+    log = read_swf(traces / "lcg2005-a/LCG-2005-a.swf.gz")
+    with pytest.warns(TraceWarning, match="2 jobs of run time 0 s"):
+        bags = derive_bags(log, span=math.inf)
+    others = derived(traces / "lcg2005-a/derived_bags_120s.csv.gz")
+    found = sorted(zip(bags.release, bags.user, bags.tasks, bags.tasks * bags.run_time, strict=True))
+    expected = sorted(
+        tuple(float(bag[key]) for key in ("submit_s", "user", "tasks", "cpu_s")) for bag in others
+    )
+    assert len(found) == len(expected) == 3888
+    found, expected = np.array(found), np.array(expected)
+    assert (found[:, :3] == expected[:, :3]).all()
+    # The two jobs of 0 s count 1 s here and nothing there.
+    difference = found[:, 3] - expected[:, 3]
+    assert np.flatnonzero(difference > 0.5).size == 2 and difference.sum() == pytest.approx(2)
+
+
+def test_real_grid_log_with_the_span_cut(traces):
+    log = read_swf(traces / "lcg2005-a/LCG-2005-a.swf.gz")
+    with pytest.warns(TraceWarning):
+        bags = derive_bags(log, max_procs=2000)
+    assert len(bags) == 12_412 and bags.tasks.sum() == 86_169 and bags.tasks.max() == 65
+    assert bags.cpu_seconds == pytest.approx(634_297_942)
+    assert bags.offered_load(2000) == pytest.approx(0.6674, abs=1e-4)
+
+
+def test_real_parallel_log_matches_the_derived_bags(traces):
+    """The derived file counts all jobs, ours the processors; and it prefers requested processors to used."""
+    log = read_swf(traces / "ricc2010-a/RICC-2010-2-a.swf.gz")
+    with pytest.warns(TraceWarning, match="9 jobs of run time 0 s"):
+        bags = derive_bags(log, span=math.inf)
+    others = derived(traces / "ricc2010-a/derived_bags_120s.csv.gz")
+    expected = sorted(tuple(float(bag[key]) for key in ("submit_s", "user", "tasks")) for bag in others)
+    assert sorted(zip(bags.release, bags.user, bags.jobs, strict=True)) == expected
+    assert len(bags) == 10_416 and bags.tasks.sum() == 3_764_066
+    with pytest.raises(ScenarioError, match=r"RICC-2010-2-a\.swf\.gz:\d+: job \d+ needs 2048 processors"):
+        derive_bags(log, max_procs=1000)
+
+
+def test_real_log_with_unknown_run_times(traces):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        bags = derive_bags(read_swf(traces / "wagap2013/wagap-2013.swf.gz"), span=math.inf)
+    assert len(caught) == 2  # the reader's and the bags'
+    # The two jobs left out are one bag of the derived file.
+    assert len(bags) == len(derived(traces / "wagap2013/derived_bags_120s.csv.gz")) - 1 == 4123
+    assert bags.cpu_seconds == pytest.approx(9_647_254_226)

@@ -1,0 +1,116 @@
+"""Failure Trace Archive traces: exact values, rules, bad files, and the real trace."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from gridsim.errors import TraceFormatError, TraceWarning
+from gridsim.traces import read_fta
+
+HEAD = (
+    "# event_id component_id node_id platform_id node_name event_type event_start_time event_stop_time why\n"
+)
+NODES = """\
+# node_id platform_id node_name
+   10\t 5\t ten\t NULL
+    2\t 5\t two words\t NULL
+   11\t 5\t never
+"""
+
+
+def events(*rows: tuple[float, ...]) -> str:
+    """Rows of (node, type, start, stop[, component])."""
+    lines = [
+        f"  0\t {(*row, 0)[4]}\t {row[0]}\t 5\t x\t {row[1]}\t {row[2]}\t{row[3]}\t NULL" for row in rows
+    ]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+TOY = events(
+    (10, 1, 1000, 1100), (10, 0, 1100, 1150), (10, 1, 1150, 1200), (2, 0, 1050, 1060), (2, 1, 1060.5, 1300)
+)
+
+
+@pytest.mark.parametrize("name", ["event_trace.tab", "event_trace.tab.gz"])
+def test_exact_values(write, name):
+    path = write(name, TOY)
+    write("node.tab", NODES)
+    for place in (path, path.parent):
+        trace = read_fta(place)
+        assert trace.names == ("two words", "ten", "never")
+        assert trace.origin == 1000 and trace.horizon == 300
+        assert trace.offsets.tolist() == [0, 1, 3, 3]
+        assert trace.start.tolist() == [60.5, 0, 150] and trace.end.tolist() == [300, 100, 200]
+        assert trace.first.tolist() == [50, 0, 300]
+        assert trace.availability() == pytest.approx([239.5 / 250, 0.5, 0])
+
+
+def test_without_node_table_the_names_are_ids(write):
+    assert read_fta(write("event_trace.tab", TOY)).names == ("2", "10")
+
+
+def test_rules_are_counted_in_one_warning(write):
+    rows = [(1, 1, 0, 10), (1, 0, 10, 10), (1, 1, 10, 20), (1, 7, 20, 30), (1, 1, 30, 30), (1, 1, 25, 40, 1)]
+    path = write("event_trace.tab", events(*rows))
+    with pytest.warns(TraceWarning) as caught:
+        trace = read_fta(path)
+    assert [str(w.message) for w in caught] == [
+        f"{path}:4: 1 up intervals of 0 s, left out; 1 up intervals touching or overlapping another, merged; "
+        "1 events of types other than 0 and 1, taken as down; 1 events of further components, left out "
+        "(the first is at this line)"
+    ]
+    assert trace.start.tolist() == [0] and trace.end.tolist() == [20] and trace.horizon == 30
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "message"),
+    [
+        (HEAD + "0\t0\t1\t5\tx\t1\t0\n", 2, "expected at least 8 columns split by tabs, found 7"),
+        (events((1, 1, 0, 10), (1, 1, "NULL", 10)), 3, "field event_start_time is 'NULL', expected a number"),
+        (
+            events((1, 1, 0, 10), (1, 1, 20, "inf")),
+            3,
+            "field event_stop_time is 'inf', expected a finite number",
+        ),
+        (events((1, 1.5, 0, 10)), 2, "field event_type is '1.5', expected a whole number"),
+        (events((1, 1, 20, 10)), 2, "an event from 20 s to 10 s: stop < start"),
+        (HEAD, 1, "no events"),
+        (b"\x00\x01", 1, "binary data"),
+    ],
+)
+def test_bad_files(write, content, line, message):
+    path = write("event_trace.tab", content)
+    with pytest.raises(TraceFormatError) as caught:
+        read_fta(path)
+    assert str(caught.value).startswith(f"{path}:{line}: ") and message in str(caught.value)
+
+
+def test_bad_node_table_and_empty_folder(write, tmp_path):
+    with pytest.raises(TraceFormatError, match=r"event_trace\.tab:1: no event_trace"):
+        read_fta(tmp_path)
+    write("event_trace.tab", TOY)
+    write("node.tab", "# node_id\nx\t5\tname\n")
+    with pytest.raises(TraceFormatError, match=r"node\.tab:2: field node_id is 'x'"):
+        read_fta(tmp_path)
+
+
+def test_real_sample(traces):
+    trace = read_fta(traces / "fixtures/gridsim_fta/fta_tab")
+    assert trace.names == ("0", "1", "2") and trace.horizon == 2000
+    assert trace.up_time().tolist() == [1350, 1750, 1100]
+
+
+def test_real_trace(traces):
+    begin = time.perf_counter()
+    with pytest.warns(TraceWarning, match="7 up intervals of 0 s, left out; 18 up intervals touching"):
+        trace = read_fta(traces / "g5k06")
+    assert time.perf_counter() - begin < 20
+    assert len(trace) == 1288 and len(trace.start) == 294_293
+    assert trace.names[:2] == ("G1/site1/c1/node1", "G1/site1/c1/node2")
+    assert trace.origin == 1_115_811_139 and trace.horizon == 47_354_465
+    assert (trace.up_time() == 0).sum() == 3 and len(np.unique(trace.first)) == 493
+    observed = (trace.horizon - trace.first).sum()
+    assert trace.up_time().sum() / observed == pytest.approx(0.8139, abs=1e-4)

@@ -1,0 +1,97 @@
+"""Host speeds: exact values, sampling, bad files, and the real tables."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridsim.errors import ScenarioError, TraceFormatError, TraceWarning
+from gridsim.traces import read_host_speeds
+
+HEAD = "cpu_model,computers,avg_cores,gflops_core,gflops_computer\n"
+TABLE = HEAD + 'Fast [x86],30,4.0,2.5,10.0\n"Slow, 12 Compute Cores",10,1.0,0.5,0.5\n'
+
+
+def test_exact_values(write):
+    hosts = read_host_speeds(write("hosts.csv", TABLE))
+    assert hosts.model == ("Fast [x86]", "Slow, 12 Compute Cores")
+    assert hosts.speed.tolist() == [2500, 500] and hosts.weight.tolist() == [30, 10]
+    assert hosts.mean() == 2000
+    assert read_host_speeds(write("hosts.csv.gz", TABLE), "gflops_computer").speed.tolist() == [10000, 500]
+
+
+def test_sample_is_weighted_and_reproducible(write):
+    hosts = read_host_speeds(write("hosts.csv", TABLE))
+    drawn = hosts.sample(40_000, np.random.default_rng(7))
+    assert drawn.dtype == np.float64 and drawn.shape == (40_000,)
+    assert (drawn == 2500).mean() == pytest.approx(0.75, abs=0.01)
+    assert (drawn == hosts.sample(40_000, np.random.default_rng(7))).all()
+    assert hosts.sample(0, np.random.default_rng(7)).shape == (0,)
+    with pytest.raises(ScenarioError, match="nodes: -1"):
+        hosts.sample(-1, np.random.default_rng(7))
+
+
+def test_rows_without_speed_or_computers_are_left_out(write):
+    path = write("hosts.csv", TABLE + "None,5,1,0,0\nNobody,0,1,3,3\n")
+    with pytest.warns(TraceWarning, match=r"hosts\.csv:4: 2 rows of no speed or no computers"):
+        hosts = read_host_speeds(path)
+    assert len(hosts) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "message"),
+    [
+        (HEAD + "A, B,1,1,1,1\n", 2, "expected 5 fields, found 6 (a field with a comma needs quotes)"),
+        (TABLE + "A,1,1,x,1\n", 4, "field gflops_core is 'x', expected a number"),
+        (TABLE + "A,1,1,nan,1\n", 4, "field gflops_core is 'nan', expected a finite number"),
+        (TABLE + "A,1,1,-2,1\n", 4, "field gflops_core is -2, expected 0 or more"),
+        (TABLE + "A,1.5,1,2,1\n", 4, "field computers is '1.5', expected a whole number"),
+        (TABLE + '"A,1,1,2,1\n', 4, "not a sound CSV line"),
+        ("a,b\n1,2\n", 1, "no column cpu_model, the header has: a, b"),
+        ("", 1, "no column cpu_model, the header has: nothing"),
+        (HEAD, 1, "no hosts in this table"),
+        (HEAD + "\0", 2, "binary data"),
+    ],
+)
+def test_bad_files(write, content, line, message):
+    path = write("hosts.csv", content)
+    with pytest.raises(TraceFormatError) as caught:
+        read_host_speeds(path)
+    assert str(caught.value).startswith(f"{path}:{line}: ") and message in str(caught.value)
+
+
+def test_unknown_column(write):
+    with pytest.raises(TraceFormatError, match="no column mips"):
+        read_host_speeds(write("hosts.csv", TABLE), "mips")
+
+
+model = st.text("aZ9 ,;#'\"\u00e9\u4e2d@[]", min_size=1)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(model, st.integers(1, 10**6), st.floats(0.01, 100)), min_size=1, max_size=10))
+def test_round_trip(rows):
+    quoted = ['"' + name.replace('"', '""') + f'",{count},1,{speed!r},1' for name, count, speed in rows]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "hosts.csv"
+        path.write_text(HEAD + "\n".join(quoted), encoding="utf-8")
+        hosts = read_host_speeds(path)
+    assert hosts.model == tuple(row[0] for row in rows)
+    assert hosts.weight.tolist() == [row[1] for row in rows]
+    assert hosts.speed.tolist() == [row[2] * 1000 for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("file", "models", "computers", "mean"),
+    [("seti_hosts.csv", 9_452, 3_502_444, 1907.08), ("einstein_hosts.csv", 778, 62_813, 3123.22)],
+)
+def test_real_tables(traces, file, models, computers, mean):
+    hosts = read_host_speeds(traces / "boinc-hosts-open" / file)
+    assert len(hosts) == models and hosts.weight.sum() == computers
+    assert hosts.mean() == pytest.approx(mean, abs=0.01)
+    assert hosts.sample(100_000, np.random.default_rng(1)).mean() == pytest.approx(mean, rel=0.02)

@@ -1,0 +1,213 @@
+"""Format detection, `info` and `lint` of all four formats."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from gridsim.errors import ScenarioError, TraceFormatError, TraceWarning
+from gridsim.traces.lint import detect_format, info, lint
+
+JOB = "{job} {submit} 0 {run} {used} -1 -1 {req} {time} -1 1 {user} 1 -1 1 -1 -1 -1"
+HEAD = "cpu_model,computers,avg_cores,gflops_core,gflops_computer\n"
+EVENTS = "# event_id\tx\tx\tx\tx\tevent_type\tevent_start_time\tevent_stop_time\n"
+
+
+def job(number=1, submit=0, run=10, used=1, req=1, time=20, user=1, more=""):
+    return (
+        JOB.format(job=number, submit=submit, run=run, used=used, req=req, time=time, user=user) + more + "\n"
+    )
+
+
+def codes(findings):
+    return {finding.code: (finding.severity, finding.count, finding.first_line) for finding in findings}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "format"),
+    [
+        ("log.swf.gz", "", "swf"),
+        ("log.txt", "; Computer: x\n", "swf"),
+        ("log.txt.gz", "\n" + job(more=" {1} q"), "swf"),
+        ("hosts.avt", "", "avt"),
+        ("hosts.txt", "# comment\na.b.c 1 0 5\n", "avt"),
+        ("event_trace.tab.gz", "", "fta"),
+        ("events.txt", EVENTS, "fta"),
+        ("hosts.csv", "", "hosts"),
+        ("hosts.txt", HEAD, "hosts"),
+    ],
+)
+def test_detect_format(write, name, content, format):
+    path = write(name, content)
+    assert detect_format(path) == format
+    if format == "fta" and name.startswith("event_trace"):
+        assert detect_format(path.parent) == "fta"
+
+
+@pytest.mark.parametrize("content", ["", "hello world\n", "1 2 3\n", "# only\n# comments\n", b"\0"])
+def test_unknown_format(write, content):
+    path = write("what.txt", content)
+    with pytest.raises(TraceFormatError, match=r"what\.txt:1: "):
+        detect_format(path)
+    assert [finding.code for finding in lint(path)] == ["unreadable"]
+    with pytest.raises(ScenarioError, match="format: 'xml', expected one of swf"):
+        info(path, format="xml")
+    with pytest.raises(ScenarioError, match="format: 'xml'"):
+        lint(path, format="xml")
+
+
+def test_info_of_a_log(write):
+    path = write(
+        "log.swf",
+        "; MaxProcs: 8\n" + job(1, 5, 10, used=4) + job(2, 25, -1, user=-1) + job(3, 35, 2.5, user=9),
+    )
+    facts = info(path)
+    assert facts == json.loads(json.dumps(facts))
+    assert facts.pop("sha256") == hashlib.sha256(path.read_bytes()).hexdigest()
+    unknown = facts.pop("unknown")
+    assert (unknown["run_time"], unknown["user"], unknown["cpu_time"]) == (
+        1,
+        1,
+        3,
+    ) and "submit" not in unknown
+    assert facts == {
+        "format": "swf",
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "records": 3,
+        "users": 2,
+        "first_submit_s": 5,
+        "span_s": 30,
+        "tasks": 5,
+        "cpu_s": 42.5,
+        "max_procs": 4,
+        "max_run_time_s": 10,
+        "header": {"MaxProcs": "8"},
+    }
+
+
+def test_info_of_availability_and_hosts(write):
+    facts = info(write("a.avt", "a 2 0 10 30 40\nb 0\n"))
+    assert facts == json.loads(json.dumps(facts))
+    assert (facts["records"], facts["intervals"], facts["span_s"], facts["never_up"]) == (2, 2, 40, 1)
+    assert (facts["availability_mean"], facts["up_s"], facts["longest_up_s"]) == (0.25, 20, 10)
+    event = "0\t0\t1\t5\tx\t1\t100\t150\n0\t0\t2\t5\tx\t1\t120\t150\n"
+    facts = info(write("fta/event_trace.tab", EVENTS + event).parent)
+    assert (facts["format"], facts["origin_s"], facts["joined_after_start"]) == ("fta", 100, 1)
+    facts = info(write("h.csv", HEAD + "A,3,1,1,1\nB,1,1,3,3\n"))
+    assert facts == json.loads(json.dumps(facts))
+    assert (facts["records"], facts["computers"], facts["speed_mean_mflops"]) == (2, 4, 1500)
+
+
+def test_lint_of_a_clean_log(write):
+    assert lint(write("log.swf", "; MaxProcs: 8\n; MaxRecords: 2\n" + job(1) + job(2, 5))) == []
+
+
+def test_lint_of_a_log(write, recwarn):
+    text = "; MaxProcs: 8\n; MaxRecords: 5\n" + "".join(
+        (
+            job(1, 10, used=9, req=9),  # line 3: over MaxProcs
+            job(1, 5, run=-1),  # line 4: duplicate, unsorted, unknown run time
+            job(2, -1, run=-5, used=-1, req=-1),  # line 5
+            job(3, 20, run=0, user=-1),  # line 6
+            job(4, 20, run=30, used=2, more=" extra"),  # line 7: over request
+            job(4, 20, run=30),  # line 8
+        )
+    )
+    findings = lint(write("log.swf", text))
+    assert codes(findings) == {
+        "negative-submit": ("error", 1, 5),
+        "unsorted-submit": ("warning", 2, 4),
+        "duplicate-job": ("warning", 2, 4),
+        "negative-run-time": ("warning", 1, 5),
+        "unknown-run-time": ("warning", 1, 4),
+        "unknown-procs": ("warning", 1, 5),
+        "unknown-user": ("warning", 1, 6),
+        "over-max-procs": ("warning", 1, 3),
+        "zero-run-time": ("note", 1, 6),
+        "over-requested-time": ("note", 2, 7),
+        "over-requested-procs": ("note", 1, 7),
+        "extra-columns": ("note", 1, 7),
+        "other-record-count": ("note", 1, 0),
+    }
+    assert [finding.severity for finding in findings] == sorted(
+        (finding.severity for finding in findings), key=["error", "warning", "note"].index
+    )
+    assert not recwarn  # lint reports, it does not warn
+
+
+def test_lint_of_bad_lines_counts_them_all(write):
+    path = write("log.swf", job(1) + "1 2 3\n" + job(2, run="x") + "1 2\n" + job(3, run="nan"))
+    assert codes(lint(path)) == {"missing-fields": ("error", 2, 2), "bad-number": ("error", 2, 3)}
+
+
+@pytest.mark.parametrize("name", ["a.swf", "a.avt", "event_trace.tab", "a.csv", "a.swf.gz"])
+@pytest.mark.parametrize("content", [None, "", b"\x1f\x8bxx", b"a\n\0"])
+def test_lint_never_raises_for_a_bad_file(write, tmp_path, name, content):
+    path = tmp_path / name if content is None else write(name, content)
+    (finding,) = lint(path)
+    assert (finding.severity, finding.code, finding.count) == ("error", "unreadable", 1)
+    assert finding.first_line >= 1
+
+
+def test_lint_of_availability(write, recwarn):
+    assert lint(write("good.avt", "a 1 0 10\n")) == []
+    assert codes(lint(write("a.avt", "a 1 0 10\nb 0\nc 4 5 8 7 9 1 2 3 3\nd 1 -4 3\n"))) == {
+        "negative-time": ("error", 1, 4),
+        "overlap": ("warning", 1, 3),
+        "empty-interval": ("warning", 1, 3),
+        "unsorted-intervals": ("note", 1, 3),
+        "never-up": ("note", 1, 0),
+    }
+    rows = (
+        (0, 1, 1, 0, 10),
+        (0, 1, 0, 9, 12),
+        (0, 1, 1, 15, 20),
+        (0, 2, 3, 5, 6),
+        (1, 1, 1, 0, 9),
+        (0, 1, 0, 20, 20),
+    )
+    events = "".join("0\t{}\t{}\t5\tx\t{}\t{}\t{}\n".format(*row) for row in rows)
+    path = write("fta/event_trace.tab", EVENTS + events)
+    write("fta/node.tab", "1\t5\tone\n2\t5\ttwo\n3\t5\tthree\n")
+    assert codes(lint(path.parent)) == {
+        "event-overlap": ("warning", 1, 3),
+        "gap": ("warning", 1, 4),
+        "event-type": ("warning", 1, 5),
+        "components": ("warning", 1, 6),
+        "no-events": ("warning", 1, 0),
+        "empty-event": ("note", 1, 7),
+        "joins-late": ("note", 2, 0),
+        "never-up": ("note", 2, 0),
+    }
+    assert not recwarn
+
+
+def test_lint_of_hosts(write):
+    path = write("h.csv", HEAD + "A,3,1,1,1\nA,1,1,0,3\nB,0,1,1,1\n")
+    assert codes(lint(path)) == {
+        "no-speed": ("warning", 1, 3),
+        "no-computers": ("warning", 1, 4),
+        "duplicate-model": ("note", 1, 3),
+    }
+    assert [finding.code for finding in lint(write("h.csv", HEAD))] == ["no-hosts"]
+
+
+def test_real_traces(traces):
+    found = codes(lint(traces / "wagap2013/wagap-2013.swf.gz"))
+    assert found["negative-run-time"] == ("warning", 2, 4186)
+    assert found["extra-columns"] == ("note", 17_900, 1)
+    assert codes(lint(traces / "nasa-ipsc/NASA-iPSC-1993-3.1-cln.swf.gz"))["zero-run-time"] == (
+        "note",
+        173,
+        248,
+    )
+    assert codes(lint(traces / "websites02/web_sites.avt"))["empty-interval"] == ("warning", 2, 55)
+    assert codes(lint(traces / "boinc-hosts-open/seti_hosts.csv"))["duplicate-model"] == ("note", 343, 273)
+    with pytest.warns(TraceWarning):
+        facts = info(traces / "websites02/web_sites.avt")
+    assert (facts["records"], facts["intervals"], facts["never_up"]) == (131, 47_841, 2)
+    facts = info(traces / "lcg2005-a/LCG-2005-a.swf.gz")
+    assert (facts["users"], facts["span_s"], facts["cpu_s"]) == (171, 475_195, 634_297_940)

@@ -1,0 +1,205 @@
+"""Job logs: exact values, round trips, every kind of bad file, and the real logs."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridsim.errors import TraceFormatError, TraceWarning
+from gridsim.traces import SWF_FIELDS, read_swf
+
+LOG = """\
+; Version: 2.2
+; Computer: Toy
+; Information: http://example.org/
+;              http://example.com/
+; MaxProcs: 16
+; Note: first note
+;
+; a line without a key
+; Note: second note
+  1   0  5  100   4  -1   -1   4  200  -1  1  7  1 -1 1 -1 -1 -1
+
+; in between: two words are no key
+  2  10 -1  3.5  -1  -1 20.5   8   60  -1  0  8  1 -1 1 -1  1 30
+  3  10  0   -1  -1  -1   -1  -1   -1  -1  5  7  1 -1 1 -1 -1 -1 {1,2} q_2w 1:ppn=2
+"""
+JOB = "1 0 5 100 4 -1 -1 4 200 -1 1 7 1 -1 1 -1 -1 -1"
+
+
+@pytest.mark.parametrize("name", ["toy.swf", "toy.swf.gz"])
+def test_exact_values(write, name):
+    log = read_swf(write(name, LOG))
+    assert log.header["Computer"] == "Toy"
+    assert log.header["Information"] == "http://example.org/\nhttp://example.com/"
+    assert log.header["Note"] == "first note\nsecond note"
+    assert list(log.header) == ["Version", "Computer", "Information", "MaxProcs", "Note"]
+    assert len(log) == 3
+    assert log.jobs["job"].tolist() == [1, 2, 3]
+    assert log.jobs["submit"].tolist() == [0, 10, 10]
+    assert log.jobs["run_time"].tolist() == [100, 3.5, -1]
+    assert log.jobs["used_memory"].tolist() == [-1, 20.5, -1]
+    assert log.jobs["think_time"].tolist() == [-1, 30, -1]
+    assert log.jobs["line"].tolist() == [10, 13, 14]
+    assert log.procs.tolist() == [4, 8, 1]
+    assert log.jobs["job"].dtype == np.int64 and log.jobs["submit"].dtype == np.float64
+
+
+def test_line_ends_and_byte_order_mark(write):
+    path = write("toy.swf", "\ufeff" + LOG.replace("\n", "\r\n").rstrip())
+    log = read_swf(path)
+    assert log.header["Version"] == "2.2" and log.jobs["line"].tolist() == [10, 13, 14]
+
+
+def test_repairs_are_counted_in_one_warning(write):
+    path = write(
+        "toy.swf", "\n".join(f"{n} {s} 0 {r}" + " 1" * 14 for n, s, r in ((1, 9, -7), (2, 5, 3), (3, 9, 4)))
+    )
+    with pytest.warns(TraceWarning) as caught:
+        log = read_swf(path)
+    assert [str(w.message) for w in caught] == [
+        f"{path}:1: 1 submissions out of order, sorted; 1 run times below -1, taken as unknown "
+        "(the first is at this line)"
+    ]
+    assert log.jobs["job"].tolist() == [2, 1, 3]  # stable
+    assert log.jobs["run_time"].tolist() == [3, -1, 4]
+    assert log.jobs["line"].tolist() == [2, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (JOB.rsplit(" ", 1)[0], "expected 18 fields, found 17"),
+        (JOB.replace("100", "abc"), "field run_time is 'abc', expected a number"),
+        (JOB.replace("100", "1_0"), "field run_time is '1_0', expected a number"),
+        (JOB.replace("100", "nan"), "field run_time is 'nan', expected a finite number"),
+        (JOB.replace("100", "1e999"), "field run_time is '1e999', expected a finite number"),
+        (JOB.replace(" 4 200", " 4.5 200"), "field req_procs is '4.5', expected a whole number"),
+        (JOB.replace(" 4 200", " -inf 200"), "field req_procs is '-inf', expected a finite number"),
+        (JOB.replace(" 4 200", " 1e30 200"), "field req_procs is '1e30', expected a whole number"),
+    ],
+)
+@pytest.mark.parametrize("name", ["bad.swf", "bad.swf.gz"])
+def test_bad_lines(write, name, bad, message):
+    path = write(name, f"; Computer: Toy\n{JOB}\n\n{bad}\n{JOB}\n")
+    with pytest.raises(TraceFormatError) as caught:
+        read_swf(path)
+    assert str(caught.value) == f"{path}:4: {message}"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line", "message"),
+    [
+        ("empty.swf", "", 1, "no jobs"),
+        ("header.swf", "; Computer: Toy\n; Version: 2\n", 2, "no jobs"),
+        ("junk.swf", bytes(range(256)) * 40, 1, "binary data"),
+        ("later.swf", f"{JOB}\n{JOB}\n1 2\0 3\n".encode(), 3, "binary data"),
+        (
+            "latin.swf",
+            f"; Site: x\n{JOB}\n; Note: Universit\xe4t\n".encode("latin-1"),
+            3,
+            "0xe4 is not UTF-8",
+        ),
+        ("plain.swf.gz", None, 1, "not a sound gzip file"),
+        ("missing.swf", None, 1, "cannot be read"),
+    ],
+)
+def test_bad_files(write, tmp_path, name, content, line, message):
+    path = tmp_path / name
+    if content is not None:
+        write(name, content)
+    elif name.endswith(".gz"):
+        path.write_text(LOG)
+    with pytest.raises(TraceFormatError) as caught:
+        read_swf(path)
+    assert str(caught.value).startswith(f"{path}:{line}: ") and message in str(caught.value)
+
+
+def test_truncated_and_corrupt_gzip_name_the_line_reached(tmp_path):
+    rng = np.random.default_rng(1)
+    lines = [f"{n} {n} 0 {rng.integers(10**9)} " + "1 " * 14 for n in range(20_000)]
+    whole = gzip.compress("\n".join(lines).encode())
+    path = tmp_path / "cut.swf.gz"
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(TraceFormatError, match=r"too early \(truncated file\)") as caught:
+        read_swf(path)
+    line = int(str(caught.value).removeprefix(f"{path}:").split(":")[0])
+    assert 8_000 < line < 12_000
+    path.write_bytes(whole[:-8] + b"12345678")  # wrong checksum
+    with pytest.raises(TraceFormatError, match="not a sound gzip file"):
+        read_swf(path)
+    path.write_bytes(whole[:5_000] + bytes(50) + whole[5_050:])
+    with pytest.raises(TraceFormatError, match="gzip"):
+        read_swf(path)
+
+
+whole = st.integers(-1, 2**40)
+fraction = st.floats(-1, 1e12, allow_nan=False)
+run_time = st.one_of(st.just(-1.0), st.floats(0, 1e9))
+columns = {name: whole for name in SWF_FIELDS} | {
+    "submit": st.floats(0, 1e9),
+    "run_time": run_time,
+    "used_memory": fraction,
+    "think_time": fraction,
+}
+rows = st.lists(st.tuples(*columns.values()), min_size=1, max_size=20)
+
+
+@settings(max_examples=50)
+@given(rows, st.booleans(), st.sampled_from([" ", "\t", "   "]), st.sampled_from(["\n", "\r\n", "\n\n"]))
+def test_round_trip(rows, packed, blank, newline):
+    rows = sorted(rows, key=lambda row: row[1])
+    text = newline.join(blank.join(map(repr, row)) for row in rows).encode()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / ("log.swf.gz" if packed else "log.swf")
+        path.write_bytes(gzip.compress(text) if packed else text)
+        log = read_swf(path)
+    assert [tuple(job)[:18] for job in log.jobs.tolist()] == rows
+    assert log.jobs["line"].tolist() == [1 + i * newline.count("\n") for i in range(len(rows))]
+
+
+@settings(max_examples=50)
+@given(st.binary(max_size=300), st.booleans())
+def test_no_bytes_crash_the_reader(data, packed):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / ("log.swf.gz" if packed else "log.swf")
+        path.write_bytes(data)
+        with pytest.raises(TraceFormatError) as caught:
+            read_swf(path)
+        assert str(caught.value).removeprefix(f"{path}:").split(":")[0].isdigit()
+
+
+@pytest.mark.parametrize(
+    ("file", "jobs", "users", "cpu_seconds"),
+    [
+        ("ricc2010-a/RICC-2010-2-a.swf.gz", 150_331, 135, 49_553_916_088),
+        ("lcg2005-a/LCG-2005-a.swf.gz", 86_169, 171, 634_297_940),
+        ("kth-sp2/KTH-SP2-1996-2.1-cln.swf.gz", 28_476, 214, 2_016_591_521),
+        ("nasa-ipsc/NASA-iPSC-1993-3.1-cln.swf.gz", 18_239, 69, 474_238_015),
+        ("fixtures/sdsc_blue_01.txt", 1_574, 83, None),
+    ],
+)
+def test_real_logs(traces, file, jobs, users, cpu_seconds):
+    begin = time.perf_counter()
+    log = read_swf(traces / file)
+    assert time.perf_counter() - begin < 10  # a bulk parse takes below 1 s; a slow machine is no failure
+    assert len(log) == jobs
+    assert len(np.unique(log.jobs["user"])) == users
+    if cpu_seconds is not None:
+        assert log.procs @ log.jobs["run_time"] == cpu_seconds
+
+
+def test_real_log_with_extra_columns_and_broken_run_times(traces):
+    with pytest.warns(TraceWarning, match=r"swf\.gz:4186: 2 run times below -1") as caught:
+        log = read_swf(os.fspath(traces / "wagap2013/wagap-2013.swf.gz"))
+    assert len(caught) == 1
+    assert len(log) == 17_900 and log.header == {}
+    assert log.procs.max() == 256 and (log.jobs["run_time"] == -1).sum() == 2
