@@ -13,6 +13,8 @@ A summary is n sampled on a grid (stretch, size, task size): uint32, saturating,
 understates. `gridcore.reference.availability` is the same in plain Python, operation by operation.
 """
 
+cimport cython
+
 from concurrent.futures import ThreadPoolExecutor
 
 from libc.math cimport INFINITY, floor, fmod, isfinite, isnan, rint
@@ -37,8 +39,10 @@ from gridcore.edf cimport (
     refuse,
     running_floor,
     sort_by_deadline,
+    spans_float64,
 )
 
+from gridcore.edf import _SPAN
 from gridcore.grid import SummaryGrid
 
 cdef extern from *:
@@ -318,6 +322,7 @@ cdef double queue_gap(const Queue* q, int* order, double stretch, double release
 
 # --- Python level: one queue ----------------------------------------------------------------------
 
+@cython.auto_pickle(False)
 cdef class _Single:
     """One checked queue with its buffers."""
 
@@ -350,6 +355,8 @@ cdef class _Single:
             self.q.release = &self.r[0]
             self.q.size = &self.w[0]
             self.q.work = &self.p[0]
+        if not spans_float64(&self.q):
+            raise OverflowError(_SPAN)
         self.scratch = <double*>malloc((4 * n + extra) * sizeof(double) + n * sizeof(int) + 16)
         if self.scratch == NULL:
             raise MemoryError()
@@ -418,6 +425,7 @@ cdef object check_grid(object grid):
     return grid
 
 
+@cython.auto_pickle(False)
 cdef class _Axes:
     """The three sample arrays of a grid as C pointers."""
 
@@ -458,6 +466,7 @@ def sample_availability(
     return result
 
 
+@cython.auto_pickle(False)
 cdef class _Batch:
     cdef _Axes axes
     cdef const double[::1] r, w, p, s, b, rr, rw
@@ -471,6 +480,7 @@ cdef class _Batch:
         cdef double* scratch
         cdef int* order
         cdef double value
+        cdef bint overflow = False
         cdef Queue q
         for u in range(first, last):
             n = self.offsets[u + 1] - self.offsets[u]
@@ -492,10 +502,15 @@ cdef class _Batch:
                 if self.pinned and not isnan(self.rr[u]):
                     value = (q.free_at - self.rr[u]) / self.rw[u]
                     q.floor = value if value > 0.0 else 0.0
+                if not spans_float64(&q):
+                    overflow = True
+                    break
                 for k in range(q.n):
                     order[k] = <int>k
                 sample_queue(&q, order, &self.axes.grid, self.release_new, &self.out[u, 0, 0, 0], scratch)
         free(scratch)
+        if overflow:
+            raise OverflowError(_SPAN)
 
 
 def sample_availability_batch(
@@ -849,6 +864,7 @@ def split(available, n_tasks):
 
 # --- debit ----------------------------------------------------------------------------------------
 
+@cython.auto_pickle(False)
 cdef class _Ledger:
     """The dispatches since the last summary, checked and broadcast to vectors."""
 

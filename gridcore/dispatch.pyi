@@ -2,9 +2,11 @@ from typing import SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from typing_extensions import disjoint_base
 
 __all__ = ["PullQueue", "bind_earliest"]
 
+@disjoint_base
 class PullQueue:
     @property
     def machines(self) -> int: ...

@@ -6,7 +6,7 @@ even), the same wherever it is computed.  A started task is never taken back.
 `gridcore.reference.dispatch` is the same in plain Python.
 """
 
-from libc.math cimport llrint
+from libc.math cimport isfinite, llrint
 from libc.stdlib cimport calloc, free, malloc, realloc
 
 from gridcore.edf cimport POSITIVE, check_array, check_lengths, check_scalar, doubles, integers, refuse
@@ -27,27 +27,31 @@ cdef struct Slot:
 
 
 cdef inline bint before(Slot a, Slot b) noexcept nogil:
-    return a.at < b.at or (a.at == b.at and a.rank < b.rank)
+    # without branches: which of two comes first is a coin toss
+    return (a.at < b.at) | ((a.at == b.at) & (a.rank < b.rank))
 
 
 cdef inline void settle(Slot* heap, Py_ssize_t n, Py_ssize_t k, Slot moved) noexcept nogil:
     """Put `moved` at position k or below; four children a node."""
-    cdef Py_ssize_t child, last, least
-    while True:
-        child = 4 * k + 1
-        if child >= n:
-            break
-        last = child + 4 if child + 4 < n else n
-        least = child
-        child += 1
-        while child < last:
-            if before(heap[child], heap[least]):
-                least = child
-            child += 1
+    cdef Py_ssize_t child = 4 * k + 1, other, least
+    while child + 3 < n:
+        least = child + before(heap[child + 1], heap[child])
+        other = child + 2 + before(heap[child + 3], heap[child + 2])
+        least += (other - least) * before(heap[other], heap[least])
         if not before(heap[least], moved):
-            break
+            heap[k] = moved
+            return
         heap[k] = heap[least]
         k = least
+        child = 4 * k + 1
+    if child < n:
+        least = child
+        for other in range(child + 1, n):
+            if before(heap[other], heap[least]):
+                least = other
+        if before(heap[least], moved):
+            heap[k] = heap[least]
+            k = least
     heap[k] = moved
 
 
@@ -238,7 +242,7 @@ cdef class PullQueue:
                 raise ValueError(f"left[{i}] must be >= 0, got {rest[i]}")
             if rest[i] > 0 and self.closed[i]:
                 raise ValueError(f"left[{i}] must stay 0 once the application is used up, got {rest[i]}")
-            if not (0.0 < size[i] < 1e300):
+            if not isfinite(size[i]) or size[i] <= 0.0:
                 raise refuse("task_size", i, "must be finite and > 0", size[i])
         with nogil:
             count = self._run(until, first, rest, size)
@@ -367,7 +371,7 @@ def bind_earliest(free_at, speed, double task_size, n_tasks, long long now):
     cdef long long[::1] at = writable(free_at, "free_at")
     cdef const double[::1] s = doubles(speed, "speed")
     cdef Py_ssize_t n = s.shape[0], u
-    cdef long long rest, base
+    cdef long long rest
     cdef Slot* heap
     cdef long long* length
     cdef bint fine
@@ -446,13 +450,11 @@ cdef long long take_bulk(const long long[::1] at, const long long* length, long 
         base = at[u] if at[u] > now else now
         if base < limit:
             out[u] = (limit - base) // length[u]
+            if out[u] > tasks - count:
+                for u in range(n):
+                    out[u] = 0
+                return 0
             count += out[u]
-            if count > tasks:
-                break
-    if count > tasks:
-        for u in range(n):
-            out[u] = 0
-        return 0
     return count
 
 

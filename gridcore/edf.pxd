@@ -19,6 +19,9 @@ cdef bint late(double end, double deadline) noexcept nogil
 cdef void sort_by_deadline(double* key, int* order, Py_ssize_t n, double* scratch) noexcept nogil
     # Sorts the pairs (key[k], order[k]) ascending; fast when nearly sorted. scratch: >= n doubles.
 
+cdef bint spans_float64(const Queue* q) noexcept nogil
+    # False if the queue cannot be served within the range of float64.
+
 cdef object refuse(str name, Py_ssize_t index, str rule, double value)
 cdef const double[::1] doubles(object values, str name)
 cdef int check_scalar(double value, str name, int rule) except -1

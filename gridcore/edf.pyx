@@ -29,6 +29,9 @@ cdef tuple RULES = (
 )
 
 
+_SPAN = "the queue takes longer than float64 can hold"
+
+
 cdef object refuse(str name, Py_ssize_t index, str rule, double value):
     """The error for one bad value; index -1 means a scalar."""
     where = name if index < 0 else f"{name}[{index}]"
@@ -282,6 +285,16 @@ cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcep
     return stretch
 
 
+cdef bint spans_float64(const Queue* q) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double total = 0.0, most = 0.0
+    for i in range(q.n):
+        total += q.work[i]
+        if fabs(q.release[i]) > most:
+            most = fabs(q.release[i])
+    return isfinite(total / q.speed + fabs(q.free_at) + most)
+
+
 cdef bint feasible_at(const Queue* q, double stretch, int* order, double* scratch) noexcept nogil:
     if stretch + stretch * TOLERANCE < q.floor:
         return False
@@ -409,6 +422,8 @@ def optimal_stretch(
     q.work = &p[0]
     q.speed = speed
     q.free_at = now
+    if not spans_float64(&q):
+        raise OverflowError(_SPAN)
     scratch = <double*>malloc(q.n * (2 * sizeof(double) + sizeof(int)) + 16)
     if scratch == NULL:
         raise MemoryError()
@@ -538,7 +553,7 @@ def project_queues(
             q.work = &p[off[u]]
             for k in range(q.n):
                 order[k] = <int>k
-            if not isfinite(minimum_stretch(&q, order, scratch)):
+            if not spans_float64(&q) or not isfinite(minimum_stretch(&q, order, scratch)):
                 overflow = True
                 break
             done = 0.0
@@ -571,7 +586,7 @@ def project_queues(
                         break
     free(scratch)
     if overflow:
-        raise OverflowError("the minimum stretch is too large for float64")
+        raise OverflowError(_SPAN)
     return left_array, end_array, running_array
 
 

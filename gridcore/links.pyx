@@ -27,17 +27,6 @@ cdef long long _NEVER = 9223372036854775807
 NEVER = _NEVER
 
 
-cdef struct Event:
-    long long time
-    long long sequence
-    int slot
-
-
-cdef struct Heap:                   # a 4-ary heap by (time, sequence)
-    Event* event
-    Py_ssize_t n, room
-
-
 cdef inline bint before(const Event* a, const Event* b) noexcept nogil:
     return a.time < b.time or (a.time == b.time and a.sequence < b.sequence)
 
@@ -90,16 +79,6 @@ cdef Event heap_pop(Heap* h) noexcept nogil:
     return top
 
 
-cdef struct Message:
-    long long node, sequence, start
-    int kind, source, target, source_life, target_life, length, nbytes
-
-
-cdef struct Due:                    # what `collect` sorts
-    long long node, sequence
-    int kind, slot
-
-
 cdef int by_kind_node(const void* a, const void* b) noexcept nogil:
     cdef const Due* x = <const Due*> a
     cdef const Due* y = <const Due*> b
@@ -124,27 +103,9 @@ cdef class Links:
         with their true times.
     """
 
-    cdef readonly Py_ssize_t machines
-    cdef long long latency
-    cdef double bandwidth
-    cdef Py_ssize_t kinds, stride
-    cdef const long long[::1] machine_of, width
-    cdef unsigned char[::1] deferred
-    cdef long long[::1] up_free, down_free, failed_at
-    cdef int[::1] life
-    cdef readonly object sent, delivered, dropped, traffic, bytes_out, bytes_in
-    cdef long long[::1] _sent, _delivered, _dropped, _traffic, _out, _in
-    cdef Heap heads, ends, later
-    cdef Message* message
-    cdef char* data
-    cdef int* unused
-    cdef Py_ssize_t slots, n_unused
-    cdef long long sequence
-    cdef Due* due
-    cdef Py_ssize_t due_room
-
     def __cinit__(self):
-        self.heads.event = self.ends.event = self.later.event = NULL
+        self.heads.event = self.ends.event = self.inner_ends.event = self.later.event = NULL
+        self.inner = -1
         self.message = NULL
         self.data = NULL
         self.unused = NULL
@@ -185,6 +146,7 @@ cdef class Links:
     def __dealloc__(self):
         free(self.heads.event)
         free(self.ends.event)
+        free(self.inner_ends.event)
         free(self.later.event)
         free(self.message)
         free(self.data)
@@ -215,9 +177,7 @@ cdef class Links:
         """Send uint8[k, width] `records` of `kind` at `now` ns, `nbytes` bytes each on the wire, in this order."""
         cdef Py_ssize_t k, nodes = self.machine_of.shape[0], width
         cdef const long long* header
-        cdef long long start, length, most
-        cdef Message m
-        cdef Event e
+        cdef long long length
         if not 0 <= kind < self.kinds:
             raise ValueError(f"kind must be in 0..{self.kinds - 1}, got {kind}")
         width = self.width[kind]
@@ -230,49 +190,58 @@ cdef class Links:
             if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
                 raise ValueError(f"records[{k}] goes from node {header[1]} to node {header[0]}, "
                                  f"but there are nodes 0..{nodes - 1}")
-        length = llrint(nbytes / self.bandwidth * 1e9)
-        most = 2**31 - 1
-        if length > most:
-            raise ValueError(f"a message of {nbytes} bytes takes {length} ns at {self.bandwidth} bytes/s; "
-                             f"at most {most} ns are possible")
+        length = self._length(nbytes)
         for k in range(records.shape[0]):
-            if self.n_unused == 0:
-                self._make_slots()
-            header = <const long long*> &records[k, 0]
-            m.node = header[0]
-            m.kind = kind
-            m.sequence = self.sequence
-            m.source = <int> self.machine_of[header[1]]
-            m.target = <int> self.machine_of[header[0]]
-            m.source_life = self.life[m.source]
-            m.target_life = self.life[m.target]
-            m.nbytes = <int> nbytes
-            m.length = <int> length
-            self.sequence += 1
-            self.n_unused -= 1
-            e.slot = self.unused[self.n_unused]
-            e.sequence = m.sequence
-            memcpy(self.data + e.slot * self.stride, header, width)
-            if m.source == m.target:
-                m.start = now
-                m.nbytes = -1
-                self.message[e.slot] = m
-                e.time = now
-                self._end(e)
-                continue
-            start = max(now, self.up_free[m.source])
-            self.up_free[m.source] = start + length
-            self._sent[kind] += 1
-            self._traffic[kind] += nbytes
-            self._out[m.source] += nbytes
-            m.start = start
+            self._send(now, kind, &records[k, 0], nbytes, length)
+
+    cdef long long _length(self, long long nbytes) except -1:
+        cdef double length = nbytes / self.bandwidth * 1e9
+        if not length < 2.0**31 - 1:
+            raise ValueError(f"a message of {nbytes} bytes takes {length} ns at {self.bandwidth} bytes/s; "
+                             f"at most {2**31 - 1} ns are possible")
+        return llrint(length)
+
+    cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1:
+        cdef const long long* header = <const long long*> record
+        cdef Message m
+        cdef Event e
+        if self.n_unused == 0:
+            self._make_slots()
+        m.node = header[0]
+        m.kind = kind
+        m.sequence = self.sequence
+        m.source = <int> self.machine_of[header[1]]
+        m.target = <int> self.machine_of[header[0]]
+        m.source_life = self.life[m.source]
+        m.target_life = self.life[m.target]
+        m.nbytes = <int> nbytes
+        m.length = <int> length
+        self.sequence += 1
+        self.n_unused -= 1
+        e.slot = self.unused[self.n_unused]
+        e.sequence = m.sequence
+        memcpy(self.data + e.slot * self.stride, record, self.width[kind])
+        if m.source == m.target:
+            m.start = now
+            m.nbytes = -1
             self.message[e.slot] = m
-            e.time = start + self.latency
-            heap_push(&self.heads, e)
+            e.time = now
+            return self._end(e)
+        m.start = max(now, self.up_free[m.source])
+        self.up_free[m.source] = m.start + length
+        self._sent[kind] += 1
+        self._traffic[kind] += nbytes
+        self._out[m.source] += nbytes
+        self.message[e.slot] = m
+        e.time = m.start + self.latency
+        return heap_push(&self.heads, e)
 
     cdef int _end(self, Event e) except -1 nogil:
-        if self.deferred[self.message[e.slot].kind]:
+        cdef int kind = self.message[e.slot].kind
+        if self.deferred[kind]:
             heap_push(&self.later, e)
+        elif kind == self.inner:
+            heap_push(&self.inner_ends, e)
         else:
             heap_push(&self.ends, e)
         return 0
@@ -283,9 +252,7 @@ cdef class Links:
         cdef Message* m
         cdef long long until
         while self.heads.n:
-            until = limit
-            if self.ends.n and self.ends.event[0].time < until:
-                until = self.ends.event[0].time
+            until = min(limit, self._first_end())
             if self.heads.event[0].time > until:
                 break
             e = heap_pop(&self.heads)
@@ -297,9 +264,31 @@ cdef class Links:
             e.time = max(e.time, self.down_free[m.target]) + m.length
             self.down_free[m.target] = e.time
             self._end(e)
-        if self.ends.n and self.ends.event[0].time <= limit:
-            return self.ends.event[0].time
-        return _NEVER
+        until = self._first_end()
+        return until if until <= limit else _NEVER
+
+    cdef long long _first_end(self) noexcept nogil:
+        cdef long long first = self.ends.event[0].time if self.ends.n else _NEVER
+        return min(first, self.inner_ends.event[0].time) if self.inner_ends.n else first
+
+    cdef bint _pop_inner(self, long long time, void* record) noexcept nogil:
+        """Take the next message of the inner kind that is delivered at `time`; False if there is none."""
+        cdef Event e
+        cdef Message* m
+        while self.inner_ends.n and self.inner_ends.event[0].time == time:
+            e = heap_pop(&self.inner_ends)
+            m = &self.message[e.slot]
+            if self.life[m.target] != m.target_life:
+                self._drop(e.slot)
+                continue
+            if m.nbytes >= 0:
+                self._delivered[m.kind] += 1
+                self._in[m.target] += m.nbytes
+            memcpy(record, self.data + e.slot * self.stride, self.width[m.kind])
+            self.unused[self.n_unused] = e.slot
+            self.n_unused += 1
+            return True
+        return False
 
     cdef void _drop(self, int slot) noexcept nogil:
         if self.message[slot].nbytes >= 0:
@@ -312,6 +301,10 @@ cdef class Links:
 
         Call it with the instant that `advance` gave.
         """
+        cdef Event e
+        while self.inner_ends.n and self.inner_ends.event[0].time <= time:
+            e = heap_pop(&self.inner_ends)
+            heap_push(&self.ends, e)
         return [(kind, records) for kind, records, _ in self._take(&self.ends, time, time)]
 
     def drain(self, long long until):

@@ -34,14 +34,6 @@ cdef struct Share:
     int tasks
 
 
-cdef struct Scratch:
-    double* release
-    double* size
-    double* work
-    double* room
-    int* order
-
-
 cdef bint scratch_make(Scratch* s, Py_ssize_t n, Py_ssize_t n_size) noexcept nogil:
     s.release = <double*> malloc((7 * n + 2 * n_size + 8) * sizeof(double))
     s.order = <int*> malloc((n + 1) * sizeof(int))
@@ -75,27 +67,6 @@ cdef class TaskQueues:
     ------
     ValueError naming the argument, its index and value.
     """
-
-    cdef readonly Py_ssize_t machines
-    cdef readonly str order, watch
-    cdef readonly bint log
-    cdef bint edf, each_task
-    cdef const double[::1] speed
-    # per machine
-    cdef Py_ssize_t capacity
-    cdef int[:, :, ::1] share
-    cdef int[::1] first, count, running
-    cdef long long[::1] free_at, idle_at, waiting, peak, busy, done
-    # per application
-    cdef Py_ssize_t n_applications
-    cdef const double[::1] release, size, task_size
-    cdef long long[::1] first_start, finish, completed, shares
-    # completions not yet handed out
-    cdef Py_ssize_t n_log
-    cdef long long[:, ::1] entries
-    # machines by next change: an indexed heap, ties by machine
-    cdef long long[::1] change
-    cdef int[::1] heap, where
 
     def __init__(self, speed, *, str order="edf", str watch="idle", bint log=False):
         if order not in ("edf", "fifo"):

@@ -43,28 +43,6 @@ SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8")])
 DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("sample", "i8"),
                      ("guaranteed", "i8"), ("hops", "i8")])
 
-cdef packed struct Request:
-    long long node, sender, application, tasks, sequence
-    double minimum
-    long long hops
-
-cdef packed struct Summary:
-    long long node, sender, payload, sequence, echo
-    double minimum
-    long long since
-
-cdef packed struct Spread:
-    long long node, sender
-    double minimum
-
-cdef packed struct Decision:
-    long long node, application, tasks, sample, guaranteed, hops
-
-cdef struct Debt:                       # one dispatch that the child's summary does not know of yet
-    long long sequence, tasks
-    double task_size, size, stretch
-    int next
-
 cdef enum:
     CHUNK = 256                         # payloads that are allocated together
 
@@ -120,43 +98,6 @@ cdef class SummaryTree:
     bound : a router accepts at stretch S if S <= bound * (minimum stretch of the platform).
     idle : what an idle leaf counts in that minimum: ``"ignore"``, ``"zero"`` or ``"inverse-speed"``.
     """
-
-    cdef readonly Py_ssize_t leaves, nodes, first_leaf
-    cdef readonly object grid
-    cdef Grid g
-    cdef const double[::1] gs, gw, ga
-    cdef Py_ssize_t cells
-    cdef double bound
-    cdef long long gap, hold_off
-    # applications
-    cdef const double[::1] size, task_size
-    # what the father knows of each node
-    cdef int[::1] held, debt
-    cdef double[::1] held_minimum, told
-    cdef long long[::1] heard, issued
-    # what each node has said and got
-    cdef int[::1] said
-    cdef double[::1] said_minimum, rest
-    cdef long long[::1] number, got, free_at, due_at, since
-    cdef unsigned char[::1] asked
-    # static
-    cdef long long[::1] below
-    cdef double[::1] power
-    # payloads
-    cdef unsigned int** chunk
-    cdef int* references
-    cdef int* unused
-    cdef Py_ssize_t chunks, n_unused
-    # ledger entries
-    cdef Debt* debts
-    cdef Py_ssize_t n_debts
-    cdef int free_debt
-    # scratch of three summaries, and of one per stretch or task size
-    cdef unsigned int* left
-    cdef unsigned int* right
-    cdef unsigned int* drops
-    cdef double* limits
-    cdef readonly long long below_window, above_window
 
     def __cinit__(self):
         self.chunk = NULL
@@ -478,15 +419,20 @@ cdef class SummaryTree:
             child, father = rows[k].sender, rows[k].node
             if not (0 < child < self.nodes and father == (child - 1) // 2):
                 raise ValueError(f"rows[{k}] goes from node {child} to {father}, which is not its father")
-            if rows[k].sequence <= self.heard[child]:
-                self._release(<int> rows[k].payload)
-                continue
-            self.heard[child] = rows[k].sequence
-            self._release(self.held[child])
-            self.held[child] = <int> rows[k].payload
-            self.held_minimum[child] = rows[k].minimum
-            self._settle(child, rows[k].echo)
-            self.since[father] = min(self.since[father], rows[k].since)
+        for k in range(rows.shape[0]):
+            self._receive(&rows[k])
+
+    cdef void _receive(self, const Summary* row) noexcept nogil:
+        cdef Py_ssize_t child = row.sender, father = row.node
+        if row.sequence <= self.heard[child]:
+            self._release(<int> row.payload)
+            return
+        self.heard[child] = row.sequence
+        self._release(self.held[child])
+        self.held[child] = <int> row.payload
+        self.held_minimum[child] = row.minimum
+        self._settle(child, row.echo)
+        self.since[father] = min(self.since[father], row.since)
 
     def ready(self, nodes, long long now):
         """Which of `nodes` (each has changed, or its turn has come) may report at `now` ns.
@@ -502,23 +448,31 @@ cdef class SummaryTree:
             m = u[k]
             if not 0 <= m < self.nodes:
                 raise ValueError(f"nodes[{k}] must be in 0..{self.nodes - 1}, got {m}")
-            if m == 0 and self.leaves > 1:
-                continue                       # the root has nobody to tell
-            if m >= self.first_leaf:
-                self.since[m] = min(self.since[m], now)
-            due = self.due_at[m]
-            if due == _NEVER:
-                due = max(self.free_at[m], now + (self.hold_off if m < self.first_leaf else 0))
-                if due > now:
-                    self.due_at[m] = due
-                    wait[n_wait], when[n_wait] = m, due
-                    n_wait += 1
-                    continue
-            if due <= now:
-                self.due_at[m] = _NEVER
+            due = self._turn(m, now)
+            if due == now:
                 go[n_go] = m
                 n_go += 1
+            elif due >= 0:
+                wait[n_wait], when[n_wait] = m, due
+                n_wait += 1
         return go_array[:n_go], wait_array[:n_wait], when_array[:n_wait]
+
+    cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil:
+        cdef long long due
+        if m == 0:
+            return -1                          # the root has nobody to tell
+        if m >= self.first_leaf:
+            self.since[m] = min(self.since[m], now)
+        due = self.due_at[m]
+        if due == _NEVER:
+            due = max(self.free_at[m], now + (self.hold_off if m < self.first_leaf else 0))
+            if due > now:
+                self.due_at[m] = due
+                return due
+        elif due > now:
+            return -1
+        self.due_at[m] = _NEVER
+        return now
 
     def report(self, nodes, long long now, summaries, minimum):
         """The summaries that `nodes` (ascending) send to their fathers at `now` ns.
@@ -531,9 +485,6 @@ cdef class SummaryTree:
         cdef const unsigned int[:, ::1] given = summaries.reshape(len(summaries), self.cells)
         cdef const double[::1] low = doubles(minimum, "minimum")
         cdef Py_ssize_t k, m, n = u.shape[0], n_out = 0, leaf = 0
-        cdef const unsigned int* cells
-        cdef const unsigned int* a
-        cdef const unsigned int* b
         cdef double least
         cdef int handle
         out_array = np.empty(n, SUMMARY)
@@ -542,50 +493,61 @@ cdef class SummaryTree:
             m = u[k]
             if not 0 <= m < self.nodes:
                 raise ValueError(f"nodes[{k}] must be in 0..{self.nodes - 1}, got {m}")
+            leaf += m >= self.first_leaf and m > 0
+        if leaf != given.shape[0] or leaf != low.shape[0]:
+            raise ValueError(f"summaries and minimum must have one entry for each of the {leaf} leaves among "
+                             f"nodes, got {given.shape[0]} and {low.shape[0]}")
+        leaf = 0
+        for k in range(n):
+            m = u[k]
             if m == 0:
                 continue
+            handle = self._new_payload()
             if m >= self.first_leaf:
-                if leaf == given.shape[0] or leaf == low.shape[0]:
-                    raise ValueError(f"summaries and minimum must have one entry for each leaf among nodes, "
-                                     f"got {given.shape[0]} and {low.shape[0]}")
-                cells, least = &given[leaf, 0], low[leaf]
+                memcpy(self._payload(handle), &given[leaf, 0], self.cells * sizeof(int))
+                least = low[leaf]
                 leaf += 1
             else:
-                a, b = self._read(2 * m + 1, self.left), self._read(2 * m + 2, self.right)
-                if a == NULL and b == NULL:
-                    memset(self.left, 0, self.cells * sizeof(int))
-                    cells = self.left
-                elif a == NULL:
-                    cells = b
-                elif b == NULL:
-                    cells = a
-                else:
-                    saturating_add(a, b, self.left, self.cells)
-                    cells = self.left
-                least = min(self.held_minimum[2 * m + 1], self.held_minimum[2 * m + 2])
-            if (self.said[m] >= 0 and not self.asked[m] and least == self.said_minimum[m]
-                    and memcmp(cells, self._payload(self.said[m]), self.cells * sizeof(int)) == 0):
-                self.since[m] = _NEVER
-                continue
-            handle = self._new_payload()
-            memcpy(self._payload(handle), cells, self.cells * sizeof(int))
-            self.references[handle] = 2
-            self._release(self.said[m])
-            self.said[m] = handle
-            self.said_minimum[m] = least
-            self.asked[m] = 0
-            self.free_at[m] = now + self.gap
-            out[n_out].node = (m - 1) // 2
-            out[n_out].sender = m
-            out[n_out].payload = handle
-            out[n_out].sequence = self.number[m]
-            out[n_out].echo = self.got[m]
-            out[n_out].minimum = least
-            out[n_out].since = self.since[m]
-            self.number[m] += 1
-            self.since[m] = _NEVER
-            n_out += 1
+                least = self._sum(m, self._payload(handle))
+            n_out += self._say(m, now, handle, least, &out[n_out])
         return out_array[:n_out]
+
+    cdef double _sum(self, Py_ssize_t m, unsigned int* out) noexcept nogil:
+        cdef const unsigned int* a = self._read(2 * m + 1, self.left)
+        cdef const unsigned int* b = self._read(2 * m + 2, self.right)
+        if a == NULL and b == NULL:
+            memset(out, 0, self.cells * sizeof(int))
+        elif a == NULL:
+            memcpy(out, b, self.cells * sizeof(int))
+        elif b == NULL:
+            memcpy(out, a, self.cells * sizeof(int))
+        else:
+            saturating_add(a, b, out, self.cells)
+        return min(self.held_minimum[2 * m + 1], self.held_minimum[2 * m + 2])
+
+    cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil:
+        if (self.said[m] >= 0 and not self.asked[m] and least == self.said_minimum[m]
+                and memcmp(self._payload(handle), self._payload(self.said[m]), self.cells * sizeof(int)) == 0):
+            self.references[handle] = 1
+            self._release(handle)
+            self.since[m] = _NEVER
+            return False
+        self.references[handle] = 2
+        self._release(self.said[m])
+        self.said[m] = handle
+        self.said_minimum[m] = least
+        self.asked[m] = 0
+        self.free_at[m] = now + self.gap
+        out.node = (m - 1) // 2
+        out.sender = m
+        out.payload = handle
+        out.sequence = self.number[m]
+        out.echo = self.got[m]
+        out.minimum = least
+        out.since = self.since[m]
+        self.number[m] += 1
+        self.since[m] = _NEVER
+        return True
 
     # -- the minimum stretch on its way down ------------------------------------------------------------------
 

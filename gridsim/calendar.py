@@ -34,6 +34,7 @@ class Calendar:
     def __init__(self) -> None:
         self.near: list[Entry] = []
         self.horizon = _NO_HORIZON
+        #: The length from which `near` is to be cut by `spill`.
         self.room = 2 * _NEAR
         self._pages: dict[int, list[Entry]] = {}
         self._numbers: list[int] = []
@@ -47,6 +48,7 @@ class Calendar:
         return len(self.near) + sum(map(len, self._pages.values()))
 
     def add(self, entry: Entry) -> None:
+        """Add an entry."""
         time = entry[0]
         if time < self.horizon:
             near = self.near
@@ -118,6 +120,7 @@ class Calendar:
         return rest
 
     def spill(self) -> None:
+        """Move the later part of a long `near` to the pages."""
         near = self.near
         if not self._pages:
             # The first pages: as wide as suits what is near.
@@ -138,3 +141,11 @@ class Calendar:
         self._numbers = list(pages)
         heapify(self._numbers)
         self._waste, self._patience = 0, 1000 + len(self)
+
+    def _check(self) -> None:
+        """Raise AssertionError if an invariant does not hold."""
+        assert self.near == sorted(self.near)
+        assert not self.near or self.near[-1][0] < self.horizon
+        assert sorted(self._numbers) == sorted(self._pages)
+        for number, page in self._pages.items():
+            assert all(entry[0] >= self.horizon and entry[0] >> self._shift == number for entry in page)

@@ -9,26 +9,22 @@ from __future__ import annotations
 import errno
 import os
 import re
-import sys
 import tomllib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.errors import GridSimError, ScenarioError
+from gridsim.errors import GridSimError, ModelWarning, ScenarioError, TraceWarning
 
 if TYPE_CHECKING:
-    from gridsim.results import Result
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Scheduler
 
 Flags = dict[str, Any]
 Settings = dict[str, dict[str, Any]]
-
-#: The scenario without a file: the shape of the fair-tree papers' experiments.
-DEFAULT: Flags = {"nodes": 1000, "speeds": "uniform", "applications": 100, "task_size": 65536.0, "seed": 1}
 
 _PLATFORM = ("nodes",)
 _NETWORK = ("latency", "bandwidth", "interfaces")
@@ -49,8 +45,9 @@ class _Group(click.Group):
                 click.echo(f"gridsim: warning: {line}", err=True)
 
         with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            warnings.showwarning = show
+            for category in (TraceWarning, ModelWarning):
+                warnings.simplefilter("always", category)
+            warnings.showwarning = show  # type: ignore[assignment]
             try:
                 return super().invoke(ctx)
             except GridSimError as error:
@@ -135,8 +132,7 @@ def run(name: str, **flags: Any) -> None:
         answer = {**result.summary(), "provenance": result.provenance, "units": UNITS}
         click.echo(to_json({"name": name, **answer, "file": out}))
         return
-    click.echo(_describe(scenario, result))
-    click.echo(_summary(name, result))
+    click.echo(result.format(name))
     if out is not None:
         click.echo(f"saved         {out}")
 
@@ -169,7 +165,6 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
     if flags["as_json"]:
         click.echo(to_json({**comparison.to_dict(), "files": files}))
         return
-    click.echo(_describe(scenario, next(iter(comparison.results.values()))))
     click.echo(comparison.format())
     for file in files.values():
         click.echo(f"saved {file}")
@@ -245,7 +240,8 @@ def _prepare(names: list[str], flags: Flags) -> tuple[Scenario, dict[str, Schedu
             raise ScenarioError(f"--set {setting}: no scheduler {name!r} here; chosen: {', '.join(names)}")
         settings[name][parameter] = value
     schedulers = {name: _scheduler(name, settings[name]) for name in names}
-    _check_known(scenario)
+    for name, table in scenario.schedulers.items():
+        _scheduler(name, table)  # tables of schedulers that are not asked for must be right too
     if (file := flags["save_scenario"]) is not None:
         import dataclasses
 
@@ -261,66 +257,61 @@ def _prepare(names: list[str], flags: Flags) -> tuple[Scenario, dict[str, Schedu
 
 
 def _scenario(flags: Flags) -> Scenario:
-    """The scenario of a file, or the default one, with what the flags change."""
-    from gridsim.network import Network
+    """The scenario of the file, or the default one, with what the flags change."""
     from gridsim.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds
     from gridsim.scenario import Scenario
-    from gridsim.workload import BagRecipe, LogRecipe, Workload
+    from gridsim.workload import LogRecipe, Workload
 
-    file, given = flags["scenario"], {key: value for key, value in flags.items() if value is not None}
+    given = {key: value for key, value in flags.items() if value is not None}
     if "hosts" in given and "speeds" in given:
         raise ScenarioError("--hosts and --speeds exclude each other")
+    if flags["scenario"] is not None:
+        base = Scenario.from_toml(Path(flags["scenario"]))
+    else:
+        base = default_scenario(given.get("seed", 1))
     if "task_size" in given:
         given["task_size"] = _task_size(given["task_size"])
     seed = {"seed": given["seed"]} if "seed" in given else {}
-    if file is not None:
-        base = Scenario.from_toml(os.path.join(os.path.dirname(file), os.path.basename(file)))
-        platform, workload, network = base.platform.recipe, base.workload.recipe, base.network
-        run_seed, schedulers = seed.get("seed", base.seed), base.schedulers
-    else:
-        given = {**{key: DEFAULT[key] for key in DEFAULT if key not in given}, **given}
-        seed = {"seed": given["seed"]}
-        if "hosts" in given:
-            del given["speeds"]
-        if "job_log" in given:
-            for key in ("applications", "task_size"):
-                if flags[key] is None:
-                    del given[key]
-        platform, network, run_seed, schedulers = None, Network(), seed["seed"], {}
-        workload = None
-    shape = {"nodes": getattr(platform, "nodes", None), "seed": getattr(platform, "seed", run_seed)}
-    if isinstance(shape["nodes"], int) or "nodes" in given:
-        shape["nodes"] = given.get("nodes", shape["nodes"])
+
+    platform: Any = base.platform.recipe
     if {"hosts", "speeds"} & set(given):
-        if shape["nodes"] is None:
-            raise ScenarioError("--nodes is needed to replace the speeds listed in the scenario")
+        shape: Flags = {"nodes": base.platform.nodes, "seed": getattr(platform, "seed", base.seed)}
         if "hosts" in given:
-            platform = HostSpeedTable(path=given["hosts"], **{**shape, **seed})
+            platform = HostSpeedTable(path=given["hosts"], **shape)
         else:
-            kind = UniformSpeeds if given["speeds"] == "uniform" else ParetoSpeeds
-            platform = kind(**{**shape, **seed})
-    else:
-        platform = _changed(platform, {key: given[key] for key in _PLATFORM if key in given}, seed)
-    changes = {key: given[key] for key in _WORKLOAD if key in given}
+            platform = (UniformSpeeds if given["speeds"] == "uniform" else ParetoSpeeds)(**shape)
+    platform = _changed("platform", platform, given, _PLATFORM, seed)
+    workload: Any = base.workload.recipe
     if "job_log" in given:
-        workload = LogRecipe(path=given["job_log"], seed=getattr(workload, "seed", run_seed))
-    workload = _changed(BagRecipe(seed=run_seed) if workload is None else workload, changes, seed)
-    network = _changed(network, {key: given[key] for key in _NETWORK if key in given}, {})
-    return Scenario(Platform(platform), Workload(workload), network, run_seed, schedulers)
+        workload = LogRecipe(path=given["job_log"], seed=getattr(workload, "seed", base.seed))
+    workload = _changed("workload", workload, given, _WORKLOAD, seed)
+    network = _changed("network", base.network, given, _NETWORK, {})
+    run_seed = given.get("seed", base.seed)
+    return Scenario(Platform(platform), Workload(workload), network, run_seed, base.schedulers)
 
 
-def _changed(recipe: Any, changes: Flags, seed: Flags) -> Any:
-    """`recipe` with `changes`; an error for a flag that its kind does not have."""
+def default_scenario(seed: int = 1) -> Scenario:
+    """The shape of the fair-tree papers' experiments: 100 bags of about 10,000 tasks on 1000 machines."""
+    from gridsim.platform import Platform
+    from gridsim.scenario import Scenario
+    from gridsim.workload import Workload
+
+    workload = Workload.bags(applications=100, interarrival=10.0, task_size=65536.0, seed=seed)
+    return Scenario(Platform.desktop_grid(1000, seed), workload, seed=seed)
+
+
+def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed: Flags) -> Any:
+    """`recipe` with the flags of `names`; an error for a flag that its kind does not have."""
     import msgspec
 
-    known = recipe.__struct_fields__
-    if "max_applications" in known:
-        changes = {_LOG_NAMES.get(key, key): value for key, value in changes.items()}
-    for key in changes:
-        if key not in known:
+    known, changes = recipe.__struct_fields__, {}
+    for name in set(names) & set(given):
+        field = _LOG_NAMES.get(name, name) if "max_applications" in known else name
+        if field not in known:
             kind = recipe.__struct_config__.tag
-            raise ScenarioError(f"--{key.replace('_', '-')} does not apply to a scenario of kind {kind!r}")
-    changes = {**changes, **{key: value for key, value in seed.items() if key in known}}
+            raise ScenarioError(f"--{name.replace('_', '-')} does not apply to a {where} of kind {kind!r}")
+        changes[field] = given[name]
+    changes |= {name: value for name, value in seed.items() if name in known}
     return msgspec.structs.replace(recipe, **changes)
 
 
@@ -351,41 +342,14 @@ def _setting(setting: str) -> tuple[str, str, Any]:
         return name, parameter, value.strip()
 
 
-def _scheduler(name: str, parameters: Flags) -> Scheduler:
-    from gridsim.experiment import build_scheduler, make_scheduler
+def _scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
+    from gridsim.experiment import import_scheduler, make_scheduler
 
     if ":" in name:
-        return build_scheduler(_imported(name), parameters, name)
+        return import_scheduler(name, parameters)
     import gridsim.schedulers  # noqa: F401  (registers the names)
 
     return make_scheduler(name, parameters)
-
-
-def _imported(name: str) -> type[Scheduler]:
-    """The class of module:Class; modules of the current directory are found too, after installed ones."""
-    from importlib import import_module
-
-    from gridsim.scheduler import Scheduler
-
-    module, _, attribute = name.partition(":")
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    try:
-        found: Any = import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except Exception as error:  # whatever the user's module does wrong
-        raise ScenarioError(f"cannot import scheduler {name!r}: {type(error).__name__}: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, Scheduler)):
-        raise ScenarioError(f"scheduler {name!r} must be a subclass of gridsim.Scheduler, got {found!r}")
-    return found
-
-
-def _check_known(scenario: Scenario) -> None:
-    """The scheduler tables of a scenario file name schedulers that exist."""
-    if scenario.schedulers:
-        for name, parameters in scenario.schedulers.items():
-            _scheduler(name, dict(parameters))
 
 
 def _check_folder(folder: str) -> None:
@@ -399,41 +363,6 @@ def _file_name(name: str) -> str:
 
 def _progress(flags: Flags) -> Any:
     return {None: True, True: "force", False: False}[flags["progress"]]
-
-
-# -- text -----------------------------------------------------------------------------------------------
-
-
-def _describe(scenario: Scenario, result: Result) -> str:
-    facts = result.summary()
-    platform, workload = scenario.platform, scenario.workload.recipe.__struct_config__.tag
-    release = result.applications["release"]
-    return (
-        f"platform      {platform.nodes} machines ({platform.recipe.__struct_config__.tag}), "
-        f"{platform.aggregate_speed:.6g} Mflop/s in all\n"
-        f"workload      {facts['applications']} applications ({workload}), {facts['tasks']} tasks, "
-        f"{facts['work']:.6g} Mflop, released in {release[-1] - release[0]:.6g} s\n"
-        f"load          {facts['offered_load']:.4g} (work / (s_agg * time from first to last release))"
-    )
-
-
-def _summary(name: str, result: Result) -> str:
-    facts = result.summary()
-    said = {**facts["parameters"], **facts["facts"]}
-    lines = {
-        "scheduler": name,
-        "reports": ", ".join(f"{k} {v}" for k, v in said.items() if isinstance(v, (str, int, float))) or "-",
-        "max stretch": f"{facts['max_stretch']:.6g} s/Mflop (S * s_agg = {facts['max_stretch_agg']:.5g})",
-        "mean stretch": f"{facts['mean_stretch']:.6g} s/Mflop",
-        "min stretch": f"{facts['min_stretch']:.6g} s/Mflop",
-        "makespan": f"{facts['makespan']:.1f} s",
-        "utilization": f"{100 * facts['utilization']:.1f} %",
-        "resubmitted": f"{facts['resubmitted']} tasks",
-        "messages": f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB)",
-        "wall time": f"{facts['wall_seconds']:.2f} s, peak memory {(facts['peak_memory'] or 0) / 1e6:.0f} MB",
-        "digest": facts["digest"],
-    }
-    return "\n".join(f"{key:<12}  {value}" for key, value in lines.items())
 
 
 def main() -> None:

@@ -84,7 +84,8 @@ class Engine:
         self._sequence = 0
         self._rank: dict[str, int] = {}
         self._handlers: dict[int, Handler] = {}
-        self._periods: dict[int, int] = {}
+        # Period and next instant of the kinds that fire by themselves.
+        self._periods: dict[int, tuple[int, int]] = {}
         # The last wave of `now` whose deliveries have begun.
         self._wave = -1
         self._stopped = False
@@ -95,6 +96,11 @@ class Engine:
     def calls(self) -> int:
         """The calls of handlers that took."""
         return self.events - self._together
+
+    @property
+    def whole_cohorts(self) -> bool:
+        """False if handlers get their rows in pieces."""
+        return self._limit is None
 
     # -- registration ---------------------------------------------------------------------------------
 
@@ -109,8 +115,8 @@ class Engine:
         """
         if phase not in (DELIVERY, ACT, TIMER):
             raise ValueError(f"phase of {kind!r} must be DELIVERY, ACT or TIMER, got {phase}")
-        if not 0 <= priority < 1 << _PRIORITY_BITS:
-            raise ValueError(f"priority of {kind!r} must be in 0..{(1 << _PRIORITY_BITS) - 1}, got {priority}")
+        if not 0 <= priority <= _PRIORITIES:
+            raise ValueError(f"priority of {kind!r} must be in 0..{_PRIORITIES}, got {priority}")
         rank = phase << _PHASE_AT | priority
         if kind in self._rank:
             raise ValueError(f"kind {kind!r} is registered already")
@@ -159,11 +165,17 @@ class Engine:
             queue.file((time, self._rank[kind], item))
 
     def every(self, period: int, kind: str, *, first: int | None = None) -> None:
-        """Fire timer `kind` each `period` ns, from `first` (default: one period from now)."""
+        """Fire timer `kind` each `period` ns, from `first` (default: one period from now).
+
+        Called again for the same kind, it replaces the period.
+        """
         if period <= 0:
             raise ValueError(f"period of {kind!r} must be positive, got {period} ns")
-        self._periods[self._rank[kind]] = period
-        self.at(self.now + period if first is None else first, kind)
+        rank, due = self._rank[kind], self.now + period if first is None else first
+        self.at(due, kind)
+        if rank in self._periods:
+            self._queue.remove((self._periods[rank][1], rank, 0))
+        self._periods[rank] = period, due
 
     def cancel(self, time: int, kind: str, item: int = 0) -> bool:
         """Take one timer back; False if it has fired or was cancelled."""
@@ -215,8 +227,10 @@ class Engine:
                     handlers[rank](cohort)
                 else:
                     self._call(cohort, handlers[rank])
-                if rank in periods:
-                    queue.add((time + periods[rank], rank, 0))
+                if rank in periods and periods[rank][1] == time:
+                    period = periods[rank][0]
+                    periods[rank] = period, time + period
+                    queue.add((time + period, rank, 0))
             elif rank >= _ACT_AT:
                 items = set(chain.from_iterable(items for _, items in cohort))
                 self._call(sorted(items), handlers[rank])
@@ -244,10 +258,11 @@ class Engine:
         for source in self._sources:
             due = source.advance(limit)
             if due < first:
-                first, chosen = due, source
+                first, chosen, limit = due, source, due
         if first == NEVER:
             return False
         if first != self.now:
+            # No wave has begun: what the source posts is as if it had been posted long before.
             self._start(first)
         chosen.collect(self, first)
         return True

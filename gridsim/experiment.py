@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -44,7 +47,7 @@ class Comparison:
         ]
 
     def format(self) -> str:
-        """The table as aligned text, and under it what each scheduler reports of itself."""
+        """Platform, workload and load; the table as aligned text; what each scheduler reports of itself."""
         rows = self.table()
         largest = max(row["max_stretch"] for row in rows)
         exponent = -8  # as the fair-tree papers print it, unless that makes long numbers
@@ -65,12 +68,13 @@ class Comparison:
             ("digest", "", lambda row: row["digest"][:16]),
         ):
             columns.append([title, below, *map(cell, rows)])
-        lines = align(columns, left=1)
+        about = next(iter(self.results.values())).describe_scenario()
+        lines = [*(f"{key:<8}  {value}" for key, value in about.items()), "", *align(columns, left=1), ""]
         for row in rows:
-            parts = {**row["parameters"], **row["facts"]}
-            if said := ", ".join(f"{key} {_short(value)}" for key, value in parts.items() if _scalar(value)):
+            facts = (f"{key} {_short(value)}" for key, value in row["facts"].items() if _scalar(value))
+            if said := ", ".join(facts):
                 lines.append(f"{row['name']}: {said}")
-        return "\n".join(lines)
+        return "\n".join(lines).rstrip()
 
     __str__ = format
 
@@ -134,6 +138,26 @@ def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Sc
         raise ScenarioError(f"unknown scheduler {name!r}; known: {', '.join(known)}")
     cls, preset = known[name]
     return build_scheduler(cls, {**preset, **(parameters or {})}, name)
+
+
+def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Scheduler:
+    """The scheduler class at module:Class, with `parameters`.
+
+    Modules of the current directory are found too, after installed ones.  Raises ScenarioError for whatever
+    goes wrong on the way.
+    """
+    module, _, attribute = name.partition(":")
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        found: Any = import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # whatever the module does wrong
+        raise ScenarioError(f"cannot import scheduler {name!r}: {type(error).__name__}: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, Scheduler)):
+        raise ScenarioError(f"scheduler {name!r} must be a subclass of gridsim.Scheduler, got {found!r}")
+    return build_scheduler(found, parameters or {}, name)
 
 
 def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: str) -> Scheduler:

@@ -211,6 +211,10 @@ class Platform:
         speeds.flags.writeable = False
         object.__setattr__(self, "speeds", speeds)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.speeds.flags.writeable = False  # which pickle and deepcopy forget
+
     @classmethod
     def desktop_grid(
         cls, nodes: int, seed: int, low: float = 1000.0, high: float = 3000.0, step: float = 200.0

@@ -169,6 +169,42 @@ class Result:
             f"makespan {self.makespan:.6g} s, digest {self.digest[:16]}>"
         )
 
+    def format(self, name: str | None = None) -> str:
+        """The run as readable text; `name` stands for the scheduler's own."""
+        facts = self.summary()
+        said = {**facts["parameters"], **facts["facts"]}
+        text = ", ".join(
+            f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int, float))
+        )
+        lines = {
+            **self.describe_scenario(),
+            "scheduler": name or facts["scheduler"],
+            "reports": text or "-",
+            "max stretch": f"{facts['max_stretch']:.6g} s/Mflop (S * s_agg = {facts['max_stretch_agg']:.5g})",
+            "mean stretch": f"{facts['mean_stretch']:.6g} s/Mflop",
+            "min stretch": f"{facts['min_stretch']:.6g} s/Mflop",
+            "makespan": f"{facts['makespan']:.1f} s",
+            "utilization": f"{100 * facts['utilization']:.1f} %",
+            "resubmitted": f"{facts['resubmitted']} tasks",
+            "messages": f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB)",
+            "wall time": f"{facts['wall_seconds'] or math.nan:.2f} s",
+            "peak memory": f"{(facts['peak_memory'] or math.nan) / 1e6:.0f} MB (of the process so far)",
+            "digest": facts["digest"],
+        }
+        return "\n".join(f"{key:<12}  {value}" for key, value in lines.items())
+
+    def describe_scenario(self) -> dict[str, str]:
+        """Platform, workload and load in a line each."""
+        facts, release = self.summary(), self.applications["release"]
+        seconds = facts["work"] / facts["tasks"] / (facts["aggregate_speed"] / facts["machines"])
+        return {
+            "platform": f"{facts['machines']} machines, {facts['aggregate_speed']:.6g} Mflop/s in all",
+            "workload": f"{facts['applications']} applications, {facts['tasks']} tasks, "
+            f"{facts['work']:.6g} Mflop, a mean task {seconds:.4g} s at the mean speed; "
+            f"released within {release[-1] - release[0]:.6g} s",
+            "load": f"{facts['offered_load']:.4g} (work / (aggregate speed * first to last release))",
+        }
+
     # -- in a file ------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -18,7 +18,7 @@ from gridsim.engine import NEVER, NS, TIMER, Engine
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
 from gridsim.metrics import utilization
 from gridsim.platform import Platform
-from gridsim.records import Table, plain
+from gridsim.records import Table, check_name, plain
 from gridsim.results import CORE_TABLES, Result
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Applications, Outcome, Run, Scheduler
@@ -76,14 +76,14 @@ def simulate(
     outcome = policy.finish()
     ledger, interfaces = network.ledger(), network.interfaces()
 
-    _check_contract(outcome, len(applications), platform.nodes, engine.now)
+    tables = _check_contract(outcome, len(applications), platform.nodes, engine.now)
     _check_laws(outcome, applications, platform)
-    result = Result(
+    return Result(
         tables={
             "applications": _applications(outcome, applications, platform),
             "machines": _machines(outcome, applications, platform, interfaces),
             "messages": Table(ledger),
-            **{name: Table(columns) for name, columns in outcome.tables.items()},
+            **tables,
         },
         facts=outcome.facts,
         scheduler=describe(scheduler),
@@ -99,7 +99,6 @@ def simulate(
         },
         scenario=scenario,
     )
-    return result
 
 
 def describe(scheduler: Scheduler) -> dict[str, Any]:
@@ -124,9 +123,7 @@ class _Releases:
 # -- progress -------------------------------------------------------------------------------------------
 
 
-def _bar(
-    progress: Progress, name: str, total: int, engine: Engine, released: _Releases
-) -> Any:
+def _bar(progress: Progress, name: str, total: int, engine: Engine, released: _Releases) -> Any:
     """A bar that looks at the engine after its waves; the run does not know of it."""
     if not progress or (progress != "force" and not sys.stderr.isatty()):
         return nullcontext()
@@ -159,6 +156,8 @@ def _check_size(applications: Applications, platform: Platform) -> None:
             f"workload.task_size of application {i} must take at least 1 ns on the fastest machine, "
             f"got {applications.task_size[i]:g} Mflop"
         )
+    if (tasks := math.fsum(applications.tasks.tolist())) > 2**53:
+        raise ScenarioError(f"workload.tasks must be at most 2**53 in all, got {tasks:g}")
     work = math.fsum(applications.size.tolist())
     end = applications.release[-1] + work / platform.aggregate_speed
     longest = float(applications.task_size.max() / platform.speeds.min())
@@ -169,7 +168,8 @@ def _check_size(applications: Applications, platform: Platform) -> None:
         )
 
 
-def _check_contract(outcome: Outcome, applications: int, machines: int, now: int) -> None:
+def _check_contract(outcome: Outcome, applications: int, machines: int, now: int) -> dict[str, Table]:
+    """The further tables of an outcome that is what it should be."""
     when = f"t = {now / NS} s:"
     if not isinstance(outcome, Outcome):
         raise SchedulerError(f"{when} finish() must return an Outcome, got {type(outcome).__name__}")
@@ -185,13 +185,19 @@ def _check_contract(outcome: Outcome, applications: int, machines: int, now: int
                 raise SchedulerError(f"{when} outcome.{what} has {name!r}, which every result has already")
             if np.shape(column) != (rows,) or np.asarray(column).dtype.kind not in "biu":
                 raise SchedulerError(f"{when} outcome.{what}[{name!r}] must be {rows} whole numbers")
-    for name in outcome.tables:
+    tables = {}
+    for name, columns in outcome.tables.items():
         if name in CORE_TABLES:
             raise SchedulerError(f"{when} outcome.tables has {name!r}, which every result has already")
+        try:
+            tables[check_name(name)] = Table(columns)
+        except ValueError as error:
+            raise SchedulerError(f"{when} outcome.tables[{name!r}]: {error}") from error
     try:
         plain(outcome.facts)
     except TypeError as error:
         raise SchedulerError(f"{when} outcome.facts: {error}") from error
+    return tables
 
 
 def _check_laws(outcome: Outcome, applications: Applications, platform: Platform) -> None:

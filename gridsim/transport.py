@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.links import Links
-from gridsim.engine import DELIVERY, NS, Engine, nanoseconds
+from gridsim.engine import DELIVERY, Engine, Source, nanoseconds
 from gridsim.network import Network
 
 Rows = NDArray[Any]
@@ -47,6 +47,7 @@ class Transport:
         self._by_name: dict[str, _Kind] = {}
         self._machine_of: NDArray[np.int64] = np.arange(machines, dtype=np.int64)
         self._links: Links | None = None
+        self._inner: Source | None = None
         self._waiting = False
         self._counts = np.zeros((3, 0), np.int64)
         self._interface = np.zeros((2, machines), np.int64)
@@ -139,8 +140,18 @@ class Transport:
 
     # -- as a source of the engine ----------------------------------------------------------------------
 
+    def links(self, name: str) -> tuple[Links, int] | None:
+        """The kernel that carries the messages and the number of kind `name`, where interfaces are queues."""
+        return None if self._links is None else (self._links, self._by_name[name].number)
+
+    def run_by(self, inner: Source) -> None:
+        """Let `inner`, a kernel that handles some kinds by itself, run the links from now on."""
+        self._inner = inner
+
     def advance(self, limit: int) -> int:
         """See `gridsim.engine.Source`."""
+        if self._inner is not None:
+            return self._inner.advance(limit)
         assert self._links is not None
         return self._links.advance(limit)
 
@@ -150,6 +161,8 @@ class Transport:
         for number, records in self._links.collect(time):
             kind = self._kinds[number]
             engine.post(time, kind.name, records.view(kind.dtype).reshape(-1))
+        if self._inner is not None:
+            self._inner.collect(engine, time)
 
     def drain(self) -> None:
         """Hand over the deferred messages that have arrived by now."""
@@ -183,6 +196,3 @@ class Transport:
         if self._links is not None:
             return {"bytes_out": self._links.bytes_out.copy(), "bytes_in": self._links.bytes_in.copy()}
         return {"bytes_out": self._interface[0].copy(), "bytes_in": self._interface[1].copy()}
-
-
-__all__ = ["NS", "Transport", "message"]

@@ -22,6 +22,7 @@ from gridcore.reference.edf import (
     check_offsets,
     check_running,
     check_scalar,
+    check_span,
     deadlines_at,
     doubles,
     edf_order,
@@ -82,6 +83,7 @@ def gap(
 ) -> float:
     """The work h (Mflop) of a new application that one queue can take at a stretch (Algorithm 3 repaired)."""
     queue = make_queue(release, size, work, speed, free_at, running_release, running_size, "free_at")
+    check_span(queue)
     return _gap(stretch, release_new, size_new, queue)
 
 
@@ -101,6 +103,7 @@ def available_tasks(
 ) -> int:
     """How many whole tasks of ``task_size_new`` Mflop fit into the gap: floor(h / a)."""
     queue = make_queue(release, size, work, speed, free_at, running_release, running_size, "free_at")
+    check_span(queue)
     check_scalar(float(task_size_new), "task_size_new", POSITIVE)
     ratio = _gap(stretch, release_new, size_new, queue) / float(task_size_new)
     if not math.isfinite(ratio):
@@ -134,6 +137,7 @@ def sample_availability(
     """The summary of one queue: `available_tasks` at every point of the grid, as uint32[nS, nW, nA]."""
     _check_grid(grid)
     queue = make_queue(release, size, work, speed, free_at, running_release, running_size, "free_at")
+    check_span(queue)
     check_scalar(float(release_new), "release_new", FINITE)
     return _sample(grid, float(release_new), queue)
 
@@ -179,7 +183,9 @@ def sample_availability_batch(
     for u in range(nodes):
         part = slice(off[u], off[u + 1])
         floor = 0.0 if math.isnan(rr[u]) else max(0.0, (b[u] - rr[u]) / rw[u])
-        result[u] = _sample(grid, release_new, Queue(r[part], w[part], p[part], s[u], b[u], floor))
+        queue = Queue(r[part], w[part], p[part], s[u], b[u], floor)
+        check_span(queue)
+        result[u] = _sample(grid, release_new, queue)
     return result
 
 

@@ -76,10 +76,10 @@ class PullQueue:
         wanted = [int(i) for i in np.asarray(order)]
         size = [float(a) for a in np.asarray(task_size)]
         _writable(left, "left")
-        for name, column in ("left", left), ("task_size", size):
-            if len(column) != self.applications:
+        for name, count in ("left", len(left)), ("task_size", len(size)):
+            if count != self.applications:
                 raise ValueError(
-                    f"{name} must have as many entries as applications, got {len(column)} and {self.applications}"
+                    f"{name} must have as many entries as applications, got {count} and {self.applications}"
                 )
         for k, i in enumerate(wanted):
             if not 0 <= i < self.applications:
@@ -88,7 +88,7 @@ class PullQueue:
                 raise ValueError(f"left[{i}] must be >= 0, got {left[i]}")
             if left[i] > 0 and self._closed[i]:
                 raise ValueError(f"left[{i}] must stay 0 once the application is used up, got {left[i]}")
-            if not 0.0 < size[i] < 1e300:
+            if not 0.0 < size[i] < float("inf"):
                 raise ValueError(f"task_size[{i}] must be finite and > 0, got {size[i]!r}")
         if until <= self.now:
             return 0
@@ -141,9 +141,7 @@ def bind_earliest(
     _writable(free_at, "free_at")
     speeds = _positive(speed, "speed")
     if len(free_at) != len(speeds):
-        raise ValueError(
-            f"free_at must have as many entries as speed, got {len(free_at)} and {len(speeds)}"
-        )
+        raise ValueError(f"free_at must have as many entries as speed, got {len(free_at)} and {len(speeds)}")
     if not 0.0 < task_size < float("inf"):
         raise ValueError(f"task_size must be finite and > 0, got {task_size!r}")
     count = index(n_tasks)

@@ -16,6 +16,7 @@ FINITE = "must be finite"
 NOT_NEGATIVE = "must be finite and >= 0"
 POSITIVE = "must be finite and > 0"
 NUMBER = "must be a number or +inf"
+SPAN = "the queue takes longer than float64 can hold"
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,9 +33,9 @@ def refuse(name: str, index: int, rule: str, value: float) -> ValueError:
 def bad(value: float, rule: str) -> bool:
     if rule == NUMBER:
         return math.isnan(value) or value == -math.inf
-    return (
-        not math.isfinite(value) or (rule == NOT_NEGATIVE and value < 0.0) or (rule == POSITIVE and value <= 0)
-    )
+    if not math.isfinite(value):
+        return True
+    return (rule == NOT_NEGATIVE and value < 0.0) or (rule == POSITIVE and value <= 0.0)
 
 
 def doubles(values: Any, name: str) -> list[float]:
@@ -77,7 +78,8 @@ def check_offsets(offsets: Sequence[int], entries: int) -> None:
         raise ValueError("offsets must start with 0")
     for i in range(1, len(offsets)):
         if offsets[i] < offsets[i - 1]:
-            raise ValueError(f"offsets[{i}] must be >= offsets[{i - 1}], got {offsets[i]} and {offsets[i - 1]}")
+            here, before = offsets[i], offsets[i - 1]
+            raise ValueError(f"offsets[{i}] must be >= offsets[{i - 1}], got {here} and {before}")
     if offsets[-1] != entries:
         raise ValueError(f"offsets must end with the number of entries {entries}, got {offsets[-1]}")
 
@@ -147,7 +149,17 @@ def make_queue(
     speed, free_at = float(speed), float(free_at)
     check_scalar(speed, "speed", POSITIVE)
     check_scalar(free_at, free_name, FINITE)
-    return Queue(r, w, p, speed, free_at, running_floor(running_release, running_size, free_at))
+    floor = running_floor(running_release, running_size, free_at)
+    return Queue(r, w, p, speed, free_at, floor)
+
+
+def check_span(queue: Queue) -> None:
+    total, most = 0.0, 0.0
+    for r, p in zip(queue.release, queue.work, strict=True):
+        total += p
+        most = max(most, abs(r))
+    if not math.isfinite(total / queue.speed + abs(queue.free_at) + most):
+        raise OverflowError(SPAN)
 
 
 # --- the algorithms -------------------------------------------------------------------------------
@@ -266,6 +278,7 @@ def optimal_stretch(
         raise refuse("rtol", -1, "must lie between 0 and 1", float(rtol))
     if not queue.release:
         return queue.floor
+    check_span(queue)
     result = minimum_stretch(queue) if method == "exact" else bisect(queue, float(rtol))
     if not math.isfinite(result):
         raise OverflowError("the minimum stretch is too large for float64")
@@ -320,9 +333,10 @@ def project_queues(
         queue = Queue(r[entries], w[entries], p[entries], s[u], b[u], floor)
         if not queue.release or b[u] >= until:
             continue
+        check_span(queue)
         stretch = minimum_stretch(queue)
         if not math.isfinite(stretch):
-            raise OverflowError("the minimum stretch is too large for float64")
+            raise OverflowError(SPAN)
         done = 0.0
         for k in edf_order(deadlines_at(queue, stretch)):
             at = off[u] + k

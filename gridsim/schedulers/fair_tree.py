@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcore.flow import SummaryFlow
 from gridcore.queues import NEVER, TaskQueues
 from gridcore.tree import DECISION, REQUEST, SPREAD, SUMMARY, SummaryTree
 from gridsim.engine import ACT, NS, TIMER, Engine, nanoseconds
@@ -156,7 +157,18 @@ class FairTreePolicy(Policy):
         engine.on("report", self.report, priority=11, phase=ACT)
         engine.on("heartbeat", self.beat, priority=20, phase=TIMER)
         engine.every(nanoseconds(parameters.heartbeat), "heartbeat")
-        engine.add_source(self)
+        self.idle_minimum = {
+            "busy": np.full(machines, np.inf),
+            "all": np.zeros(machines),
+            "inverse-speed": 1.0 / run.speeds,
+        }[parameters.minimum_of]
+        links = network.links("summary")
+        self.flow: SummaryFlow | None = None
+        if links is not None and engine.whole_cohorts:
+            self.flow = SummaryFlow(self.tree, self.queues, *links, summary_bytes, self.idle_minimum)
+            network.run_by(self)
+        else:
+            engine.add_source(self)
         # A leaf joining is a change: at the start everybody tells his father what he has.
         engine.touch("report", range(self.first_leaf, self.tree.nodes))
 
@@ -251,22 +263,16 @@ class FairTreePolicy(Policy):
         if self.parameters.spread == "change" and nodes[0] < self.first_leaf:
             self.run.network.send("spread", self.tree.spread([n for n in nodes if n < self.first_leaf]))
         ready, waiting, until = self.tree.ready(nodes, now)
-        if len(waiting):
-            first = until[0]
-            if (until == first).all():
-                engine.touch("report", waiting, time=int(first))
-            else:
-                for at in np.unique(until).tolist():
-                    engine.touch("report", waiting[until == at], time=at)
+        if self.flow is not None:
+            self.flow.wait(waiting, until)
+        else:
+            for at in np.unique(until).tolist():
+                engine.touch("report", waiting[until == at], time=at)
         if len(ready):
             leaves = ready[ready >= self.first_leaf] - self.first_leaf
             summaries = self.queues.summaries(leaves, self.grid, now)
             minimum = self.queues.minimum_stretch(leaves, now)
-            if self.parameters.minimum_of != "busy":
-                idle = np.isinf(minimum)
-                minimum[idle] = (
-                    0.0 if self.parameters.minimum_of == "all" else 1.0 / self.run.speeds[leaves[idle]]
-                )
+            minimum = np.where(np.isinf(minimum), self.idle_minimum[leaves], minimum)
             self.run.network.send("summary", self.tree.report(ready, now, summaries, minimum))
 
     def beat(self, _: list[int]) -> None:
@@ -281,16 +287,19 @@ class FairTreePolicy(Policy):
         if self.left_to_place == 0 and self.queues.next_change() == NEVER:
             run.engine.stop()
 
-    # -- leaves that run idle, or end a task: a source of the engine ------------------------------------------
+    # -- what happens between two instants of the engine -----------------------------------------------------
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`."""
-        at: int = self.queues.next_change()
+        """See `gridsim.engine.Source`: leaves that run idle, or end a task; with the flow, all summaries."""
+        at: int = self.queues.next_change() if self.flow is None else self.flow.advance(limit)
         return at if at <= limit else NEVER
 
     def collect(self, engine: Engine, time: int) -> None:
         """See `gridsim.engine.Source`."""
-        engine.touch("report", self.queues.due(time) + self.first_leaf)
+        if self.flow is None:
+            engine.touch("report", self.queues.due(time) + self.first_leaf)
+        else:
+            engine.touch("report", self.flow.take_turns(time))
 
     # -- the end ----------------------------------------------------------------------------------------------
 
@@ -352,10 +361,13 @@ class FairTreePolicy(Policy):
         }
 
     def update_times(self) -> dict[str, NDArray[Any]]:
-        """One row a summary that told the root of a leaf's change: when it arrived, and how old the change was."""
-        arrived = np.concatenate([np.full(len(since), at) for at, since in self.updates] or [np.zeros(0)])
-        since = np.concatenate([since for _, since in self.updates] or [np.zeros(0)])
-        return {"arrived": arrived / NS, "age": (arrived - since) / NS}
+        """One row a summary that told the root of a leaf's change: when it arrived, how old the change was (s)."""
+        pairs = [np.stack((np.full(len(since), at), since), axis=1) for at, since in self.updates]
+        if self.flow is not None:
+            pairs.append(self.flow.arrived())
+        rows = np.concatenate([np.zeros((0, 2), np.int64), *pairs])
+        rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+        return {"arrived": rows[:, 0] / NS, "age": (rows[:, 0] - rows[:, 1]) / NS}
 
 
 def _ratio(samples: NDArray[np.float64]) -> float:

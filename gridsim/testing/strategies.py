@@ -94,7 +94,7 @@ def queues(
 
 
 @st.composite
-def batches(draw: st.DrawFn, *, max_nodes: int = 5, **options: Any) -> dict[str, Any]:
+def batches(draw: st.DrawFn, /, *, max_nodes: int = 5, **options: Any) -> dict[str, Any]:
     """The arguments of the batch kernels: many queues, flat, with offsets; NaN for no running task."""
     cases = draw(st.lists(queues(**options), max_size=max_nodes))
 

@@ -16,7 +16,7 @@ from gridcore.grid import SummaryGrid
 from gridcore.reference import availability as twin
 from gridsim.testing import batches, grids, queues
 
-QUICK = settings(max_examples=100, deadline=None)
+QUICK = settings(max_examples=80, deadline=None)
 quarter = st.integers(1, 48).map(lambda k: k / 4.0)
 
 
@@ -25,7 +25,7 @@ def keywords(case):
 
 
 @QUICK
-@given(queues(exact=False, max_entries=40) | queues(max_entries=40), quarter, st.floats(-9, 9), quarter, quarter)
+@given(queues(exact=False, max_entries=40) | queues(), quarter, st.floats(-9, 9), quarter, quarter)
 def test_gap_and_count_equal_twin(case, stretch, release, size, task_size):
     least = edf.optimal_stretch(*case.entries, speed=case.speed, now=case.free_at, **case.running)
     for value in (stretch, least, least * 1.01):
@@ -50,7 +50,8 @@ def test_gap_is_the_best_of_all_orders(case, stretch, size, task_size, early):
     assert value == pytest.approx(float(exact), rel=1e-9, abs=1e-9)
     ratio = exact / Fraction(task_size)
     if abs(ratio - round(ratio)) > Fraction(1, 10**9):
-        tasks = availability.available_tasks(stretch, release, size, task_size, *case.entries, **keywords(case))
+        new = (stretch, release, size, task_size)
+        tasks = availability.available_tasks(*new, *case.entries, **keywords(case))
         assert tasks == math.floor(ratio)
 
 
@@ -137,7 +138,7 @@ def test_slopes_inside_one_interval():
 def test_closed_forms():
     # Release times relative to the new one, t and E: remaining seconds, one by one and cumulative.
     speed, stretch, size = 3.0, 2.0, 5.0
-    assert availability.gap(stretch, 0.0, size, [], [], [], speed=speed, free_at=0.0) == stretch * size * speed
+    assert availability.gap(stretch, 0.0, size, [], [], [], speed=speed, free_at=0.0) == 30.0
     assert availability.gap(stretch, 0.0, size, [], [], [], speed=speed, free_at=4.0) == 18.0
     running = {"running_release": -1.0, "running_size": 2.5}
     assert availability.gap(2.0, 0.0, 5.0, [], [], [], speed=3.0, free_at=4.0, **running) == 18.0
@@ -166,8 +167,7 @@ def test_counts_saturate():
 
 def test_instruction_sets_agree():
     random = np.random.default_rng(1)
-    sizes = np.sort(random.lognormal(8, 8, 37))
-    grid = SummaryGrid(np.sort(random.lognormal(0, 2, 9)), sizes, np.sort(random.lognormal(0, 6, 23)))
+    grid = SummaryGrid.geometric(stretch=(0.1, 99.0, 9), size=(1.0, 99.0, 37), task_size=(1e-9, 9.0, 103))
     queue = (random.uniform(-9, 0, 20), random.uniform(1, 50, 20), random.uniform(0, 3, 20))
     children = random.integers(0, 2**32, (5, 3, 7, 11), dtype=np.uint32)
     results = []

@@ -15,7 +15,7 @@ from gridcore import edf
 from gridcore.reference import edf as twin
 from gridsim.testing import batches, queues
 
-QUICK = settings(max_examples=100, deadline=None)
+QUICK = settings(max_examples=80, deadline=None)
 
 
 @QUICK
@@ -94,7 +94,8 @@ def test_entries_without_work_are_ignored():
 def test_empty_queue(module):
     assert module.meets_deadlines([], [], speed=1.0, now=0.0) is True
     assert module.optimal_stretch([], [], [], speed=1.0, now=5.0) == 0.0
-    assert module.optimal_stretch([], [], [], speed=1.0, now=5.0, running_release=1.0, running_size=8.0) == 0.5
+    running = {"running_release": 1.0, "running_size": 8.0}
+    assert module.optimal_stretch([], [], [], speed=1.0, now=5.0, **running) == 0.5
     # An application released after the processor is free again has nothing to fear.
     assert module.optimal_stretch([9.0], [1.0], [1.0], speed=1.0, now=0.0) == 0.0
 

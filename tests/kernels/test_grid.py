@@ -38,7 +38,7 @@ def test_frozen_comparable_and_picklable():
         (([1.0, np.nan], [1.0], [1.0]), r"stretch\[1\] must be finite and > 0, got nan"),
         (([1.0], [0.0], [1.0]), r"size\[0\] must be finite and > 0, got 0.0"),
         (([1.0], [1.0], [1.0, np.inf]), r"task_size\[1\] must be finite and > 0, got inf"),
-        (([1.0], [2.0, 2.0], [1.0]), r"size\[1\] must be larger than the sample before it, got 2.0 after 2.0"),
+        (([1.0], [2.0, 2.0], [1.0]), r"size\[1\] must be larger than .*, got 2.0 after 2.0"),
         (([], [1.0], [1.0]), "stretch must have at least one sample"),
         (([[1.0]], [1.0], [1.0]), "stretch must have one dimension, got 2"),
     ],

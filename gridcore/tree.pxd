@@ -1,0 +1,78 @@
+"""C-level contract of the tree kernel."""
+
+from gridcore.availability cimport Grid
+
+cdef packed struct Request:
+    long long node, sender, application, tasks, sequence
+    double minimum
+    long long hops
+
+cdef packed struct Summary:
+    long long node, sender, payload, sequence, echo
+    double minimum
+    long long since
+
+cdef packed struct Spread:
+    long long node, sender
+    double minimum
+
+cdef packed struct Decision:
+    long long node, application, tasks, sample, guaranteed, hops
+
+cdef struct Debt:                       # one dispatch that the child's summary does not know of yet
+    long long sequence, tasks
+    double task_size, size, stretch
+    int next
+
+cdef class SummaryTree:
+    cdef readonly Py_ssize_t leaves, nodes, first_leaf
+    cdef readonly object grid
+    cdef Grid g
+    cdef const double[::1] gs, gw, ga
+    cdef Py_ssize_t cells
+    cdef double bound
+    cdef long long gap, hold_off
+    # applications
+    cdef const double[::1] size, task_size
+    # what the father knows of each node
+    cdef int[::1] held, debt
+    cdef double[::1] held_minimum, told
+    cdef long long[::1] heard, issued
+    # what each node has said and got
+    cdef int[::1] said
+    cdef double[::1] said_minimum, rest
+    cdef long long[::1] number, got, free_at, due_at, since
+    cdef unsigned char[::1] asked
+    # static
+    cdef long long[::1] below
+    cdef double[::1] power
+    # payloads
+    cdef unsigned int** chunk
+    cdef int* references
+    cdef int* unused
+    cdef Py_ssize_t chunks, n_unused
+    # ledger entries
+    cdef Debt* debts
+    cdef Py_ssize_t n_debts
+    cdef int free_debt
+    # scratch of three summaries, and of one per stretch or task size
+    cdef unsigned int* left
+    cdef unsigned int* right
+    cdef unsigned int* drops
+    cdef double* limits
+    cdef readonly long long below_window, above_window
+
+    cdef unsigned int* _payload(self, int handle) noexcept nogil
+    cdef int _new_payload(self) except -1
+    cdef void _release(self, int handle) noexcept nogil
+    cdef int _owe(self, Py_ssize_t child, long long tasks, Py_ssize_t application, double stretch) except -1
+    cdef void _settle(self, Py_ssize_t child, long long echo) noexcept nogil
+    cdef const unsigned int* _read(self, Py_ssize_t child, unsigned int* room) noexcept nogil
+    cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1
+    cdef void _receive(self, const Summary* row) noexcept nogil
+    cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil
+        # now: m may report; later: m must wait until then and has not waited yet; -1: nothing to do
+    cdef double _sum(self, Py_ssize_t m, unsigned int* out) noexcept nogil
+        # the sum of the debited children of router m, and their minimum stretch
+    cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil
+        # report the payload `handle` (which is given away) if that is news

@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import gridsim
+from gridsim.cli import cli
+from gridsim.platform import Platform
+from gridsim.results import Result
+from gridsim.scenario import Scenario
+from gridsim.workload import Range, Workload
+
+ROOT = str(Path(gridsim.__file__).parent.parent)
+SMALL = ["--nodes", "5", "--applications", "6"]
+
+
+def job(number, submit, run_time, procs):
+    return f"{number} {submit} 0 {run_time} {procs} -1 -1 {procs} -1 -1 1 7 1 1 1 1 -1 -1"
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def good(*arguments):
+    found = invoke(*arguments)
+    assert found.exit_code == 0, found.output
+    return found
+
+
+def wrong(*arguments):
+    """What one line on stderr says after exit code 2."""
+    found = invoke(*arguments)
+    assert (found.exit_code, found.stdout) == (2, ""), found.output
+    lines = [line for line in found.stderr.splitlines() if not line.startswith("gridsim: warning: ")]
+    assert len(lines) == 1 and lines[0].startswith("gridsim: ")
+    return lines[0].removeprefix("gridsim: ")
+
+
+def test_version_and_help():
+    assert good("--version").stdout == f"gridsim {gridsim.__version__}\n"
+    for command in ("run", "compare", "trace info", "trace lint"):
+        assert "--json" in good(*command.split(), "--help").stdout
+
+
+def test_run(folder, toy):
+    text = good("run", "--scheduler", toy, *SMALL).stdout
+    for part in ("5 machines", "6 applications", "load ", "s/Mflop", "makespan", "digest"):
+        assert part in text
+
+
+def test_run_in_json(folder, toy):
+    found = good("run", "--scheduler", toy, *SMALL, "--set", f"{toy}.pause=2", "--json", "--progress")
+    answer = json.loads(found.stdout)
+    assert (
+        answer["facts"] == {"pause": 2.0} and answer["machines"] == 5 and answer["units"]["makespan"] == "s"
+    )
+    scenario = Scenario.from_toml(answer["provenance"]["scenario"])
+    expected = Workload.bags(6, task_size=65536.0, seed=1)
+    assert scenario == Scenario(Platform.desktop_grid(5, 1), expected, seed=1)
+    assert "6/6" in found.stderr
+
+
+def test_run_saves_result_and_scenario(folder, toy):
+    found = good("run", "--scheduler", toy, *SMALL, "--out", "r.npz", "--save-scenario", "s.toml", "--json")
+    answer = json.loads(found.stdout)
+    result = Result.load("r.npz")
+    assert result.digest == answer["digest"] and answer["file"] == "r.npz"
+    assert Scenario.from_toml("s.toml") == result.scenario
+    again = json.loads(good("run", "s.toml", "--scheduler", toy, "--json").stdout)
+    assert again["digest"] == result.digest
+    os.mkdir("results")
+    good("run", "s.toml", "--scheduler", toy, "--out", "results")
+    assert os.listdir("results") == ["toy_for_the_command_line_Toy.npz"]
+
+
+def test_flags_override_the_file(folder, toy):
+    Scenario(Platform.pareto(9, 4), Workload.bags(7, seed=5), seed=6).save("s.toml")
+
+    def effective(*flags):
+        answer = json.loads(good("run", "s.toml", "--scheduler", toy, "--json", *flags).stdout)
+        return Scenario.from_toml(answer["provenance"]["scenario"])
+
+    assert effective() == Scenario(Platform.pareto(9, 4), Workload.bags(7, seed=5), seed=6)
+    assert effective("--nodes", 3).platform == Platform.pareto(3, 4)
+    assert effective("--seed", 8) == Scenario(Platform.pareto(9, 8), Workload.bags(7, seed=8), seed=8)
+    assert effective("--speeds", "uniform").platform == Platform.desktop_grid(9, 4)
+    changed = effective("--interarrival", 2, "--tasks-per-node", 3, "--task-size", "5..6").workload.recipe
+    assert (changed.interarrival, changed.tasks_per_node, changed.task_size) == (2.0, 3.0, Range(5.0, 6.0))
+    assert effective("--task-size", "5,6").workload.recipe.task_size == (5.0, 6.0)
+    network = effective("--latency", 0.1, "--bandwidth", "inf", "--interfaces", "equal").network
+    assert (network.latency, network.bandwidth, network.interfaces) == (0.1, float("inf"), "equal")
+
+
+def test_traces_instead_of_generators(folder, toy):
+    Path("log.swf").write_text(f"{job(1, 100, 10, 1)}\n{job(2, 110, -1, 1)}\n{job(3, 900, 30, 2)}\n")
+    Path("hosts.csv").write_text("cpu_model,computers,gflops_core\nA,1,1.5\n")
+    flags = ["--job-log", "log.swf", "--hosts", "hosts.csv", "--nodes", 4]
+    found = good("run", "--scheduler", toy, *flags, "--json", "--applications", 2)
+    answer = json.loads(found.stdout)
+    assert answer["aggregate_speed"] == 6000.0 and answer["tasks"] == 3
+    assert set(answer["provenance"]["files"]) == {"log.swf", "hosts.csv"}
+    said = "gridsim: warning: log.swf:2: 1 jobs of unknown run time, left out of the bags"
+    assert found.stderr.count(said) == 1
+    assert (
+        json.loads(good("run", "--scheduler", toy, *flags, "--json", "--applications", 1).stdout)["tasks"]
+        == 1
+    )
+
+
+def test_compare(folder, toy):
+    Path("other.py").write_text(f"from {toy.partition(':')[0]} import Toy\n")
+    flags = ["--schedulers", f"{toy},other:Toy", "--set", "other:Toy.pause=9", *SMALL]
+    text = good("compare", *flags, "--out", "results").stdout
+    assert "max stretch" in text and "load " in text and "1.000" in text and "other:Toy: pause 9" in text
+    answer = json.loads(good("compare", *flags, "--json", "--baseline", "other:Toy").stdout)
+    rows = {row["name"]: row for row in answer["schedulers"]}
+    assert rows["other:Toy"]["ratio"] == 1.0 > rows[toy]["ratio"]
+    for name in sorted(os.listdir("results")):
+        assert Result.load(f"results/{name}").digest[:16] in text
+    assert len(os.listdir("results")) == 2
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        (
+            '[platform]\nkind = "list"\nspeeds = [1, -2]',
+            "platform.speeds[1] must be a finite number > 0 Mflop/s",
+        ),
+        (
+            '[workload]\nkind = "list"\nrelease = [0]\ntasks = [1]\ntask_size = [nan]',
+            "workload.task_size[0] must",
+        ),
+        (
+            '[workload]\nkind = "list"\nrelease = [0]\ntasks = [0]\ntask_size = [1]',
+            "workload.tasks[0] must be a",
+        ),
+        ("[network]\nlatency = -1", "network.latency must be finite and >= 0 s, got -1.0"),
+        ("[network]\nlatencyy = 1", "network.latencyy is not a known key; known here: latency, bandwidth"),
+        ("[platform\n", "s.toml:1: column 10: "),
+        ('[schedulers."a:B"]\nx = 1', "schedulers.'a:B': a scenario never imports code"),
+    ],
+)
+def test_wrong_scenario_files(folder, toy, toml, message):
+    given = toml.strip()
+    for name, default in (
+        ("platform", 'kind = "list"\nspeeds = [1]'),
+        ("workload", 'kind = "list"\nrelease = [0]\ntasks = [1]\ntask_size = [1]'),
+    ):
+        if f"[{name}" not in given:
+            given += f"\n[{name}]\n{default}"
+    Path("s.toml").write_text(given + "\n")
+    before = sorted(os.listdir())
+    flags = ["--scheduler", toy, "--out", "r.npz", "--save-scenario", "t.toml"]
+    assert wrong("run", "s.toml", *flags).startswith(message)
+    assert [name for name in sorted(os.listdir()) if name != "__pycache__"] == before
+
+
+def test_wrong_traces(folder, toy):
+    short = job(1, 0, 5, 1).rpartition(" ")[0]
+    Path("short.swf").write_text(job(1, 0, 5, 1) + "\n" + short + "\n")
+    Path("large.swf").write_text(job(1, 0, 5, 6) + "\n")
+    whole = gzip.compress("\n".join(job(i, i, 5, 1) for i in range(2000)).encode())
+    Path("cut.swf.gz").write_bytes(whole[: len(whole) // 2])
+    flags = ["run", "--scheduler", toy, "--nodes", 5]
+    assert wrong(*flags, "--job-log", "short.swf") == "short.swf:2: expected 18 fields, found 17"
+    needs = "large.swf:1: job 1 needs 6 processors, but the platform has 5 machines"
+    assert wrong(*flags, "--job-log", "large.swf") == needs
+    assert "the gzip data end too early" in wrong(*flags, "--job-log", "cut.swf.gz")
+    assert (
+        wrong(*flags, "--job-log", "absent.swf") == "absent.swf:1: cannot be read (No such file or directory)"
+    )
+    assert wrong(*flags, "--hosts", "short.swf").startswith("short.swf:1: no column cpu_model")
+    assert wrong("trace", "info", "short.swf") == "short.swf:2: expected 18 fields, found 17"
+    assert "the gzip data end too early" in wrong("trace", "lint", "cut.swf.gz")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--nodes", 0], "platform.nodes must be a whole number >= 1, got 0"),
+        (["--task-size", "nan"], "workload.task_size must be a finite number > 0 Mflop, got nan"),
+        (["--task-size", "large"], "--task-size must be a number, LOW..HIGH or A,B,C, got 'large'"),
+        (["--task-size", "5..4"], "workload.task_size.high must be a finite number >= 5 Mflop, got 4.0"),
+        (["--interarrival", "nan"], "workload.interarrival must be a finite number >= 0 s, got nan"),
+        (["--bandwidth", "0"], "network.bandwidth must be > 0 bytes/s, got 0.0"),
+        (["--hosts", "x", "--speeds", "pareto"], "--hosts and --speeds exclude each other"),
+        (
+            ["--job-log", "x", "--interarrival", 3],
+            "--interarrival does not apply to a workload of kind 'log'",
+        ),
+        (["--set", "pause"], "--set pause: expected NAME.PARAM=VALUE"),
+        (["--set", "x.y=1"], "--set x.y=1: no scheduler 'x' here; chosen: toy_for"),
+        (["--set", "T.pause=x"], "T.pause = 'x': expected `float`, got `str`; known: pause, mode"),
+        (["--set", "T.puase=1"], "T.puase is not a parameter of this scheduler; known: pause, mode"),
+        (["--out", "absent/r.npz"], "{folder}/absent: no such folder"),
+        (["--save-scenario", "absent/s.toml"], "absent/s.toml: No such file or directory"),
+    ],
+)
+def test_wrong_flags(folder, toy, flags, message):
+    flags = [str(flag).replace("T.", f"{toy}.") for flag in flags]
+    message = message.replace("T.", f"{toy}.", 1).replace("{folder}", str(folder))
+    assert wrong("run", "--scheduler", toy, *SMALL[:2], *flags).startswith(message)
+
+
+def test_wrong_schedulers(folder, toy):
+    assert wrong("run", "--scheduler", "absent_module:X").startswith(
+        "cannot import scheduler 'absent_module:X': "
+    )
+    Path("broken.py").write_text("1 / 0\n")
+    assert wrong("run", "--scheduler", "broken:X").endswith("ZeroDivisionError: division by zero")
+    assert wrong("compare", "--schedulers", f"{toy},{toy}") == f"--schedulers names '{toy}' twice"
+    assert wrong("compare", "--schedulers", ",") == "schedulers must name at least one, got none"
+    assert wrong("run", "absent.toml", "--scheduler", toy) == "absent.toml: No such file or directory"
+
+
+def test_names():
+    found = wrong("run", "--scheduler", "x")
+    known = "fair-tree, mincent, mincent-once, fcfs, fcfs-pull, fcfs-random"
+    assert found == f"unknown scheduler 'x'; known: {known}"
+
+
+def test_builtin_schedulers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer = json.loads(good("compare", "--nodes", 16, "--applications", 5, "--json").stdout)
+    assert [row["name"] for row in answer["schedulers"]] == ["fair-tree", "mincent", "fcfs"]
+    scenario = Scenario(
+        Platform.desktop_grid(8, 1),
+        Workload.bags(4, seed=1),
+        schedulers={"fair-tree": {"bound": 3.0}, "mincent-once": {}},
+    )
+    scenario.save("s.toml")
+    answer = json.loads(good("run", "s.toml", "--json").stdout)
+    assert answer["parameters"]["bound"] == 3.0
+    good("run", "s.toml", "--set", "fair-tree.bound=1.5", "--save-scenario", "t.toml")
+    assert Scenario.from_toml("t.toml").schedulers["fair-tree"] == {"bound": 1.5}
+    Path("u.toml").write_text(scenario.to_toml().replace("mincent-once", "mincentt"))
+    assert wrong("run", "u.toml").startswith("unknown scheduler 'mincentt'; known: fair-tree, ")
+
+
+def test_interrupt(folder, toy):
+    found = invoke("run", "--scheduler", toy, *SMALL, "--set", f"{toy}.mode=interrupt", "--out", "r.npz")
+    assert found.exit_code == 130 and found.stderr == "gridsim: interrupted\n"
+    assert not os.path.exists("r.npz")
+
+
+def test_trace_info_and_lint(folder):
+    Path("log.swf").write_text(f"{job(1, 100, 10, 1)}\n{job(2, 50, 0, 1)}\n")
+    assert "records" in good("trace", "info", "log.swf").stdout
+    assert json.loads(good("trace", "info", "log.swf", "--json").stdout)["records"] == 2
+    assert "unsorted-submit" in good("trace", "lint", "log.swf").stdout
+    answer = json.loads(good("trace", "lint", "log.swf", "--json").stdout)
+    assert {found["code"] for found in answer["findings"]} >= {"unsorted-submit", "zero-run-time"}
+    Path("log.swf").write_text(f"{job(1, 100, 10, 1)} \n1 2 3\n")
+    found = invoke("trace", "lint", "log.swf")
+    assert found.exit_code == 1 and "missing-fields" in found.stdout
+    assert wrong("trace", "lint", "log.swf", "--format", "x").startswith("format: 'x', expected one of swf")
+
+
+def run_process(*arguments, **options):
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    command = [sys.executable, "-m", "gridsim.cli", *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **options
+    )
+
+
+def test_as_a_process(folder, toy):
+    with run_process("run", "--scheduler", toy, *SMALL, "--json") as process:
+        out, err = process.communicate()
+    assert process.returncode == 0 and err == "" and json.loads(out)["machines"] == 5
+    with run_process("run", "--scheduler", toy, "--nodes", -3, "--out", "r.npz") as process:
+        out, err = process.communicate()
+    expected = "gridsim: platform.nodes must be a whole number >= 1, got -3\n"
+    assert (process.returncode, out, err) == (2, "", expected)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_control_c(folder):
+    Path("waiting.py").write_text(
+        "import sys, time\nprint('up', file=sys.stderr, flush=True)\ntime.sleep(60)\n"
+    )
+    with run_process("run", "--scheduler", "waiting:X") as process:
+        assert process.stderr.readline() == "up\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert (process.returncode, out, err) == (130, "", "gridsim: interrupted\n")
+
+
+def test_import_is_light():
+    code = "import sys, gridsim, gridsim.simulation; print(*sorted(sys.modules))"
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
+    loaded = set(found.stdout.split())
+    assert not loaded & {"click", "tqdm", "tomli_w", "pandas", "scipy", "matplotlib", "gridsim.traces"}

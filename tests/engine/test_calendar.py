@@ -1,0 +1,140 @@
+"""The calendar against a sorted list, where its pages must be made, cut, narrowed and widened."""
+
+from __future__ import annotations
+
+import random
+from bisect import insort
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridsim import calendar
+from gridsim.calendar import Calendar
+from gridsim.engine import TIMER, Engine
+
+
+delays = st.sampled_from([0, 1, 3, 50, 10**6, 10**12])
+
+
+def drain(queue: Calendar) -> Iterator[tuple[int, ...]]:
+    while queue.near or queue.turn():
+        yield queue.near.pop(0)
+
+
+@pytest.fixture(params=["small pages", "as it is"])
+def sizes(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "small pages":
+            patch.setattr(calendar, "_NEAR", 4)
+            patch.setattr(calendar, "_PAGE", 2)
+            patch.setattr(calendar, "_THIN", 2)
+        yield
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), delays, st.integers(0, 9))))
+def test_a_small_calendar_is_a_sorted_list(steps: list[tuple[int, int, int]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calendar, "_NEAR", 2)
+        patch.setattr(calendar, "_PAGE", 2)
+        queue, model = Calendar(), []
+        queue.room = 3
+        now = 0
+        for what, delay, item in steps:
+            entry = now + delay * (item + 1), item % 2, item
+            if what == 0:
+                assert queue.remove(entry) == (entry in model)
+                if entry in model:
+                    model.remove(entry)
+            elif what == 1 and model:
+                assert queue.near or queue.turn()
+                assert queue.near[0] == model[0]
+                now = queue.near.pop(0)[0]
+                del model[0]
+            else:
+                queue.add(entry)
+                insort(model, entry)
+            queue._check()
+            assert len(queue) == len(model)
+        assert list(drain(queue)) == model
+
+
+@pytest.mark.parametrize("spread", [1, 1000, 10**6, 10**15])
+@pytest.mark.usefixtures("sizes")
+def test_any_spread_of_times(spread: int) -> None:
+    rng = random.Random(spread)
+    queue, model = Calendar(), []
+    for i in range(3000):
+        entry = rng.randrange(spread), 0, i
+        queue.add(entry)
+        model.append(entry)
+    queue._check()
+    assert list(drain(queue)) == sorted(model)
+
+
+@pytest.mark.usefixtures("sizes")
+def test_density_that_changes_by_orders_of_magnitude() -> None:
+    rng = random.Random(3)
+    queue, model, now = Calendar(), [], 0
+    for i in range(12_000):
+        scale = 10 ** (3 * (i // 2000 % 3) + 1)
+        entry = now + rng.randrange(scale), rng.randrange(2), i
+        queue.add(entry)
+        insort(model, entry)
+        if i % 2000 > 700:
+            for _ in range(rng.randrange(3)):
+                if queue.near or queue.turn():
+                    assert queue.near[0] == model.pop(0)
+                    now = queue.near.pop(0)[0]
+        if i % 500 == 0:
+            queue._check()
+    assert list(drain(queue)) == model
+
+
+def test_an_instant_is_never_split() -> None:
+    queue = Calendar()
+    for i in range(5000):
+        queue.add((i // 1000, 0, i))
+    seen = 0
+    while queue.near or queue.turn():
+        time = queue.near[0][0]
+        end = sum(entry[0] == time for entry in queue.near)
+        assert end == 1000
+        del queue.near[:end]
+        seen += end
+    assert seen == 5000
+
+
+def test_pages_come_to_hold_what_suits_them() -> None:
+    rng = random.Random(5)
+    queue = Calendar()
+    for i in range(20_000):
+        queue.add((rng.randrange(10**9), 0, i))
+    queue.turn()
+    while queue.near:
+        queue.near.pop()
+    queue.turn()
+    assert 8 < len(queue) / len(queue._pages) < 256
+
+
+def test_a_hundred_thousand_pending() -> None:
+    rng = random.Random(4)
+    engine, fired = Engine(), []
+
+    def fire(items: list[int]) -> None:
+        fired.append(engine.now)
+        for item in items:
+            if engine.events < 150_000:
+                engine.at(engine.now + rng.randrange(10**9), "t", item)
+
+    engine.on("t", fire, priority=0, phase=TIMER)
+    due = [rng.randrange(10**9) for _ in range(100_000)]
+    for item, time in enumerate(due):
+        engine.at(time, "t", item)
+    taken = sum(engine.cancel(due[item], "t", item) for item in range(0, 100_000, 100))
+    engine.run()
+    assert taken == 1000
+    assert fired == sorted(fired) and len(engine._queue) == 0
+    assert 150_000 <= engine.events <= 250_000

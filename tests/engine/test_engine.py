@@ -1,0 +1,199 @@
+"""What the engine promises one call at a time: errors, periods, taking back, stopping."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gridsim.engine import ACT, DELIVERY, TIMER, Engine, nanoseconds
+from gridsim.errors import SchedulerError
+
+
+def timers(engine: Engine, kind: str = "t", priority: int = 0) -> list[tuple[int, list[int]]]:
+    fired: list[tuple[int, list[int]]] = []
+    engine.on(kind, lambda items: fired.append((engine.now, items)), priority=priority, phase=TIMER)
+    return fired
+
+
+def test_nanoseconds_are_rounded_half_to_even() -> None:
+    assert [nanoseconds(s) for s in (1.5, 2.5e-9, 3.5e-9)] == [1_500_000_000, 2, 4]
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_cohort_limit_must_be_positive(limit: int) -> None:
+    with pytest.raises(ValueError, match=f"cohort_limit must be at least 1, got {limit}"):
+        Engine(cohort_limit=limit)
+
+
+def test_kinds_and_priorities_are_registered_once() -> None:
+    engine = Engine()
+    engine.on("a", print, priority=1)
+    with pytest.raises(ValueError, match="kind 'a' is registered already"):
+        engine.on("a", print, priority=2)
+    with pytest.raises(ValueError, match="priority 1 of 'b' is taken in phase 0"):
+        engine.on("b", print, priority=1)
+    engine.on("b", print, priority=1, phase=ACT)
+
+
+@pytest.mark.parametrize("priority", [-1, 4096])
+def test_priorities_have_a_range(priority: int) -> None:
+    with pytest.raises(ValueError, match=r"priority of 'a' must be in 0..4095"):
+        Engine().on("a", print, priority=priority)
+
+
+def test_phases_are_three() -> None:
+    with pytest.raises(ValueError, match="phase of 'a' must be DELIVERY, ACT or TIMER, got 3"):
+        Engine().on("a", print, priority=0, phase=3)
+
+
+@pytest.mark.parametrize("period", [0, -5])
+def test_periods_are_positive(period: int) -> None:
+    engine = Engine()
+    timers(engine)
+    with pytest.raises(ValueError, match=f"period of 't' must be positive, got {period} ns"):
+        engine.every(period, "t")
+
+
+def test_an_unknown_kind_is_an_error() -> None:
+    for call in (lambda e: e.at(1, "x"), lambda e: e.touch("x", [1]), lambda e: e.cancel(1, "x")):
+        with pytest.raises(KeyError, match="x"):
+            call(Engine())
+
+
+@pytest.mark.parametrize("how", ["at", "post", "touch", "every"])
+@pytest.mark.parametrize("running", [False, True])
+def test_nothing_is_posted_for_the_past(how: str, running: bool) -> None:
+    engine = Engine()
+    row = np.zeros(1, dtype=[("node", np.int64)])
+
+    def offend(_: object = None) -> None:
+        kind = {"at": "t", "every": "t", "post": "d", "touch": "a"}[how]
+        with pytest.raises(SchedulerError, match=f"t = 2.0 s: '{kind}' was posted for the past, 1.0 s"):
+            past = nanoseconds(1)
+            {
+                "at": lambda: engine.at(past, "t"),
+                "every": lambda: engine.every(5, "t", first=past),
+                "post": lambda: engine.post(past, "d", row),
+                "touch": lambda: engine.touch("a", [1], time=past),
+            }[how]()
+
+    engine.on("t", print, priority=0, phase=TIMER)
+    engine.on("a", print, priority=0, phase=ACT)
+    engine.on("d", print, priority=0, phase=DELIVERY)
+    engine.on("go", offend, priority=1, phase=TIMER)
+    if running:
+        engine.at(nanoseconds(2), "go")
+        engine.run()
+    else:
+        engine.run(nanoseconds(2))
+        offend()
+    assert len(engine._queue) == 0
+
+
+def test_the_clock_ends_at_until_unless_stopped() -> None:
+    engine = Engine()
+    fired = timers(engine)
+    engine.at(10, "t")
+    engine.run(5)
+    assert (engine.now, fired) == (5, [])
+    engine.run(10)
+    engine.run()
+    assert (engine.now, fired) == (10, [(10, [0])])
+    engine.run(3)
+    assert engine.now == 10
+
+
+def test_stop_leaves_the_rest_pending() -> None:
+    engine = Engine()
+    engine.on("stop", lambda _: engine.stop(), priority=0, phase=TIMER)
+    fired = timers(engine, priority=1)
+    engine.at(4, "stop")
+    engine.at(4, "t", 1)
+    engine.at(9, "t", 2)
+    engine.run(20)
+    assert (engine.now, fired) == (4, [])
+    engine.run(20)
+    assert (engine.now, fired) == (20, [(4, [1]), (9, [2])])
+
+
+def test_every_fires_once_a_period_whatever_else_its_kind_does() -> None:
+    engine = Engine()
+    fired = timers(engine)
+    engine.every(10, "t")
+    engine.at(15, "t", 3)
+    engine.at(20, "t", 3)
+    engine.run(40)
+    assert fired == [(10, [0]), (15, [3]), (20, [0, 3]), (30, [0]), (40, [0])]
+
+
+def test_every_replaces_the_period_also_in_the_handler() -> None:
+    engine = Engine()
+    fired = []
+
+    def tick(_: object) -> None:
+        fired.append(engine.now)
+        if engine.now == 20:
+            engine.every(5, "t")
+
+    engine.on("t", tick, priority=0, phase=TIMER)
+    engine.every(7, "t")
+    engine.every(10, "t", first=0)
+    engine.run(30)
+    assert fired == [0, 10, 20, 25, 30]
+
+
+def test_a_period_ends_when_its_next_tick_is_taken_back() -> None:
+    engine = Engine()
+    fired = timers(engine)
+    engine.every(10, "t")
+    engine.run(10)
+    assert engine.cancel(20, "t")
+    engine.run(50)
+    assert fired == [(10, [0])]
+
+
+def test_cancel_takes_back_one_timer_also_within_its_instant() -> None:
+    engine = Engine()
+    fired = timers(engine)
+    answers = []
+    engine.on("d", lambda _: answers.extend([engine.cancel(5, "t", 1), engine.cancel(5, "t", 1)]), priority=0)
+    engine.post(5, "d", np.zeros(1, dtype=[("node", np.int64)]))
+    engine.at(5, "t", 1)
+    for item in (1, 2, 2):
+        engine.at(8, "t", item)
+    assert engine.cancel(8, "t", 2)
+    assert not engine.cancel(8, "t", 3) and not engine.cancel(7, "t", 1)
+    engine.run()
+    assert answers == [True, False]
+    assert fired == [(8, [1, 2])]
+    assert not engine.cancel(8, "t", 1)
+
+
+def test_empty_rows_and_items_are_nothing() -> None:
+    engine = Engine()
+    engine.on("d", print, priority=0)
+    engine.on("a", print, priority=0, phase=ACT)
+    engine.post(5, "d", np.zeros(0, dtype=[("node", np.int64)]))
+    engine.touch("a", [])
+    engine.run()
+    assert (engine.now, engine.events) == (0, 0)
+
+
+def test_acts_come_once_after_every_wave_and_timers_last() -> None:
+    engine, trace = Engine(), []
+    row = np.zeros(1, dtype=[("node", np.int64)])
+
+    def arrive(cohort: np.ndarray) -> None:
+        trace.append("d")
+        engine.touch("a", np.array([2, 1, 2]))
+        if trace.count("d") < 3:
+            engine.post(engine.now, "d", row)
+
+    engine.on("t", lambda items: trace.append("t"), priority=0, phase=TIMER)
+    engine.on("a", lambda items: trace.append(items), priority=0, phase=ACT)
+    engine.on("d", arrive, priority=0)
+    engine.at_wave_end(lambda: trace.append("|"))
+    engine.at(1, "t")
+    engine.post(1, "d", row)
+    engine.run()
+    assert trace == ["d", "|", "d", "|", "d", "|", [1, 2], "|", "t", "|"]

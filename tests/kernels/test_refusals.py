@@ -1,0 +1,294 @@
+"""Bad input: refused by kernel and twin alike, in the same words; odd but good input: accepted."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from gridcore import availability, edf
+from gridcore.grid import SummaryGrid
+from gridcore.reference import availability as availability_twin
+from gridcore.reference import edf as edf_twin
+
+NAN, INF = math.nan, math.inf
+GRID = SummaryGrid([1.0, 2.0], [4.0, 8.0], [1.0, 2.0])
+CELLS = np.zeros(GRID.shape, dtype=np.uint32)
+QUEUE = {"release": [0.0, 1.0], "size": [4.0, 8.0], "work": [2.0, 2.0]}
+RUNNING = {"running_release": None, "running_size": None}
+NEW = {"stretch": 1.0, "release_new": 0.0, "size_new": 4.0}
+BATCH = {
+    "offsets": [0, 1, 2], **QUEUE, "speed": [1.0, 1.0], "free_at": [0.0, 0.0],
+    "running_release": [NAN, 0.0], "running_size": [NAN, 1.0],
+}  # fmt: skip
+
+GOOD = {
+    "meets_deadlines": {"work": [1.0, 2.0], "deadlines": [3.0, INF], "speed": 1.0, "now": 0.0},
+    "optimal_stretch": {**QUEUE, "speed": 1.0, "now": 0.0, **RUNNING, "method": "exact", "rtol": 1e-9},
+    "project_queues": {**BATCH, "task_size": [1.0, 2.0], "until": 3.0, "preemptive": False},
+    "gap": {**NEW, **QUEUE, "speed": 1.0, "free_at": 0.0, **RUNNING},
+    "available_tasks": {**NEW, "task_size_new": 1.0, **QUEUE, "speed": 1.0, "free_at": 0.0, **RUNNING},
+    "sample_availability": {
+        "grid": GRID, "release_new": 0.0, **QUEUE, "speed": 1.0, "free_at": 0.0, **RUNNING,
+    },
+    "sample_availability_batch": {"grid": GRID, "release_new": 0.0, **BATCH, "threads": 1},
+    "aggregate": {"children": [CELLS, CELLS]},
+    "aggregate_into": {"out": CELLS.copy(), "children": [CELLS, CELLS]},
+    "lookup": {
+        "summary": CELLS, "grid": GRID, "stretch": 1.0, "size": 4.0, "task_size": 1.0, "release": 0.0,
+        "cell_release": 0.0, "speed": None, "leaves": None, "longest_task": None,
+    },
+    "lowest_stretch": {"totals": [0, 3], "n_tasks": 2},
+    "split": {"available": [1, 3], "n_tasks": 2},
+    "debit_drop": {"tasks": [1, 2], "task_size": [1.0, 2.0], "cell_task_size": 1.0, "leaves": 2},
+    "debit": {
+        "summary": CELLS, "grid": GRID, "tasks": [1, 2], "task_size": [1.0, 2.0], "size": [4.0, 8.0],
+        "stretch": [1.0, 2.0], "leaves": 2, "rule": "subtree",
+    },
+}  # fmt: skip
+POSITIONAL = {"edf": edf, "availability": availability}
+
+_finite = [(NAN, "finite, got nan"), (INF, "finite, got inf"), (-INF, "finite, got -inf")]
+_zero_up = [(NAN, ">= 0, got nan"), (-1.0, ">= 0, got -1.0"), (INF, ">= 0, got inf")]
+_positive = [(NAN, "> 0, got nan"), (0.0, "> 0, got 0.0"), (-2.0, "> 0, got -2.0"), (INF, "> 0, got inf")]
+
+VECTORS = {
+    "release": _finite,
+    "size": _positive,
+    "work": _zero_up,
+    "deadlines": [(NAN, "or +inf, got nan"), (-INF, "or +inf, got -inf")],
+    "task_size": _positive,
+}
+SCALARS = {
+    "speed": _positive,
+    "now": _finite,
+    "free_at": _finite,
+    "until": _finite,
+    "release_new": _finite,
+    "size_new": _positive,
+    "task_size_new": _positive,
+    "cell_task_size": _positive,
+    "stretch": _zero_up,
+    "cell_release": _finite,
+    "release": _finite,
+    "size": _positive,
+    "task_size": _positive,
+}
+
+
+def bad_values():
+    for function, good in GOOD.items():
+        for name, value in good.items():
+            if isinstance(value, list) and name in VECTORS | SCALARS and len(value) == 2:
+                for wrong, message in VECTORS.get(name, SCALARS.get(name)):
+                    yield function, {name: [value[0], wrong]}, f"{name}[1] must be", message
+                    yield function, {name: np.array([wrong, value[1]])}, f"{name}[0] must be", message
+                yield function, {name: [1.0]}, "must have as many entries as", "got"
+                yield function, {name: [[1.0, 2.0]]}, f"{name} must have one dimension", "got 2"
+            elif isinstance(value, float) and name in SCALARS:
+                for wrong, message in SCALARS[name]:
+                    yield function, {name: wrong}, f"{name} must be", message
+    for function in ("optimal_stretch", "gap", "available_tasks", "sample_availability"):
+        yield function, {"running_size": 1.0}, "must be given together", ""
+        yield function, {"running_release": 0.0, "running_size": 0.0}, "running_size must be", "> 0, got 0.0"
+        yield function, {"running_release": NAN, "running_size": 1.0}, "running_release must be", "got nan"
+    for function in ("project_queues", "sample_availability_batch"):
+        yield function, {"running_size": None}, "must be given together", ""
+        yield function, {"running_size": [NAN, NAN]}, "and running_size[1] must both be nan", "0.0"
+        yield function, {"running_size": [NAN, -1.0]}, "running_size[1] must be", "> 0, got -1.0"
+        yield function, {"running_release": [NAN, INF]}, "running_release[1] must be", "got inf"
+        yield function, {"running_size": [NAN]}, "must have as many entries as offsets[1:]", "got 1 and 2"
+        yield function, {"offsets": []}, "offsets must start with 0", ""
+        yield function, {"offsets": [1, 1, 2]}, "offsets must start with 0", ""
+        yield function, {"offsets": [0, 2, 1]}, "offsets[2] must be >= offsets[1]", "got 1 and 2"
+        yield function, {"offsets": [0, 1, 3]}, "offsets must end with the number of entries 2", "got 3"
+        yield function, {"offsets": [0, 2]}, "must have as many entries as offsets[1:]", "got 2 and 1"
+    yield "optimal_stretch", {"method": "newton"}, "method must be", "'newton'"
+    yield "optimal_stretch", {"method": "bisection", "rtol": 0.0}, "rtol must lie between 0 and 1", "got 0.0"
+    yield "optimal_stretch", {"method": "bisection", "rtol": NAN}, "rtol must lie between 0 and 1", "got nan"
+    yield "project_queues", {"work": [2.0, 3.0]}, "work[1] must be a whole number of tasks of 2.0", "got 3.0"
+    yield "sample_availability_batch", {"threads": 0}, "threads must be >= 1", "got 0"
+    yield "aggregate", {"children": [1, 2]}, "children must have at least two dimensions", "got 1"
+    yield "aggregate", {"children": [[1, -2]]}, "children[0, 1] must lie between 0 and 4294967295", "got -2"
+    yield "aggregate", {"children": [[1], [2**32]]}, "children[1, 0] must lie between", "got 4294967296"
+    yield "aggregate_into", {"out": CELLS[0].copy()}, "out must have the shape of one child", "(2, 2)"
+    yield "aggregate_into", {"out": CELLS.T}, "out must be C-contiguous and writable", ""
+    for function in ("lookup", "debit"):
+        yield function, {"summary": CELLS[0]}, "summary must have the shape of its grid", "got (2, 2)"
+        yield function, {"leaves": 0}, "leaves must be >= 1", "got 0"
+    yield "lookup", {"speed": 0.0}, "speed must be finite and > 0", "got 0.0"
+    yield "lookup", {"longest_task": -1.0}, "longest_task must be finite and >= 0", "got -1.0"
+    yield "lowest_stretch", {"totals": [3, 2]}, "totals must not decrease", "totals[1] = 2 after 3"
+    yield "lowest_stretch", {"totals": [-1, 2]}, "totals[0] must be >= 0", "got -1"
+    yield "lowest_stretch", {"totals": [[1]]}, "totals must have one dimension", "got 2"
+    yield "lowest_stretch", {"n_tasks": -1}, "n_tasks must be >= 0", "got -1"
+    yield "split", {"available": [1, -1]}, "available[1] must be >= 0", "got -1"
+    yield "split", {"n_tasks": -1}, "n_tasks must be >= 0", "got -1"
+    yield "split", {"n_tasks": 5}, "n_tasks must be <= the sum of available 4", "got 5"
+    wide = np.full(2, 2**64 - 1, dtype=np.uint64)
+    yield "split", {"available": wide, "n_tasks": 2**63}, "n_tasks must be < 2**63", "got"
+    yield "debit", {"tasks": [1, -2]}, "tasks[1] must be >= 0", "got -2"
+    yield "debit", {"tasks": [[1]]}, "tasks must be a number or have one dimension", "got 2"
+    yield "debit", {"rule": "leaf"}, "rule must be 'subtree' or 'printed'", "'leaf'"
+    yield "debit_drop", {"leaves": 0}, "leaves must be >= 1", "got 0"
+
+
+def bad_types():
+    for function in ("lookup", "debit", "sample_availability", "sample_availability_batch"):
+        yield function, {"grid": (1, 2, 3)}, "grid must be a SummaryGrid, got tuple"
+    for function in ("meets_deadlines", "optimal_stretch", "gap", "sample_availability_batch"):
+        yield function, {"work": ["1", "2"]}, "work must hold real numbers, got dtype <U1"
+        yield function, {"work": [1.0, 2j]}, "work must hold real numbers, got dtype complex128"
+        yield function, {"work": [1.0, None]}, "work must hold real numbers, got dtype object"
+    yield "project_queues", {"offsets": [0.0, 1.0, 2.0]}, "offsets must hold integers, got dtype float64"
+    yield "aggregate", {"children": [[0.5]]}, "children must hold integers, got dtype float64"
+    yield "aggregate_into", {"out": CELLS.astype(np.int64)}, "out must be a uint32 array"
+    yield "lookup", {"leaves": 1.5}, "leaves must be an integer, got float"
+    yield "lowest_stretch", {"totals": [0.5, 1.0]}, "totals must hold integers, got dtype float64"
+    yield "lowest_stretch", {"n_tasks": 1.0}, "n_tasks must be an integer, got float"
+    yield "split", {"n_tasks": 1.0}, "n_tasks must be an integer, got float"
+    yield "debit", {"tasks": [1.0, 2.0]}, "tasks must hold integers, got dtype float64"
+
+
+def call(module, function, **changes):
+    arguments = GOOD[function] | changes
+    positional, only_keyword = [], {}
+    keywords = {
+        "speed", "now", "free_at", "until", "preemptive", "running_release", "running_size", "method", "rtol",
+        "threads", "cell_release", "leaves", "longest_task", "rule",
+    }  # fmt: skip
+    if function in ("lookup", "debit"):
+        keywords |= set(GOOD[function]) - {"summary", "grid"}
+    if function == "lookup":
+        keywords -= {"stretch", "size", "task_size"}
+    if function == "debit_drop":
+        keywords = set()
+    for name, value in arguments.items():
+        if name in keywords:
+            only_keyword[name] = value
+        else:
+            positional.append((name, value))
+    if function == "project_queues":
+        order = ["offsets", "release", "size", "work", "task_size"]
+        positional.sort(key=lambda item: order.index(item[0]))
+    return getattr(module, function)(*(value for _, value in positional), **only_keyword)
+
+
+def pair(function):
+    return (edf, edf_twin) if hasattr(edf, function) else (availability, availability_twin)
+
+
+@pytest.mark.parametrize("function", GOOD)
+def test_the_good_call_works(function):
+    ours, expected = (call(module, function) for module in pair(function))
+    np.testing.assert_equal(ours, expected)
+
+
+@pytest.mark.parametrize(("function", "changes", "start", "end"), list(bad_values()))
+def test_bad_values(function, changes, start, end):
+    messages = []
+    for module in pair(function):
+        with pytest.raises(ValueError) as caught:
+            call(module, function, **changes)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+    assert start in messages[0] and end in messages[0]
+
+
+@pytest.mark.parametrize(("function", "changes", "message"), list(bad_types()))
+def test_bad_types(function, changes, message):
+    messages = []
+    for module in pair(function):
+        with pytest.raises(TypeError) as caught:
+            call(module, function, **changes)
+        messages.append(str(caught.value))
+    assert messages == [message, message]
+
+
+@pytest.mark.parametrize(
+    ("function", "changes"),
+    [
+        ("optimal_stretch", {"work": [1e308, 1e308]}),
+        ("optimal_stretch", {"size": [1e-300, 1.0], "work": [1e300, 1.0]}),
+        ("optimal_stretch", {"size": [1e-300, 1.0], "work": [1e300, 1.0], "method": "bisection"}),
+        ("gap", {"work": [1e308, 1e308]}),
+        ("gap", {"release": [-1e308, 1.0], "free_at": 1e308}),
+        ("sample_availability", {"work": [1e308, 1e308]}),
+        ("sample_availability_batch", {"work": [1e308, 1e308], "offsets": [0, 0, 2]}),
+        ("gap", {"stretch": 1e300, "size_new": 1e300, "size": [1e300, 1e300]}),
+        ("available_tasks", {"task_size_new": 5e-324, "stretch": 1e300, "size_new": 1e5}),
+        ("project_queues", {"work": [1e308, 1e308], "task_size": [1e308, 1e308], "offsets": [0, 0, 2]}),
+        ("debit_drop", {"task_size": [1e308, 1e308], "cell_task_size": 1e-9}),
+    ],
+)
+def test_beyond_float64(function, changes):
+    messages = []
+    for module in pair(function):
+        with pytest.raises(OverflowError) as caught:
+            call(module, function, **changes)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("function", ["optimal_stretch", "gap", "sample_availability", "meets_deadlines"])
+def test_read_only_strided_and_converted_input(function):
+    names = [name for name, value in GOOD[function].items() if isinstance(value, list) and len(value) == 2]
+    plain = {name: np.array(GOOD[function][name]) for name in names}
+    finite = {name: np.where(np.isinf(value), 9.0, value) for name, value in plain.items()}
+    expected = call(pair(function)[0], function, **finite)
+    for change in (
+        lambda x: np.repeat(x, 2)[::2],
+        lambda x: x[::-1].copy()[::-1],
+        lambda x: x.astype(np.float32),
+        lambda x: x.astype(np.int64),
+        lambda x: tuple(int(v) for v in x),
+        frozen,
+    ):
+        changed = {name: change(value) for name, value in finite.items()}
+        np.testing.assert_equal(call(pair(function)[0], function, **changed), expected)
+
+
+def frozen(values):
+    values = values.copy()
+    values.flags.writeable = False
+    return values
+
+
+def test_input_is_never_written():
+    cells = frozen(np.full((2, *GRID.shape), 7, dtype=np.uint32))
+    availability.aggregate(cells)
+    availability.debit(cells[0], GRID, tasks=1, task_size=1.0, size=4.0, stretch=1.0, leaves=1)
+    assert (cells == 7).all()
+    work = np.array([4.0])
+    left, _, _ = edf.project_queues(
+        [0, 1], [0.0], [4.0], work, [1.0], speed=[1.0], free_at=[0.0], until=2.0
+    )
+    assert work[0] == 4.0 and left[0] == 2.0
+
+
+@pytest.mark.parametrize("module", [availability, availability_twin, edf, edf_twin])
+def test_no_nodes_and_no_entries(module):
+    empty = {name: np.zeros(0) for name in ("release", "size", "work")}
+    none = {name: np.zeros(0) for name in ("speed", "free_at")}
+    if hasattr(module, "project_queues"):
+        for nodes in (0, 2):
+            offsets, node = [0] * (nodes + 1), {name: np.ones(nodes) for name in none}
+            left, end, at = module.project_queues(
+                offsets, *empty.values(), np.zeros(0), **node, until=3.0
+            )
+            assert (left.size, end.tolist(), at.tolist()) == (0, [3.0] * nodes, [-1] * nodes)
+    else:
+        batch = module.sample_availability_batch(GRID, 0.0, [0], *empty.values(), **none, threads=2)
+        assert batch.shape == (0, *GRID.shape) and batch.dtype == np.uint32
+        assert module.aggregate(np.zeros((0, 2, 3), dtype=np.uint32)).tolist() == [[0] * 3] * 2
+        assert module.lowest_stretch([], 0) is None
+
+
+def test_helpers_cannot_be_pickled():
+    # Their C pointers would not survive.
+    batch = [name for name in dir(availability) if name in ("_Batch", "_Single", "_Axes", "_Ledger")]
+    assert len(batch) == 4
+    with pytest.raises(TypeError):
+        pickle.dumps(availability._Axes(GRID))

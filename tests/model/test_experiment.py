@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gridsim.errors import ScenarioError
+from gridsim.experiment import build_scheduler, compare, import_scheduler
+from gridsim.platform import Platform
+from gridsim.scenario import Scenario
+from gridsim.workload import Workload
+
+SCENARIO = Scenario(Platform.of([1000.0, 2000.0]), Workload.of([0.0, 10.0], [10, 20], 1000.0))
+
+
+def test_compare(toy):
+    found = compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)})
+    assert found.baseline == "quick" and found.ratio("quick") == 1.0
+    assert found["slow"].max_stretch / found["quick"].max_stretch == found.ratio("slow") == 1.5
+    assert [row["name"] for row in found.table()] == ["quick", "slow"]
+    assert compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)}, baseline="slow").ratio("slow") == 1.0
+
+
+def test_the_table_is_readable(toy):
+    found = compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)})
+    text = str(found)
+    lines = text.splitlines()
+    assert lines[2] == "load      1 (work / (aggregate speed * first to last release))"
+    assert lines[4].split("  ")[0] == "scheduler" and "s/Mflop" in lines[5]
+    assert lines[6].startswith("quick") and found["quick"].digest[:16] in lines[6]
+    assert "slow: pause 5" in lines
+    assert max(map(len, lines)) < 140
+
+
+def test_json_holds_everything_and_is_strict(toy):
+    at_once = Scenario(SCENARIO.platform, Workload.of([0.0, 0.0], 1, 1000.0))
+    found = compare(at_once, {"toy": toy()})
+    read = json.loads(found.to_json())
+    assert read["schedulers"][0]["offered_load"] is None  # infinite
+    assert read["schedulers"][0]["digest"] == found["toy"].digest
+    assert Scenario.from_toml(read["scenario"]) == at_once
+    assert "s/Mflop" in read["units"].values()
+
+
+def test_wrong_comparisons_are_named(toy):
+    with pytest.raises(ScenarioError, match="schedulers must name at least one"):
+        compare(SCENARIO, {})
+    with pytest.raises(ScenarioError, match="baseline must be one of a, got 'b'"):
+        compare(SCENARIO, {"a": toy()}, baseline="b")
+
+
+def test_parameters_are_typed(toy):
+    assert build_scheduler(toy, {"pause": 3}, "toy") == toy(pause=3.0)
+    with pytest.raises(
+        ScenarioError, match="toy.puase is not a parameter of this scheduler; known: pause, flaw"
+    ):
+        build_scheduler(toy, {"puase": 3}, "toy")
+    with pytest.raises(
+        ScenarioError, match="toy.pause = 'x': expected `float`, got `str`; known: pause, flaw"
+    ):
+        build_scheduler(toy, {"pause": "x"}, "toy")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no_such_module_here:X", "cannot import scheduler 'no_such_module_here:X': ModuleNotFoundError"),
+        ("gridsim.errors:Nothing", "cannot import scheduler 'gridsim.errors:Nothing': AttributeError"),
+        ("gridsim.errors:GridSimError", "must be a subclass of gridsim.Scheduler"),
+    ],
+)
+def test_imports_that_fail_are_named(name, message):
+    with pytest.raises(ScenarioError, match=message):
+        import_scheduler(name)

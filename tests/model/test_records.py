@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from gridsim.records import Table, atomic_file, digest, plain, to_json
+
+
+def test_table():
+    table = Table({"x": [1, 2, 3], "name": ["a", "bb", ""], "y": np.array([0.5, math.nan, 2.0])})
+    assert len(table) == 3 and list(table.keys()) == list(table) == ["x", "name", "y"] and "x" in table
+    assert table["x"].tolist() == [1, 2, 3] and table[0] == {"x": 1, "name": "a", "y": 0.5}
+    assert [row["name"] for row in table.rows()] == ["a", "bb", ""]
+    assert type(table[-1]["x"]) is int
+    assert table == Table(dict(table.items())) != Table({"x": [1, 2, 3]})
+    with pytest.raises(ValueError):
+        table["x"][0] = 5
+    with pytest.raises(KeyError, match="no column 'z'; the table has x, name, y"):
+        table["z"]
+    with pytest.raises(IndexError):
+        table[3]
+
+
+def test_table_copies_what_it_is_given():
+    column = np.zeros(3)
+    table = Table({"x": column})
+    column[:] = 1
+    assert table["x"].tolist() == [0, 0, 0]
+
+
+def test_table_shows_a_few_rows():
+    text = repr(Table({"x": np.arange(1000), "y": np.arange(1000) / 3}))
+    assert text.splitlines()[0].split() == ["x", "y"]
+    assert "333.0" not in text and "332.667" in text and "[1000 rows x 2 columns]" in text
+    assert len(text.splitlines()) == 13
+    assert "[0 rows x 0 columns]" in repr(Table({}))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"x": [1], "y": [1, 2]},
+        {"x": [[1]]},
+        {"x": [object()]},
+        {"x": [1j]},
+        {"a b": [1]},
+        {"../x": [1]},
+        {"": [1]},
+    ],
+)
+def test_wrong_tables_are_refused(columns):
+    with pytest.raises(ValueError):
+        Table(columns)
+
+
+def test_to_pandas_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"gridcore\[data\]"):
+        Table({"x": [1]}).to_pandas()
+
+
+def test_digest_is_of_values_names_and_types():
+    base = digest({"t": Table({"x": [1, 2], "n": ["a", "b"]})}, {"f": 1})
+    same = [
+        digest({"t": Table({"n": ["a", "b"], "x": np.array([1, 2], ">i8")})}, {"f": 1}),
+        digest({"t": Table({"n": np.array(["a", "b"], "U9"), "x": [1, 2]})}, {"f": np.int64(1)}),
+    ]
+    other = [
+        digest({"t": Table({"x": [1, 2], "n": ["a", "b"]})}, {"f": 1.0}),
+        digest({"t": Table({"x": [1, 2], "n": ["a", "c"]})}, {"f": 1}),
+        digest({"t": Table({"x": [1.0, 2.0], "n": ["a", "b"]})}, {"f": 1}),
+        digest({"t": Table({"y": [1, 2], "n": ["a", "b"]})}, {"f": 1}),
+        digest({"s": Table({"x": [1, 2], "n": ["a", "b"]})}, {"f": 1}),
+    ]
+    assert set(same) == {base} and len({base, *other}) == 6
+
+
+def test_digest_has_one_nan_and_one_zero():
+    strange = np.array([0xFFF8_0000_0000_0001, 0x8000_0000_0000_0000], np.uint64).view(np.float64)
+    assert digest({"t": Table({"x": strange})}, {}) == digest({"t": Table({"x": [math.nan, 0.0]})}, {})
+
+
+def test_digest_of_a_known_table_stays():
+    """A digest in a paper must mean the same next year."""
+    table = Table({"kind": ["request", "a"], "sent": [3, 4], "share": [0.1, math.inf]})
+    assert digest({"messages": table}, {"bound": 2.0, "name": "x"}) == KNOWN
+
+
+KNOWN = "94af9884794964904020d5177c43b3b6e4f5a009427ad57e904913ef3ba259c2"
+
+
+def test_plain_values_and_strict_json():
+    given = {"a": np.float64(1.5), "b": [np.int32(2), None, True], "c": np.array([1.0, math.inf]), 3: "x"}
+    assert plain(given) == {"a": 1.5, "b": [2, None, True], "c": [1.0, math.inf], "3": "x"}
+    assert type(plain(np.float64(1.5))) is float
+    assert json.loads(to_json(given))["c"] == [1.0, None]
+    with pytest.raises(TypeError):
+        plain({"x": object()})
+
+
+def test_atomic_file(tmp_path):
+    path = tmp_path / "x"
+    with atomic_file(path) as stream:
+        stream.write(b"one")
+        assert not path.exists()
+    assert path.read_bytes() == b"one"
+    with pytest.raises(KeyboardInterrupt), atomic_file(path) as stream:
+        stream.write(b"two")
+        raise KeyboardInterrupt
+    assert path.read_bytes() == b"one" and os.listdir(tmp_path) == ["x"]
+    with pytest.raises(FileNotFoundError, match="absent/x'"), atomic_file(tmp_path / "absent" / "x"):
+        pass
+    with pytest.raises(OSError, match="not a regular file"), atomic_file(tmp_path):
+        pass
+
+
+def test_a_symbolic_link_stays_one(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    with atomic_file(tmp_path / "link") as stream:
+        stream.write(b"x")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "target").read_bytes() == b"x"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kill")
+def test_a_writer_killed_in_the_middle_leaves_the_old_file(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"old")
+    code = (
+        "import sys, time\nfrom gridsim.records import atomic_file\n"
+        f"with atomic_file({str(path)!r}) as stream:\n"
+        "    stream.write(b'new')\n    stream.flush()\n    print('ready', flush=True)\n    time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(0.05)
+        process.kill()
+    assert path.read_bytes() == b"old"

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim.records
+from gridsim.errors import GridSimError
+from gridsim.platform import Platform
+from gridsim.results import Result
+from gridsim.scenario import Scenario
+from gridsim.simulation import simulate
+from gridsim.workload import Workload
+
+SCENARIO = Scenario(Platform.pareto(8, 1), Workload.bags(12, seed=2), seed=3)
+
+
+@pytest.fixture
+def result(toy):
+    return simulate(SCENARIO, toy())
+
+
+def test_what_a_result_says(result):
+    applications = result.applications
+    stretch = (applications["finish"] - applications["release"]) / applications["size"]
+    assert applications["stretch"] == pytest.approx(stretch, rel=1e-12)
+    assert applications["stretch_agg"] == pytest.approx(
+        stretch * SCENARIO.platform.aggregate_speed, rel=1e-12
+    )
+    assert result.max_stretch == applications["stretch"].max()
+    assert result.min_stretch == applications["stretch"].min()
+    assert result.mean_stretch == pytest.approx(stretch.mean())
+    assert result.makespan == applications["finish"].max() - applications["release"][0]
+    assert result.utilization == pytest.approx(result.machines["busy"].mean() / result.makespan)
+    summary = result.summary()
+    assert summary["digest"] == result.digest and summary["tasks"] == applications["tasks"].sum()
+    assert result.scenario is SCENARIO
+    for text in ("max stretch", "s/Mflop", "digest", result.digest[:16], "load"):
+        assert text in result.format()
+    assert "12 applications on 8 machines" in repr(result)
+
+
+def test_save_and_load(result, tmp_path):
+    path = tmp_path / "r.npz"
+    result.save(path)
+    loaded = Result.load(path)
+    assert loaded.digest == result.digest and loaded.tables == result.tables
+    assert loaded.facts == result.facts and loaded.provenance == result.provenance
+    assert loaded.scenario == SCENARIO and loaded.scheduler == result.scheduler
+    assert loaded.summary() == result.summary()
+    assert os.listdir(tmp_path) == ["r.npz"]
+    with np.load(path) as members:
+        assert np.array_equal(members["tables/applications/stretch"], result.applications["stretch"])
+    again = tmp_path / "again.npz"
+    loaded.save(again)
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_a_result_survives_the_loss_of_its_traces(toy, tmp_path):
+    table = tmp_path / "hosts.csv"
+    table.write_text("cpu_model,computers,gflops_core\nA,1,1.5\n")
+    scenario = Scenario(Platform.from_hosts(table, 3, 1), Workload.bags(3, seed=1))
+    result = simulate(scenario, toy())
+    assert list(result.provenance["files"]) == [str(table)]
+    result.save(tmp_path / "r.npz")
+    table.unlink()
+    assert Result.load(tmp_path / "r.npz").digest == result.digest
+
+
+def test_a_failed_save_leaves_nothing(result, tmp_path, monkeypatch):
+    def broken(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gridsim.records.os, "replace", broken)
+    with pytest.raises(KeyboardInterrupt):
+        result.save(tmp_path / "r.npz")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory, toy):
+    """The bytes of a saved result."""
+    path = tmp_path_factory.mktemp("sound") / "r.npz"
+    simulate(SCENARIO, toy()).save(path)
+    return path.read_bytes()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_a_damaged_file_is_one_error(sound, tmp_path_factory, data):
+    path = tmp_path_factory.getbasetemp() / "damaged.npz"
+    content = bytearray(sound)
+    at = data.draw(st.integers(0, len(content) - 1))
+    if data.draw(st.booleans()):
+        del content[at:]
+    else:
+        content[at] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(content)
+    try:
+        loaded = Result.load(path)
+    except GridSimError as error:
+        assert str(error).startswith(f"{path}: ")
+    else:  # a byte that no reader looks at, such as a time stamp
+        (path.parent / "sound.npz").write_bytes(sound)
+        assert loaded.tables == Result.load(path.parent / "sound.npz").tables
+
+
+def rewrite(path, change):
+    """The same file with other facts, and sound checksums."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    about = json.loads(members["result.json"])
+    change(about, members)
+    members["result.json"] = json.dumps(about).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda about, members: about["facts"].update(pause=7.0), "the file states digest"),
+        (lambda about, members: about.update(digest="0"), "the file states digest '0', but its tables make"),
+        (lambda about, members: about.update(format=9), "a result in format 9, this version reads 1"),
+        (lambda about, members: about.pop("tables"), "not a sound result file"),
+        (lambda about, members: about["tables"].pop("machines"), "not a sound result file"),
+        (lambda about, members: about["tables"].update(x=["y"]), "not a sound result file"),
+        (
+            lambda about, members: members.update({"tables/machines/busy.npy": b"no"}),
+            "not a sound result file",
+        ),
+    ],
+)
+def test_a_changed_file_is_refused(result, tmp_path, change, message):
+    path = tmp_path / "r.npz"
+    result.save(path)
+    rewrite(path, change)
+    with pytest.raises(GridSimError, match=message) as caught:
+        Result.load(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_pickles_are_never_read(result, tmp_path):
+    path = tmp_path / "r.npz"
+    result.save(path)
+
+    def change(about, members):
+        import io
+
+        member = io.BytesIO()
+        np.save(member, np.array([print], dtype=object), allow_pickle=True)
+        members["tables/machines/busy.npy"] = member.getvalue()
+
+    rewrite(path, change)
+    with pytest.raises(GridSimError, match="allow_pickle"):
+        Result.load(path)
+
+
+def test_files_that_are_no_results(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Result.load(tmp_path / "absent")
+    (tmp_path / "empty").write_bytes(b"")
+    with pytest.raises(GridSimError, match="empty: not a sound result file"):
+        Result.load(tmp_path / "empty")

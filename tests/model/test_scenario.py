@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import math
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridsim.errors import ScenarioError
+from gridsim.network import Network
+from gridsim.platform import Platform
+from gridsim.scenario import Scenario
+from gridsim.workload import Workload
+
+SEEDS = st.integers(0, 2**63 - 1)
+POSITIVE = st.floats(1e-300, 1e300)
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+
+PLATFORMS = st.one_of(
+    st.builds(Platform.desktop_grid, st.integers(1, 20), SEEDS),
+    st.builds(Platform.pareto, st.integers(1, 20), SEEDS),
+    st.builds(Platform.of, st.lists(POSITIVE, min_size=1, max_size=5)),
+)
+SIZES = st.one_of(
+    POSITIVE, st.tuples(st.floats(1, 10), st.floats(10, 1e30)), st.lists(POSITIVE, min_size=1, max_size=4)
+)
+
+
+@st.composite
+def listed(draw):
+    count = draw(st.integers(1, 5))
+
+    def column(values):
+        return draw(st.lists(values, min_size=count, max_size=count))
+
+    submitter = column(st.integers(0, 2**63 - 1)) if draw(st.booleans()) else None
+    return Workload.of(
+        column(st.floats(0, 1e300)), column(st.integers(1, 2**53)), column(POSITIVE), submitter
+    )
+
+
+WORKLOADS = st.one_of(
+    listed(),
+    st.builds(
+        Workload.bags,
+        st.integers(1, 1000),
+        st.floats(0, 1e300),
+        POSITIVE,
+        st.floats(0, 1),
+        SIZES,
+        seed=SEEDS,
+        tasks=st.none() | st.floats(1, 1e300),
+    ),
+    st.builds(
+        Workload.from_log,
+        ANY_TEXT.filter(lambda text: text and "\0" not in text),
+        gap=st.floats(0),
+        span=st.floats(0),
+        reference_speed=st.none() | POSITIVE,
+        seed=SEEDS,
+        max_applications=st.none() | st.integers(1, 2**63 - 1),
+    ),
+)
+NETWORKS = st.builds(
+    Network,
+    latency=st.floats(0, 1e300),
+    bandwidth=st.floats(0, exclude_min=True),
+    interfaces=st.sampled_from(["fifo", "equal"]),
+)
+VALUES = st.recursive(
+    st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | ANY_TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+SCHEDULERS = st.dictionaries(
+    ANY_TEXT.filter(lambda text: ":" not in text), st.dictionaries(ANY_TEXT, VALUES, max_size=3), max_size=3
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.builds(Scenario, PLATFORMS, WORKLOADS, NETWORKS, SEEDS, SCHEDULERS))
+def test_toml_round_trip_is_exact(scenario):
+    again = Scenario.from_toml(scenario.to_toml())
+    assert again == scenario
+    assert again.to_toml() == scenario.to_toml()
+    assert again.platform.speeds.tobytes() == scenario.platform.speeds.tobytes()
+
+
+def scenario_text(
+    platform='kind = "uniform"\nnodes = 5\nseed = 1', workload='kind = "bags"\nseed = 2', rest=""
+):
+    return f"{rest}\n[platform]\n{platform}\n[workload]\n{workload}\n"
+
+
+def test_defaults_of_a_file_are_those_of_the_constructors():
+    assert Scenario.from_toml(scenario_text()) == Scenario(Platform.desktop_grid(5, 1), Workload.bags(seed=2))
+    text = scenario_text(workload='kind = "bags"\nseed = 1\ntask_size = {low = 1, high = 2}')
+    assert Scenario.from_toml(text).workload == Workload.bags(seed=1, task_size=(1.0, 2.0))
+    text = scenario_text(workload='kind = "bags"\nseed = 1\ntask_size = [1, 2, 3]')
+    assert Scenario.from_toml(text).workload == Workload.bags(seed=1, task_size=[1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (scenario_text(rest="sede = 1"), "sede is not a known key of a scenario; known: seed, platform,"),
+        (scenario_text(rest="seed = 1.5"), "seed must be a whole number >= 0, got 1.5"),
+        (scenario_text(rest="network = 5"), "network must be a table, got 5"),
+        ("seed = 1\n", "platform is missing: <scenario> has no table [platform]"),
+        (
+            scenario_text("nodes = 5"),
+            "platform.kind must be one of uniform, pareto, hosts, list, got nothing",
+        ),
+        (
+            scenario_text('kind = "grid"'),
+            "platform.kind must be one of uniform, pareto, hosts, list, got 'grid'",
+        ),
+        (
+            scenario_text('kind = "pareto"\nnodse = 5\nseed = 1'),
+            "platform.nodse is not a known key; known here: nodes, seed",
+        ),
+        (scenario_text('kind = "pareto"\nnodes = 5'), "platform: object missing required field `seed`"),
+        (
+            scenario_text('kind = "pareto"\nnodes = "5"\nseed = 1'),
+            "platform.nodes: expected `int`, got `str`",
+        ),
+        (
+            scenario_text('kind = "list"\nspeeds = [1, -2]'),
+            "platform.speeds[1] must be a finite number > 0 Mflop/s",
+        ),
+        (
+            scenario_text(workload='kind = "list"\nrelease = [0]\ntasks = [0]\ntask_size = [1]'),
+            "workload.tasks[0] must be a whole number in 1..9007199254740992, got 0",
+        ),
+        (
+            scenario_text(workload='kind = "list"\nrelease = [0]\ntasks = [1]\ntask_size = [nan]'),
+            "workload.task_size[0] must be a finite number > 0 Mflop, got nan",
+        ),
+        (
+            scenario_text(workload='kind = "bags"\nseed = 1\ntask_size = {low = 1, hihg = 2}'),
+            "workload.task_size: object contains unknown field `hihg`",
+        ),
+        (
+            scenario_text() + "[network]\nlatency = -1\n",
+            "network.latency must be finite and >= 0 s, got -1.0",
+        ),
+        (scenario_text() + '[network]\ninterfaces = "x"\n', "network.interfaces: invalid enum value 'x'"),
+        (
+            scenario_text() + '[schedulers."my.module:Class"]\nx = 1\n',
+            "schedulers.'my.module:Class': a scenario never imports code",
+        ),
+        (
+            scenario_text() + "[schedulers]\nfcfs = 3\n",
+            "schedulers.fcfs must be a table of parameters, got 3",
+        ),
+        ("[platform]\nkind = \n", "<scenario>:2: column 8: Invalid value"),
+        ("[platform]\nkind = [1,\n", "<scenario>:3: at the end of the file: "),
+    ],
+)
+def test_wrong_scenarios_are_named(text, message):
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.from_toml(text)
+    assert str(caught.value).startswith(message)
+
+
+def test_wrong_parts_are_named():
+    with pytest.raises(ScenarioError, match="platform must be a Platform, got int"):
+        Scenario(5, Workload.bags(seed=1))
+    with pytest.raises(ScenarioError, match="seed must be a whole number >= 0, got -1"):
+        Scenario(Platform.of([1.0]), Workload.bags(seed=1), seed=-1)
+
+
+def test_files_are_relative_to_the_scenario(tmp_path, monkeypatch):
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "traces" / "hosts.csv").write_text("cpu_model,computers,gflops_core\nA,1,1.5\n")
+    monkeypatch.chdir(tmp_path)
+    platform = Platform.from_hosts(os.path.join("traces", "hosts.csv"), 3, seed=1)
+    scenario = Scenario(platform, Workload.from_log("log.swf"))
+    scenario.save("work/scenario.toml")
+    assert 'path = "../traces/hosts.csv"' in (tmp_path / "work" / "scenario.toml").read_text()
+    assert Scenario.from_toml("work/scenario.toml") == scenario
+    assert scenario.files == (os.path.join("traces", "hosts.csv"), "log.swf")
+    monkeypatch.chdir(tmp_path / "work")
+    assert Scenario.from_toml(tmp_path / "work" / "scenario.toml").platform.speeds.tolist() == [1500.0] * 3
+    absolute = Scenario(Platform.from_hosts(tmp_path / "traces" / "hosts.csv", 3, 1), Workload.bags(seed=1))
+    absolute.save("s.toml")
+    assert Scenario.from_toml("s.toml") == absolute
+
+
+def test_broken_files_are_named(tmp_path):
+    file = tmp_path / "s.toml"
+    with pytest.raises(FileNotFoundError):
+        Scenario.from_toml(file)
+    file.write_bytes(b"seed = 1\nname = '\xff'\n")
+    with pytest.raises(ScenarioError, match=r"s.toml:2: byte 0xff is not UTF-8 text"):
+        Scenario.from_toml(file)
+    file.write_text("seed = 1\nplatform = [\n")
+    with pytest.raises(ScenarioError, match=r"s.toml:3: at the end of the file: Invalid value"):
+        Scenario.from_toml(str(file))
+
+
+def test_saving_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
+    scenario = Scenario(Platform.of([1.0]), Workload.of([0.0], 1, 1.0), Network(bandwidth=math.inf))
+    scenario.save(tmp_path / "s.toml")
+    before = (tmp_path / "s.toml").read_bytes()
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        Scenario(scenario.platform, scenario.workload, seed=5).save(tmp_path / "s.toml")
+    assert [path.name for path in tmp_path.iterdir()] == ["s.toml"]
+    assert (tmp_path / "s.toml").read_bytes() == before

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import io
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim
+from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
+from gridsim.network import Network
+from gridsim.platform import Platform
+from gridsim.scenario import Scenario
+from gridsim.simulation import simulate
+from gridsim.workload import Workload
+
+SCENARIO = Scenario(Platform.desktop_grid(5, 1), Workload.bags(10, seed=2), seed=3)
+
+
+def test_a_run_by_hand(toy):
+    platform = Platform.of([1000.0, 2000.0])
+    workload = Workload.of([1.0, 1.0, 2.0], [2, 4, 1], 1000.0, [0, 1, 0])
+    result = simulate(Scenario(platform, workload), toy())
+    assert result.applications["first_start"].tolist() == [1.0, 1.0, 3.0]
+    assert result.applications["finish"].tolist() == [3.0, 3.0, 4.0]
+    assert result.applications["stretch"].tolist() == [0.001, 0.0005, 0.002]
+    assert result.applications["stretch_agg"].tolist() == [3.0, 1.5, 6.0]
+    assert result.machines["busy"].tolist() == [3.0, 2.0] and result.machines["tasks"].tolist() == [3, 4]
+    assert result.machines["utilization"].tolist() == [1.0, 2 / 3]
+    assert result.makespan == 3.0 and result.max_stretch == 0.002
+    assert len(result.messages) == 0 and result.facts == {"pause": 0.0}
+    assert result.scheduler["name"] == "toy"
+    assert result.scheduler["parameters"] == {"pause": 0.0, "flaw": ""}
+
+
+def test_provenance_names_what_made_the_result_and_no_host(toy):
+    import platform
+
+    found = simulate(SCENARIO, toy()).provenance
+    assert Scenario.from_toml(found["scenario"]) == SCENARIO
+    assert found["numpy"] == np.__version__ and found["seed"] == 3 and found["files"] == {}
+    assert found["wall_seconds"] > 0 and found["peak_memory"] > 1e6
+    assert (
+        platform.node() not in str({key: found[key] for key in found if key != "scenario"})
+        or not platform.node()
+    )
+
+
+def test_the_digest_depends_on_what_happened_alone(toy):
+    digest = simulate(SCENARIO, toy()).digest
+    assert simulate(SCENARIO, toy()).digest == digest
+    assert simulate(SCENARIO, toy(), cohort_limit=1).digest == digest
+    # a network that no message uses is no part of what happened
+    same = Scenario(SCENARIO.platform, SCENARIO.workload, Network(latency=1.0, interfaces="equal"), seed=4)
+    assert simulate(same, toy()).digest == digest
+    assert simulate(SCENARIO, toy(pause=1.0)).digest != digest
+
+
+def test_progress_changes_nothing(toy, monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    digest = simulate(SCENARIO, toy(), progress=True).digest
+    assert stream.getvalue() == ""  # no terminal
+    assert simulate(SCENARIO, toy(), progress="force").digest == digest
+    assert "10/10" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("flaw", "error", "message"),
+    [
+        ("lost", InvariantViolation, r"application 1: \d+ of its \d+ tasks were completed"),
+        ("early", InvariantViolation, "application 1: started at -1 ns, before its release"),
+        ("reversed", InvariantViolation, "application 1: finished at .* before its start"),
+        ("uncounted", InvariantViolation, "machines: completed"),
+        ("lazy", InvariantViolation, "machines: their busy time is worth 0.0 Mflop"),
+        ("overworked", InvariantViolation, "machine 0: busy for"),
+        ("silent", SchedulerError, "t = .* s: outcome.machines has no column 'busy'"),
+        ("short", SchedulerError, r"outcome.applications\['finish'\] must be 10 whole numbers"),
+        ("clash", SchedulerError, "outcome.tables has 'machines', which every result has already"),
+        ("ragged", SchedulerError, r"outcome.tables\['extra'\]: columns must be equally long"),
+        ("taken", SchedulerError, "outcome.applications has 'size', which every result has already"),
+        ("odd", SchedulerError, "outcome.facts: .* is no plain value"),
+    ],
+)
+def test_broken_laws_are_named(toy, flaw, error, message):
+    with pytest.raises(error, match=message):
+        simulate(SCENARIO, toy(flaw=flaw))
+
+
+def test_impossible_runs_are_refused(toy):
+    for size, message in ((1e-9, "at least 1 ns"), (1e25, "must let the run end within")):
+        with pytest.raises(ScenarioError, match=message):
+            simulate(Scenario(SCENARIO.platform, Workload.of([0.0], 1, size)), toy())
+    with pytest.raises(ScenarioError, match="scheduler must be a Scheduler object"):
+        simulate(SCENARIO, toy)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.lists(st.floats(1.0, 1e4), min_size=1, max_size=4),
+    st.lists(st.tuples(st.floats(0, 100), st.integers(1, 5), st.floats(0.1, 1e5)), min_size=1, max_size=6),
+)
+def test_any_workload_keeps_the_laws(toy, speeds, rows):
+    release, tasks, size = zip(*rows, strict=True)
+    scenario = Scenario(Platform.of(speeds), Workload.of(release, tasks, size))
+    result = simulate(scenario, toy())
+    assert result.machines["tasks"].sum() == sum(tasks)
+    assert simulate(scenario, toy(), cohort_limit=1).digest == result.digest
+
+
+def test_public_names():
+    assert set(gridsim.__all__) <= set(dir(gridsim))
+    assert gridsim.simulate is simulate and gridsim.Platform is Platform
+    assert isinstance(gridsim.__version__, str)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        gridsim.nothing  # noqa: B018

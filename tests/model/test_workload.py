@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridsim.errors import ScenarioError, TraceFormatError
+from gridsim.platform import Platform
+from gridsim.workload import Workload, offered_load
+
+GRID = Platform.of([1000.0, 3000.0])
+
+
+def job(number, submit, run_time, procs, user):
+    return f"{number} {submit} 0 {run_time} {procs} -1 -1 {procs} -1 -1 1 {user} 1 1 1 1 -1 -1"
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "log.swf"
+    # user 7: a bag of three tasks at 50 s, one of one task at 1000 s; user 8: one task of 30 s at 60 s
+    lines = [job(1, 50, 10, 1, 7), job(2, 60, 30, 1, 8), job(3, 100, 40, 2, 7), job(4, 1000, 5, 1, 7)]
+    path.write_text("; a log\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def test_bags_have_the_means_they_are_made_for():
+    platform = Platform.desktop_grid(1000, seed=1)
+    found = Workload.bags(applications=20_000, interarrival=10.0, task_size=(100.0, 300.0), seed=5).realize(
+        platform
+    )
+    gaps = np.diff(found.release, prepend=0.0)
+    assert gaps.mean() == pytest.approx(10.0, abs=5 * 10 / math.sqrt(20_000))
+    assert gaps.std() == pytest.approx(10.0, rel=0.05)
+    assert found.release[0] > 0
+    assert found.tasks.min() >= 8000 and found.tasks.max() <= 12_000
+    assert found.tasks.mean() == pytest.approx(10_000, abs=5 * 4001 / math.sqrt(12 * 20_000))
+    assert found.task_size.min() >= 100 and found.task_size.max() <= 300
+    assert found.task_size.mean() == pytest.approx(200, abs=5 * 200 / math.sqrt(12 * 20_000))
+    counts = np.bincount(found.submitter, minlength=1000)
+    assert counts.min() > 0 and counts.max() < 50
+    assert np.array_equal(found.size, found.tasks * found.task_size)
+
+
+def test_streams_of_a_workload_are_independent():
+    platform = Platform.desktop_grid(50, seed=1)
+    one = Workload.bags(applications=30, seed=9).realize(platform)
+    other = Workload.bags(applications=30, seed=9, task_size=[1.0, 2.0], variation=0.5).realize(platform)
+    assert np.array_equal(one.release, other.release) and np.array_equal(one.submitter, other.submitter)
+    assert set(other.task_size) == {1.0, 2.0}
+    # and of the platform made with the same seed: more machines do not move the arrivals
+    more = Workload.bags(applications=30, seed=9).realize(Platform.desktop_grid(51, seed=1))
+    assert np.array_equal(one.release, more.release)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(1, 40), st.floats(0, 1), st.floats(0.01, 20), st.integers(1, 30), st.integers(0, 2**63 - 1)
+)
+def test_bags_stay_within_their_bounds(applications, variation, tasks_per_node, nodes, seed):
+    platform = Platform.pareto(nodes, seed)
+    workload = Workload.bags(applications, 1.0, tasks_per_node, variation, seed=seed)
+    found = workload.realize(platform)
+    middle = tasks_per_node * nodes
+    assert len(found) == applications
+    assert (np.diff(found.release_ns) >= 0).all()
+    assert np.array_equal(found.release, found.release_ns / 1e9)
+    assert found.tasks.min() >= 1
+    assert found.tasks.max() <= max(1, round(middle), middle * (1 + variation) * (1 + 1e-9))
+    assert found.tasks.min() >= min(round(middle), middle * (1 - variation) * (1 - 1e-9))
+    assert found.submitter.min() >= 0 and found.submitter.max() < nodes
+    again = workload.realize(platform)
+    assert all(np.array_equal(getattr(found, c), getattr(again, c)) for c in ("release_ns", "tasks", "size"))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "low", "high"), [(10, 80, 120), (7, 56, 84), (3, 24, 36), (1000, 8000, 12000)]
+)
+def test_whole_bounds_are_reached(nodes, low, high):
+    found = Workload.bags(5000, 1.0, 10.0, 0.2, seed=1, tasks=10.0 * nodes).realize(GRID)
+    assert found.tasks.min() >= low and found.tasks.max() <= high
+    if nodes <= 10:
+        assert (found.tasks.min(), found.tasks.max()) == (low, high)
+
+
+def test_explicit_applications_are_sorted_stably():
+    found = Workload.of([5.0, 1.0, 5.0], [1, 2, 3], [10.0, 20.0, 30.0], [0, 1, 0]).realize(GRID)
+    assert found.release.tolist() == [1.0, 5.0, 5.0]
+    assert found.tasks.tolist() == [2, 1, 3] and found.size.tolist() == [40.0, 10.0, 90.0]
+    assert Workload.of(range(5), 2, 3).realize(GRID).submitter.tolist() == [0, 1, 0, 1, 0]
+    with pytest.raises(ValueError):
+        found.tasks[0] = 5
+
+
+def test_offered_load_is_work_over_capacity():
+    found = Workload.of([10.0, 30.0], [4, 4], 10_000.0).realize(GRID)
+    assert offered_load(found, GRID) == 1.0  # 80,000 Mflop, 4000 Mflop/s for 20 s
+    assert offered_load(Workload.of([1.0, 1.0], 1, 1).realize(GRID), GRID) == math.inf
+
+
+def test_bags_of_a_log(log):
+    workload = Workload.from_log(log)
+    found = workload.realize(GRID)
+    assert found.release.tolist() == [0.0, 10.0, 950.0]
+    assert found.tasks.tolist() == [3, 1, 1]
+    assert found.task_size.tolist() == [30.0 * 2000, 30.0 * 2000, 5.0 * 2000]  # the platform's mean speed
+    assert found.submitter[0] == found.submitter[2]  # one user, one machine
+    assert Workload.from_log(log, reference_speed=1.0).realize(GRID).task_size.tolist() == [30.0, 30.0, 5.0]
+    assert len(Workload.from_log(log, max_applications=2).realize(GRID)) == 2
+    assert Workload.from_log(log, gap=0).realize(GRID).tasks.tolist() == [1, 1, 2, 1]
+    assert Workload.from_log(log, gap=math.inf, span=math.inf).realize(GRID).tasks.tolist() == [4, 1]
+
+
+def test_a_job_larger_than_the_platform_is_refused(log):
+    with pytest.raises(ScenarioError, match=r"log.swf:4: job 3 needs 2 processors, but the platform has 1"):
+        Workload.from_log(log).realize(Platform.of([1.0]))
+
+
+def test_a_broken_log_is_refused(log):
+    log.write_text(job(1, 0, 5, 1, 1) + "\n" + job(2, 0, 5, 1, 1).rpartition(" ")[0] + "\n")
+    with pytest.raises(TraceFormatError, match=r"log.swf:2: expected 18 fields, found 17"):
+        Workload.from_log(log).realize(GRID)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Workload.of([0, 1, 2, 3], [1, 1, 1, 0], 5),
+            "workload.tasks[3] must be a whole number in 1..",
+        ),
+        (lambda: Workload.of([0], 1.5, 5), "workload.tasks[0] must be a whole number in 1.."),
+        (
+            lambda: Workload.of([0], 1, math.nan),
+            "workload.task_size[0] must be a finite number > 0 Mflop, got nan",
+        ),
+        (lambda: Workload.of([-1.0], 1, 1), "workload.release[0] must be a finite number >= 0 s, got -1.0"),
+        (lambda: Workload.of([], 1, 1), "workload.release must name at least one application, got none"),
+        (
+            lambda: Workload.of([1, 2], [1], 1),
+            "workload.tasks must have 2 entries as workload.release has, got 1",
+        ),
+        (lambda: Workload.of([0], 1, 1, [-1]), "workload.submitter[0] must be a whole number >= 0, got -1"),
+        (
+            lambda: Workload.of([0], 1, 1, [2]).realize(GRID),
+            "workload.submitter[0] must be a machine in 0..1, got 2",
+        ),
+        (lambda: Workload.of([5e9], 1, 1).realize(GRID), "workload.release[0] must be at most 4e+09 s"),
+        (
+            lambda: Workload.of([0], 2, 1e308).realize(GRID),
+            "workload.task_size[0] must leave tasks * size finite",
+        ),
+        (lambda: Workload.bags(0, seed=1), "workload.applications must be a whole number >= 1, got 0"),
+        (lambda: Workload.bags(seed=1, variation=2), "workload.variation must be in 0..1, got 2.0"),
+        (
+            lambda: Workload.bags(seed=1, interarrival=-1),
+            "workload.interarrival must be a finite number >= 0 s",
+        ),
+        (
+            lambda: Workload.bags(seed=1, task_size=[]),
+            "workload.task_size must name at least one class, got none",
+        ),
+        (
+            lambda: Workload.bags(seed=1, task_size=(5.0, 1.0)),
+            "workload.task_size.high must be a finite number >= 5",
+        ),
+        (
+            lambda: Workload.bags(seed=1, task_size=(1.0, 2.0, 3.0)),
+            "workload.task_size must be a number, (low, ",
+        ),
+        (
+            lambda: Workload.bags(seed=1, task_size="x"),
+            "workload.task_size must be a list of numbers, got 'x'",
+        ),
+        (lambda: Workload.bags(seed=1, tasks=0), "workload.tasks must be a finite number >= 1, got 0"),
+        (lambda: Workload.bags(seed=1, tasks=1e300).realize(GRID), "workload.tasks must stay below 2**53"),
+        (lambda: Workload.from_log("x", gap=math.nan), "workload.gap must be a number >= 0 s, got nan"),
+        (
+            lambda: Workload.from_log("x", max_applications=0),
+            "workload.max_applications must be a whole number >= 1",
+        ),
+    ],
+)
+def test_wrong_workloads_are_named(make, message):
+    with pytest.raises(ScenarioError) as caught:
+        make()
+    assert str(caught.value).startswith(message)
