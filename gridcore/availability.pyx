@@ -525,7 +525,8 @@ def sample_availability_batch(
     release, size, work : float64[entries].
     speed, free_at : float64[nodes].
     running_release, running_size : float64[nodes] or None; NaN for no running task.
-    threads : the nodes are shared out over so many threads; the result does not depend on it.
+    threads : the nodes are shared out over at most so many threads (one where the work is too small to
+        be worth it); the result does not depend on it.
     """
     cdef _Batch batch = _Batch()
     cdef Py_ssize_t entries, nodes
@@ -557,7 +558,9 @@ def sample_availability_batch(
         raise ValueError(f"threads must be >= 1, got {threads}")
     result = np.empty((nodes, *grid.shape), dtype=np.uint32)
     batch.out = result
-    if threads == 1 or nodes < 2:
+    # About a millisecond of work pays for a thread.
+    threads = min(threads, nodes, result.size // 500_000 + 1)
+    if threads == 1:
         batch.run(0, nodes)
         return result
     chunks = min(nodes, 4 * threads)
@@ -874,6 +877,7 @@ cdef class _Ledger:
     cdef double volume
     cdef object total
     cdef object leaves
+    cdef double most_leaves
 
     def __cinit__(self, tasks, task_size, leaves):
         cdef Py_ssize_t i
@@ -883,7 +887,7 @@ cdef class _Ledger:
         if given.ndim != 1:
             raise ValueError(f"tasks must be a number or have one dimension, got {given.ndim}")
         for i, value in enumerate(given.tolist()):
-            if not 0 <= value <= 9223372036854775807:
+            if value < 0 or value > 9223372036854775807:
                 raise ValueError(f"tasks[{i}] must be >= 0 and < 2**63, got {value}")
         self.tasks = np.ascontiguousarray(given, dtype=np.longlong)
         self.n = given.shape[0]
@@ -898,6 +902,7 @@ cdef class _Ledger:
         for i in range(self.n):
             self.volume += <double>self.tasks[i] * self.task_size[i]
             self.total += self.tasks[i]
+        self.most_leaves = min(self.total, self.leaves, 4294967296)
 
     cdef object drop(self, double cell):
         """min(sum of N*ceil(a_B/a), ceil(V/a + L) - 1), exact."""
@@ -919,7 +924,7 @@ cdef class _Ledger:
     cdef unsigned int capped_drop(self, double cell) except? 0:
         """`drop`, at most 2**32 - 1."""
         cdef Py_ssize_t i
-        cdef double each = 0.0, up, leaves
+        cdef double each = 0.0, up
         for i in range(self.n):
             up = quotient_up(self.task_size[i], cell)
             if not isfinite(up):
@@ -928,10 +933,9 @@ cdef class _Ledger:
         up = quotient_up(self.volume, cell)
         if not isfinite(up):
             raise OverflowError("task_size is too many times the task size of a cell")
-        if self.total == 0:
+        if self.most_leaves == 0.0:
             return 0
-        leaves = min(self.total, self.leaves, 4294967296)
-        up += leaves - 1.0
+        up += self.most_leaves - 1.0
         if each < up:
             up = each
         return <unsigned int>up if up < 4294967295.0 else 4294967295
@@ -999,8 +1003,9 @@ def debit(summary, grid, *, tasks, task_size, size, stretch, leaves, str rule="s
     result = np.empty(grid.shape, dtype=np.uint32)
     cdef unsigned int[:, :, ::1] out = result        # OUT
     cdef unsigned int[::1] drops = np.empty(na, dtype=np.uint32)
-    cdef unsigned int[::1] none = np.full(na, 4294967295, dtype=np.uint32)
+    cdef unsigned int[::1] none = np.empty(na, dtype=np.uint32)
     for k in range(na):
+        none[k] = 4294967295
         drops[k] = ledger.capped_drop(axis_a[k]) if closed else ledger.printed_drop(axis_a[k])
     with nogil:
         for i in range(ns):

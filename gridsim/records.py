@@ -104,7 +104,7 @@ class Table:
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame.  Raises ImportError when pandas is not installed."""
         try:
-            import pandas
+            import pandas  # type: ignore[import-untyped]
         except ImportError as error:
             raise ImportError('to_pandas needs pandas: pip install "gridcore[data]"') from error
         return pandas.DataFrame(dict(self._columns))

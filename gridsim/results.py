@@ -221,14 +221,13 @@ class Result:
             "scheduler": self.scheduler,
             "provenance": self.provenance,
         }
-        with atomic_file(path) as stream:
-            with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-                _add(archive, _ABOUT, json.dumps(about, indent=1).encode())
-                for name, table in self.tables.items():
-                    for key, column in table.items():
-                        member = io.BytesIO()
-                        np.lib.format.write_array(member, column, allow_pickle=False)
-                        _add(archive, _member(name, key), member.getvalue())
+        with atomic_file(path) as stream, zipfile.ZipFile(stream, "w") as archive:
+            _add(archive, _ABOUT, json.dumps(about, indent=1).encode())
+            for name, table in self.tables.items():
+                for key, column in table.items():
+                    member = io.BytesIO()
+                    np.lib.format.write_array(member, column, allow_pickle=False)
+                    _add(archive, _member(name, key), member.getvalue())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
@@ -275,7 +274,7 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     info = zipfile.ZipInfo(name, _EPOCH)
     info.compress_type = zipfile.ZIP_DEFLATED
     info.external_attr = 0o644 << 16
-    archive.writestr(info, content)
+    archive.writestr(info, content, compresslevel=1)
 
 
 def _column(archive: zipfile.ZipFile, member: str) -> Any:

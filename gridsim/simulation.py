@@ -127,7 +127,7 @@ def _bar(progress: Progress, name: str, total: int, engine: Engine, released: _R
     """A bar that looks at the engine after its waves; the run does not know of it."""
     if not progress or (progress != "force" and not sys.stderr.isatty()):
         return nullcontext()
-    from tqdm import tqdm
+    from tqdm import tqdm  # type: ignore[import-untyped]
 
     bar: Any = tqdm(total=total, desc=name, unit=" applications", file=sys.stderr, dynamic_ncols=True)
     last = 0.0

@@ -140,9 +140,10 @@ class Transport:
 
     # -- as a source of the engine ----------------------------------------------------------------------
 
-    def links(self, name: str) -> tuple[Links, int] | None:
-        """The kernel that carries the messages and the number of kind `name`, where interfaces are queues."""
-        return None if self._links is None else (self._links, self._by_name[name].number)
+    def links(self, name: str) -> tuple[Links, int]:
+        """The kernel that carries the messages, where interfaces are queues, and the number of kind `name`."""
+        assert self._links is not None
+        return self._links, self._by_name[name].number
 
     def run_by(self, inner: Source) -> None:
         """Let `inner`, a kernel that handles some kinds by itself, run the links from now on."""

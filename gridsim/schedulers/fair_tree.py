@@ -152,7 +152,6 @@ class FairTreePolicy(Policy):
         network.kind(
             "completion", _SHARE, parameters.completion_bytes, self.on_completion, priority=14, deferred=True
         )
-        network.open(tree_machines(machines))
         engine.on("reorder", self.reorder, priority=10, phase=ACT)
         engine.on("report", self.report, priority=11, phase=ACT)
         engine.on("heartbeat", self.beat, priority=20, phase=TIMER)
@@ -162,13 +161,21 @@ class FairTreePolicy(Policy):
             "all": np.zeros(machines),
             "inverse-speed": 1.0 / run.speeds,
         }[parameters.minimum_of]
-        links = network.links("summary")
+        # The flow runs where nothing but summaries follows from a summary, and cohorts may be whole.
         self.flow: SummaryFlow | None = None
-        if links is not None and engine.whole_cohorts:
-            self.flow = SummaryFlow(self.tree, self.queues, *links, summary_bytes, self.idle_minimum)
+        alone = (
+            network.network.interfaces == "fifo"
+            and engine.whole_cohorts
+            and parameters.spread == "heartbeat"
+        )
+        if not alone:
+            engine.add_source(self)  # before the network, which runs ahead as far as this allows
+        network.open(tree_machines(machines))
+        if alone:
+            self.flow = SummaryFlow(
+                self.tree, self.queues, *network.links("summary"), summary_bytes, self.idle_minimum
+            )
             network.run_by(self)
-        else:
-            engine.add_source(self)
         # A leaf joining is a change: at the start everybody tells his father what he has.
         engine.touch("report", range(self.first_leaf, self.tree.nodes))
 

@@ -208,6 +208,25 @@ def test_batch_is_one_by_one(batch, grid, release, threads):
         np.testing.assert_array_equal(cells, one)
 
 
+def test_threads_do_not_matter():
+    # Enough cells for threads to be started at all.
+    random = np.random.default_rng(4)
+    grid = SummaryGrid.geometric(stretch=(0.1, 99.0, 20), size=(1.0, 99.0, 20), task_size=(0.1, 9.0, 20))
+    offsets = np.cumsum([0, *random.integers(0, 6, 300)])
+    flat = tuple(random.uniform(*bounds, offsets[-1]) for bounds in ((-9, 0), (1, 50), (0, 3)))
+    nodes = {"speed": random.uniform(1, 9, 300), "free_at": random.uniform(0, 2, 300)}
+    one, four = (
+        availability.sample_availability_batch(grid, 0.0, offsets, *flat, **nodes, threads=threads)
+        for threads in (1, 4)
+    )
+    np.testing.assert_array_equal(one, four)
+    with pytest.raises(OverflowError):
+        availability.sample_availability_batch(
+            grid, 0.0, offsets, -flat[0] * 1.9e307, *flat[1:], speed=nodes["speed"],
+            free_at=nodes["free_at"] + 1e308, threads=4,
+        )
+
+
 @QUICK
 @given(queues(max_entries=3), quarter, quarter, quarter)
 def test_count_is_the_number_of_whole_tasks_that_fit(case, stretch, size, task_size):
