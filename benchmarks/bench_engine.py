@@ -14,6 +14,7 @@ import random
 import statistics
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
@@ -33,15 +34,15 @@ _NS = [_random.randrange(1, 10**9) for _ in range(_DELAYS)]
 _SECONDS = [ns / 1e9 for ns in _NS]
 _MASK = _DELAYS - 1
 
-#: Runs `events` events and returns the seconds that took, without the time to set up.
-Program = Callable[[int, int], float]
+#: From the numbers of pending timers and of events to a call that runs these events: what is measured.
+Program = Callable[[int, int], Callable[[], None]]
 
 
 class _Enough(Exception):
     pass
 
 
-def gridsim_timers(pending: int, events: int) -> float:
+def gridsim_timers(pending: int, events: int) -> Callable[[], None]:
     engine, count = Engine(), 0
 
     def fire(items: list[int]) -> None:
@@ -55,12 +56,10 @@ def gridsim_timers(pending: int, events: int) -> float:
     engine.on("fire", fire, priority=0, phase=TIMER)
     for i in range(pending):
         engine.at(_NS[i & _MASK] + i, "fire", i)
-    start = perf_counter()
-    engine.run()
-    return perf_counter() - start
+    return engine.run
 
 
-def simpy_processes(pending: int, events: int) -> float:
+def simpy_processes(pending: int, events: int) -> Callable[[], None]:
     env, count = simpy.Environment(), 0
 
     def process(i: int) -> Any:
@@ -78,7 +77,7 @@ def simpy_processes(pending: int, events: int) -> float:
     return _until_enough(env)
 
 
-def simpy_callbacks(pending: int, events: int) -> float:
+def simpy_callbacks(pending: int, events: int) -> Callable[[], None]:
     env, count = simpy.Environment(), 0
 
     def fire(_: Any) -> None:
@@ -93,16 +92,15 @@ def simpy_callbacks(pending: int, events: int) -> float:
     return _until_enough(env)
 
 
-def _until_enough(env: Any) -> float:
-    start = perf_counter()
-    try:
-        env.run()
-    except _Enough:
-        pass
-    return perf_counter() - start
+def _until_enough(env: Any) -> Callable[[], None]:
+    def run() -> None:
+        with suppress(_Enough):
+            env.run()
+
+    return run
 
 
-def gridsim_cohorts(pending: int, events: int, rows: int = 1000) -> float:
+def gridsim_cohorts(pending: int, events: int, rows: int = 1000) -> Callable[[], None]:
     """Deliveries of `rows` rows, each handled by one call that sends the rows on."""
     engine, count = Engine(), 0
 
@@ -118,9 +116,7 @@ def gridsim_cohorts(pending: int, events: int, rows: int = 1000) -> float:
     batch["node"] = np.arange(rows)
     for i in range(pending // rows):
         engine.post(_NS[i & _MASK] + i, "arrive", batch.copy())
-    start = perf_counter()
-    engine.run()
-    return perf_counter() - start
+    return engine.run
 
 
 _needs_simpy = pytest.mark.skipif(simpy is None, reason="SimPy is not installed: nothing to compare with")
@@ -131,26 +127,35 @@ _SIMPY = [
 ]
 
 
+def _measure(benchmark: Any, program: Program, pending: int, events: int, rounds: int) -> None:
+    benchmark.extra_info["events"] = events
+    benchmark.pedantic(lambda run: run(), setup=lambda: ((program(pending, events),), {}), rounds=rounds)
+
+
 @pytest.mark.benchmark(group="one pending")
 @pytest.mark.parametrize("program", _OURS + _SIMPY)
 def test_one_pending(benchmark: Any, program: Program) -> None:
-    benchmark.pedantic(program, args=(1, 20_000), rounds=5)
-    benchmark.extra_info["events"] = 20_000
+    _measure(benchmark, program, 1, 20_000, rounds=5)
 
 
 @pytest.mark.benchmark(group="100,000 pending")
 @pytest.mark.parametrize("program", _OURS + _SIMPY)
 def test_many_pending(benchmark: Any, program: Program) -> None:
-    benchmark.pedantic(program, args=(100_000, 100_000), rounds=3)
-    benchmark.extra_info["events"] = 100_000
+    _measure(benchmark, program, 100_000, 100_000, rounds=3)
 
 
 @pytest.mark.benchmark(group="cohorts of 1,000")
 @pytest.mark.parametrize("program", [pytest.param(gridsim_cohorts, id="gridsim"), *_SIMPY])
 def test_cohorts(benchmark: Any, program: Program) -> None:
     """SimPy has one event a row: the rate of its 100,000 timers is what it is held against."""
-    benchmark.pedantic(program, args=(100_000, 100_000), rounds=3)
-    benchmark.extra_info["events"] = 100_000
+    _measure(benchmark, program, 100_000, 100_000, rounds=3)
+
+
+def _rate(program: Program, pending: int, events: int) -> float:
+    run = program(pending, events)
+    start = perf_counter()
+    run()
+    return events / (perf_counter() - start)
 
 
 def main() -> None:
@@ -165,9 +170,9 @@ def main() -> None:
     for name, ours, pending, our_events, their_events, rounds in cases:
         rates: dict[str, list[float]] = {"gridsim": [], "processes": [], "callbacks": []}
         for _ in range(rounds):
-            rates["gridsim"].append(our_events / ours(pending, our_events))
-            rates["processes"].append(their_events / simpy_processes(pending, their_events))
-            rates["callbacks"].append(their_events / simpy_callbacks(pending, their_events))
+            rates["gridsim"].append(_rate(ours, pending, our_events))
+            rates["processes"].append(_rate(simpy_processes, pending, their_events))
+            rates["callbacks"].append(_rate(simpy_callbacks, pending, their_events))
         print(f"{name}: gridsim {statistics.median(rates['gridsim']):,.0f} events/s, {rounds} rounds")
         for rival in ("processes", "callbacks"):
             ratios = sorted(a / b for a, b in zip(rates["gridsim"], rates[rival], strict=True))

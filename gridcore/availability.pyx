@@ -560,7 +560,7 @@ def sample_availability_batch(
     batch.out = result
     # About a millisecond of work pays for a thread.
     threads = min(threads, nodes, result.size // 500_000 + 1)
-    if threads == 1:
+    if threads <= 1:
         batch.run(0, nodes)
         return result
     chunks = min(nodes, 4 * threads)

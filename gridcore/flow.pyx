@@ -8,9 +8,8 @@ caller as a whole, so that the order of events does not change: the same run wit
 digest, which is how it is tested; it has no twin of its own.
 """
 
-from gridcore.availability cimport Grid, sample_queue
 from gridcore.edf cimport Queue, doubles, minimum_stretch
-from gridcore.links cimport Event, Heap, Links
+from gridcore.links cimport Links
 from gridcore.queues cimport Scratch, TaskQueues, scratch_free, scratch_make
 from gridcore.tree cimport Summary, SummaryTree
 
@@ -30,13 +29,14 @@ cdef class SummaryFlow:
     """Runs the summaries of `tree` over `links` as messages of `kind` and `nbytes` bytes.
 
     Leaf u of the tree is machine u of `queues`; idle, it reports the minimum stretch ``idle_minimum[u]``.
+    Its summaries are sampled for a release at the next multiple of `cell` ns, or at the moment (0).
     """
 
     cdef SummaryTree tree
     cdef TaskQueues queues
     cdef Links links
     cdef int kind
-    cdef long long nbytes, length
+    cdef long long nbytes, length, cell
     cdef const double[::1] idle_minimum
     # nodes that wait for their turn: a heap of (time, node)
     cdef list turns
@@ -56,7 +56,7 @@ cdef class SummaryFlow:
         scratch_make(&self.scratch, 0, 0)
 
     def __init__(self, SummaryTree tree, TaskQueues queues, Links links, int kind, long long nbytes,
-                 idle_minimum):
+                 idle_minimum, *, long long cell=0):
         if queues.machines != tree.leaves:
             raise ValueError(f"queues must have {tree.leaves} machines, got {queues.machines}")
         self.idle_minimum = doubles(idle_minimum, "idle_minimum")
@@ -65,7 +65,7 @@ cdef class SummaryFlow:
         if links.width[kind] != sizeof(Summary):
             raise ValueError(f"records of kind {kind} must be {sizeof(Summary)} bytes wide, got {links.width[kind]}")
         self.tree, self.queues, self.links = tree, queues, links
-        self.kind, self.nbytes, self.length = kind, nbytes, links._length(nbytes)
+        self.kind, self.nbytes, self.length, self.cell = kind, nbytes, links._length(nbytes), cell
         links.inner = kind
         self.turns = []
         self.next_turn = _NEVER
@@ -136,6 +136,7 @@ cdef class SummaryFlow:
         cdef int handle, m
         cdef double least
         cdef Summary row
+        cdef long long at = (now // self.cell + 1) * self.cell if self.cell > 0 else now
         if n > 1:
             np.asarray(self.dirty)[:n].sort()
         for k in range(n):
@@ -149,16 +150,17 @@ cdef class SummaryFlow:
                 continue
             handle = self.tree._new_payload()
             if m >= self.tree.first_leaf:
-                least = self._sample(m - self.tree.first_leaf, now, self.tree._payload(handle))
-            else:
-                least = self.tree._sum(m, self.tree._payload(handle))
+                self.tree.cell[handle] = at / 1e9 if self.cell > 0 else 0.0
+                least = self._sample(m - self.tree.first_leaf, now, at, self.tree._payload(handle))
+            elif not self.tree._sum(m, handle, &least):
+                continue
             if self.tree._say(m, now, handle, least, &row):
                 self.links._send(now, self.kind, &row, self.nbytes, self.length)
         self.n_dirty = 0
         return 0
 
-    cdef double _sample(self, Py_ssize_t u, long long now, unsigned int* out) except? -1.0:
-        """The summary and the minimum stretch of leaf `u`; inf for an idle one."""
+    cdef double _sample(self, Py_ssize_t u, long long now, long long at, unsigned int* out) except? -1.0:
+        """The summary for the release `at` and the minimum stretch of leaf `u`."""
         cdef Queue q
         if self.room < self.queues.capacity:
             scratch_free(&self.scratch)
@@ -169,13 +171,10 @@ cdef class SummaryFlow:
             self.room = self.queues.capacity
         self.queues._advance(u, now)
         self.queues._update(u)
-        self.queues._gather(u, now, &q, &self.scratch)
-        sample_queue(&q, self.scratch.order, &self.tree.g, now / 1e9, out, self.scratch.room)
+        self.queues._sample(u, now, at, &self.tree.g, out, &self.scratch)
         if self.queues.count[u] == 0 and self.queues.running[u] < 0:
             return self.idle_minimum[u]
-        cdef Py_ssize_t k
-        for k in range(q.n):
-            self.scratch.order[k] = <int> k
+        self.queues._gather(u, now, &q, &self.scratch)
         return minimum_stretch(&q, self.scratch.order, self.scratch.room)
 
     def take_turns(self, long long now):

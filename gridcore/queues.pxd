@@ -1,5 +1,6 @@
 """C-level contract of the task queues."""
 
+from gridcore.availability cimport Grid
 from gridcore.edf cimport Queue
 
 cdef struct Scratch:
@@ -46,6 +47,8 @@ cdef class TaskQueues:
     cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil
     cdef void _place(self, Py_ssize_t u, Py_ssize_t k) noexcept nogil
     cdef advance_quietly(self, const long long[::1] u, long long now)
-    cdef void _gather(self, Py_ssize_t u, long long now, Queue* q, Scratch* s) noexcept nogil
+    cdef void _sample(self, Py_ssize_t u, long long now, long long at, const Grid* g, unsigned int* out,
+                      Scratch* s) noexcept nogil
+    cdef void _gather(self, Py_ssize_t u, long long at, Queue* q, Scratch* s) noexcept nogil
     cdef const long long[::1] _machines(self, machines)
     cdef int _check_machine(self, Py_ssize_t machine) except -1

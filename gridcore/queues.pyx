@@ -6,7 +6,8 @@ changed; a running task is pinned.  Between two changes nothing is decided, so a
 when something touches it: its completions follow from its order by integer arithmetic.  Advancing to t1
 and then to t2 equals advancing to t2, bit for bit.
 
-Times are int64 nanoseconds; a task's duration is rounded once per (machine, task size).  A task that could
+Times are int64 nanoseconds; a task's duration is rounded once per (machine, task size), and is at least
+one.  A task that could
 start at exactly `until` is left unstarted: what arrives at that instant may still go before it.
 
 Source: Celaya & Marchal, section 4 (local scheduler), with the exact minimum stretch of the EDF kernel.
@@ -17,11 +18,15 @@ from libc.math cimport INFINITY, llrint
 from libc.stdlib cimport free, malloc
 
 from gridcore.availability cimport Grid, queue_gap, sample_queue
-from gridcore.edf cimport FINITE, POSITIVE, Queue, check_array, doubles, integers, minimum_stretch
+from gridcore.edf cimport (
+    FINITE, NOT_NEGATIVE, POSITIVE, Queue, check_array, check_scalar, doubles, integers, minimum_stretch,
+)
 
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+
+from gridcore.grid import SummaryGrid
 
 __all__ = ["NEVER", "TaskQueues"]
 
@@ -175,14 +180,11 @@ cdef class TaskQueues:
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1:
         self._advance(u, now)
         cdef Py_ssize_t f = self.first[u], n = self.count[u], k
+        cdef long long length = self._duration(u, application)
         if n == 0 and self.running[u] < 0:
             self.free_at[u] = self.idle_at[u] = max(self.free_at[u], now)
-        cdef long long length = self._duration(u, application)
-        if tasks > (_NEVER - self.idle_at[u]) // max(length, 1):
+        if tasks > (_NEVER - 1 - self.idle_at[u]) // length:
             raise OverflowError(f"tasks of application {application} on machine {u} end after the last instant")
-        self.idle_at[u] += tasks * length
-        self.waiting[u] += tasks
-        self.peak[u] = max(self.peak[u], self.waiting[u])
         for k in range(f, f + n):
             if self.share[u, k, 0] == application:
                 if self.share[u, k, 1] > 2**31 - 1 - tasks:
@@ -197,6 +199,9 @@ cdef class TaskQueues:
             self.share[u, f + n, 1] = <int> tasks
             self.count[u] += 1
             self.shares[application] += 1
+        self.idle_at[u] += tasks * length
+        self.waiting[u] += tasks
+        self.peak[u] = max(self.peak[u], self.waiting[u])
         self._update(u)
         return 0
 
@@ -303,7 +308,8 @@ cdef class TaskQueues:
         return rows[new, 0], rows[new, 1], np.add.reduceat(rows[:, 2], new), rows[last, 3]
 
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil:
-        return llrint(self.task_size[application] / self.speed[u] * 1e9)
+        cdef double ns = self.task_size[application] / self.speed[u] * 1e9
+        return max(1, llrint(ns)) if ns < 9.2e18 else _NEVER
 
     cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil:
         cdef long long length, whole, at
@@ -324,9 +330,7 @@ cdef class TaskQueues:
             length = self._duration(u, application)
             if self.first_start[application] < 0 or at < self.first_start[application]:
                 self.first_start[application] = at
-            whole = self.share[u, f, 1]
-            if length > 0:
-                whole = min(whole, (until - at) // length)
+            whole = min(<long long> self.share[u, f, 1], (until - at) // length)
             if whole > 0:
                 self._complete(u, application, whole, at + whole * length)
                 self.share[u, f, 1] -= <int> whole
@@ -440,24 +444,31 @@ cdef class TaskQueues:
         scratch_free(&s)
         return result
 
-    def summaries(self, machines, grid, long long now, *, release_new=None, int threads=1):
-        """uint32[k, nS, nW, nA]: the availability of `machines` for an application released at `release_new`.
+    def summaries(self, machines, grid, long long now, *, cell=None, int threads=1):
+        """uint32[k, nS, nW, nA]: the availability of `machines` for an application released at `cell` ns.
 
-        `release_new` in s, by default `now`.  `threads` > 1 shares the machines out; same result.
+        By default `cell` is `now`.  For a later one the queue is projected there (A.4), and cells with S
+        below the machine's minimum stretch of now are 0.  `threads` > 1 shares the machines out; same result.
         """
         cdef const long long[::1] u = self._machines(machines)
-        cdef double at = now / 1e9 if release_new is None else release_new
+        cdef long long at = now if cell is None else cell
+        if at < now:
+            raise ValueError(f"cell must not be before now = {now} ns, got {at}")
+        if not isinstance(grid, SummaryGrid):
+            raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
+        if threads < 1:
+            raise ValueError(f"threads must be >= 1, got {threads}")
         result = np.empty((u.shape[0], *grid.shape), np.uint32)
         if u.shape[0] == 0:
             return result
         self.advance_quietly(u, now)
         cells = result.reshape(u.shape[0], -1)
-        if threads <= 1 or u.shape[0] < 64:
-            self._sample(u, cells, grid, now, at, 0, u.shape[0])
+        if threads == 1 or u.shape[0] < 64:
+            self._sample_range(u, cells, grid, now, at, 0, u.shape[0])
             return result
         bounds = np.linspace(0, u.shape[0], threads + 1).astype(int)
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda lo, hi: self._sample(u, cells, grid, now, at, lo, hi),
+            list(pool.map(lambda lo, hi: self._sample_range(u, cells, grid, now, at, lo, hi),
                           bounds[:threads].tolist(), bounds[1:].tolist()))
         return result
 
@@ -468,33 +479,45 @@ cdef class TaskQueues:
                 self._advance(u[k], now)
                 self._update(u[k])
 
-    def _sample(self, const long long[::1] u, unsigned int[:, ::1] out, grid, long long now, double at,
-                Py_ssize_t lo, Py_ssize_t hi):
+    def _sample_range(self, const long long[::1] u, unsigned int[:, ::1] out, grid, long long now, long long at,
+                      Py_ssize_t lo, Py_ssize_t hi):
         cdef const double[::1] gs = grid.stretch, gw = grid.size, ga = grid.task_size
         cdef Grid g
         g.n_stretch, g.n_size, g.n_task_size = gs.shape[0], gw.shape[0], ga.shape[0]
         g.stretch, g.size, g.task_size = &gs[0], &gw[0], &ga[0]
         cdef Py_ssize_t k
-        cdef Queue q
         cdef Scratch s
         if not scratch_make(&s, self.capacity, g.n_size):
             raise MemoryError
         with nogil:
             for k in range(lo, hi):
-                self._gather(u[k], now, &q, &s)
-                sample_queue(&q, s.order, &g, at, &out[k, 0], s.room)
+                self._sample(u[k], now, at, &g, &out[k, 0], &s)
         scratch_free(&s)
+
+    cdef void _sample(self, Py_ssize_t u, long long now, long long at, const Grid* g, unsigned int* out,
+                      Scratch* s) noexcept nogil:
+        cdef Queue q
+        cdef double least = 0.0
+        if at > now:
+            self._gather(u, now, &q, s)
+            least = minimum_stretch(&q, s.order, s.room)
+        self._gather(u, at, &q, s)
+        q.floor = max(q.floor, least)
+        sample_queue(&q, s.order, g, at / 1e9, out, s.room)
 
     def available(self, double stretch, double release_new, double size_new, double task_size_new,
                   long long now):
-        """int64[machines]: exact number of tasks each machine can take at one `stretch` (n of the spec)."""
+        """int64[machines]: exact number of tasks each machine can take at one `stretch`; at most 2**63 - 1."""
+        check_scalar(stretch, "stretch", NOT_NEGATIVE)
+        check_scalar(release_new, "release_new", FINITE)
+        check_scalar(size_new, "size_new", POSITIVE)
+        check_scalar(task_size_new, "task_size_new", POSITIVE)
         result = np.empty(self.machines, np.int64)
         cdef long long[::1] out = result
         cdef Py_ssize_t k
+        cdef double room
         cdef Queue q
         cdef Scratch s
-        if not (task_size_new > 0 and size_new > 0):
-            raise ValueError(f"size_new and task_size_new must be > 0, got {size_new} and {task_size_new}")
         if not scratch_make(&s, self.capacity, 0):
             raise MemoryError
         with nogil:
@@ -502,30 +525,41 @@ cdef class TaskQueues:
                 self._advance(k, now)
                 self._update(k)
                 self._gather(k, now, &q, &s)
-                out[k] = <long long> (queue_gap(&q, s.order, stretch, release_new, size_new, s.room)
-                                      / task_size_new)
+                room = queue_gap(&q, s.order, stretch, release_new, size_new, s.room) / task_size_new
+                out[k] = <long long> room if room < 2.0**63 else _NEVER
         scratch_free(&s)
         return result
 
-    cdef void _gather(self, Py_ssize_t u, long long now, Queue* q, Scratch* s) noexcept nogil:
-        """The queue of `u` as the single-queue kernels take it."""
-        cdef Py_ssize_t k, n = self.count[u]
+    cdef void _gather(self, Py_ssize_t u, long long at, Queue* q, Scratch* s) noexcept nogil:
+        """The queue that `u` will hold at `at` ns if nothing comes, as the single-queue kernels take it."""
+        cdef Py_ssize_t k, n = 0
         cdef const int* row = &self.share[u, self.first[u], 0]
-        cdef int i
-        for k in range(n):
-            i = row[2 * k]
-            s.release[k] = self.release[i]
-            s.size[k] = self.size[i]
-            s.work[k] = row[2 * k + 1] * self.task_size[i]
-            s.order[k] = <int> k
+        cdef long long start = self.free_at[u], tasks, length
+        cdef int i, running = self.running[u]
+        if running >= 0 and start <= at:
+            running = -1
+        for k in range(self.count[u]):
+            i, tasks = row[2 * k], row[2 * k + 1]
+            if start < at:
+                length = self._duration(u, i)
+                tasks -= min(tasks, (at - start) // length)
+                start += (row[2 * k + 1] - tasks) * length
+                if tasks > 0 and start < at:
+                    running = i
+                    start += length
+                    tasks -= 1
+                if tasks == 0:
+                    continue
+            s.release[n] = self.release[i]
+            s.size[n] = self.size[i]
+            s.work[n] = tasks * self.task_size[i]
+            s.order[n] = <int> n
+            n += 1
         q.n = n
         q.release, q.size, q.work = s.release, s.size, s.work
         q.speed = self.speed[u]
-        q.free_at = max(self.free_at[u], now) / 1e9
-        q.floor = 0.0
-        i = self.running[u]
-        if i >= 0:
-            q.floor = max(0.0, (q.free_at - self.release[i]) / self.size[i])
+        q.free_at = max(start, at) / 1e9
+        q.floor = max(0.0, (q.free_at - self.release[running]) / self.size[running]) if running >= 0 else 0.0
 
     cdef const long long[::1] _machines(self, machines):
         cdef const long long[::1] u = integers(machines, "machines")

@@ -33,7 +33,8 @@ cdef class SummaryTree:
     cdef double bound
     cdef long long gap, hold_off
     # applications
-    cdef const double[::1] size, task_size
+    cdef bint shifted
+    cdef const double[::1] size, task_size, release
     # what the father knows of each node
     cdef int[::1] held, debt
     cdef double[::1] held_minimum, told
@@ -49,6 +50,7 @@ cdef class SummaryTree:
     # payloads
     cdef unsigned int** chunk
     cdef int* references
+    cdef double* cell                   # s, the release that each payload was sampled for
     cdef int* unused
     cdef Py_ssize_t chunks, n_unused
     # ledger entries
@@ -72,7 +74,10 @@ cdef class SummaryTree:
     cdef void _receive(self, const Summary* row) noexcept nogil
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil
         # now: m may report; later: m must wait until then and has not waited yet; -1: nothing to do
-    cdef double _sum(self, Py_ssize_t m, unsigned int* out) noexcept nogil
-        # the sum of the debited children of router m, and their minimum stretch
+    cdef long long _room(self, const unsigned int* cells, Py_ssize_t child, Py_ssize_t i, Py_ssize_t iw,
+                         Py_ssize_t ia, Py_ssize_t application) noexcept nogil
+    cdef bint _sum(self, Py_ssize_t m, int handle, double* least) noexcept nogil
+        # the sum of the debited children of router m in the payload `handle`, and their minimum stretch;
+        # False, and the payload given back, if the children's summaries are of different cells
     cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil
         # report the payload `handle` (which is given away) if that is news

@@ -20,9 +20,11 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from gridcore.availability cimport Grid
-from gridcore.edf cimport POSITIVE, check_array, doubles, integers
+from gridcore.edf cimport FINITE, NUMBER, POSITIVE, check_array, check_lengths, doubles, integers
 
 import numpy as np
+
+from gridcore.grid import SummaryGrid
 
 __all__ = ["DECISION", "NEVER", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
 
@@ -48,8 +50,8 @@ cdef enum:
 
 
 cdef inline double quotient_up(double value, double by) noexcept nogil:
-    cdef double rest = fmod(value, by)
-    return rint((value - rest) / by) + (1.0 if rest > 0.0 else 0.0)
+    cdef double rest = fmod(value, by), whole = (value - rest) / by
+    return rint(whole) + (1.0 if rest > 0.0 else 0.0) if isfinite(whole) else INFINITY
 
 
 cdef void saturating_add(const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil:
@@ -95,18 +97,20 @@ cdef class SummaryTree:
     speed : float64[leaves], Mflop/s.
     nbytes : bytes of a summary message; rate : bytes/s that a node may spend on them, 0 for no limit.
     hold_off : ns that a router waits before it reports.
+    release : float64[applications], s; needed when summaries are sampled for another release than the
+        moment of the summary (`report` gets their ``cell``): look-ups then shift the size (A.1).
     bound : a router accepts at stretch S if S <= bound * (minimum stretch of the platform).
-    idle : what an idle leaf counts in that minimum: ``"ignore"``, ``"zero"`` or ``"inverse-speed"``.
     """
 
     def __cinit__(self):
         self.chunk = NULL
         self.references = self.unused = NULL
+        self.cell = NULL
         self.debts = NULL
         self.left = self.right = self.drops = NULL
         self.limits = NULL
 
-    def __init__(self, grid, speed, *, size, task_size, long long nbytes, double rate=0.0, long long hold_off=0,
+    def __init__(self, grid, speed, *, size, task_size, release=None, long long nbytes, double rate=0.0, long long hold_off=0,
                  double bound=2.0):
         cdef const double[::1] s = doubles(speed, "speed")
         check_array(s, "speed", POSITIVE)
@@ -116,6 +120,11 @@ cdef class SummaryTree:
         if not (rate >= 0 and bound >= 0 and hold_off >= 0 and nbytes >= 0):
             raise ValueError(f"rate, bound, hold_off and nbytes must be >= 0, got {rate}, {bound}, {hold_off}, "
                              f"{nbytes}")
+        if not isinstance(grid, SummaryGrid):
+            raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
+        cdef double gap = nbytes / rate * 1e9 if rate > 0 else 0.0
+        if not gap < 2.0**62:
+            raise ValueError(f"rate must allow a summary of {nbytes} bytes within 2**62 ns, got {rate}")
         self.grid = grid
         self.gs, self.gw, self.ga = grid.stretch, grid.size, grid.task_size
         self.g.n_stretch, self.g.n_size, self.g.n_task_size = grid.shape
@@ -123,10 +132,16 @@ cdef class SummaryTree:
         self.cells = grid.cells
         self.leaves, self.nodes, self.first_leaf = n, m, n - 1
         self.bound, self.hold_off = bound, hold_off
-        self.gap = <long long> ceil(nbytes / rate * 1e9) if rate > 0 else 0
+        self.gap = <long long> ceil(gap)
         self.size, self.task_size = doubles(size, "size"), doubles(task_size, "task_size")
         check_array(self.size, "size", POSITIVE)
         check_array(self.task_size, "task_size", POSITIVE)
+        check_lengths(self.size.shape[0], self.task_size.shape[0], "size", "task_size")
+        self.shifted = release is not None
+        self.release = doubles(release if self.shifted else np.zeros(0), "release")
+        check_array(self.release, "release", FINITE)
+        if self.shifted:
+            check_lengths(self.size.shape[0], self.release.shape[0], "size", "release")
         self.held = np.full(m, -1, np.int32)
         self.debt = np.full(m, -1, np.int32)
         self.held_minimum = np.full(m, np.inf)
@@ -163,6 +178,7 @@ cdef class SummaryTree:
             free(self.chunk[k])
         free(self.chunk)
         free(self.references)
+        free(self.cell)
         free(self.unused)
         free(self.debts)
         free(self.left)
@@ -187,6 +203,10 @@ cdef class SummaryTree:
             if grown == NULL:
                 raise MemoryError
             self.references = <int*> grown
+            grown = realloc(self.cell, room * sizeof(double))
+            if grown == NULL:
+                raise MemoryError
+            self.cell = <double*> grown
             grown = realloc(self.unused, room * sizeof(int))
             if grown == NULL:
                 raise MemoryError
@@ -196,6 +216,7 @@ cdef class SummaryTree:
                 raise MemoryError
             self.chunks += 1
             for k in range(room - 1, room - CHUNK - 1, -1):
+                self.references[k] = 0
                 self.unused[self.n_unused] = <int> k
                 self.n_unused += 1
         self.n_unused -= 1
@@ -311,6 +332,8 @@ cdef class SummaryTree:
             if not 0 <= rows[k].application < self.size.shape[0]:
                 raise ValueError(f"rows[{k}].application must be in 0..{self.size.shape[0] - 1}, "
                                  f"got {rows[k].application}")
+            if not 1 <= rows[k].tasks < 2**52:
+                raise ValueError(f"rows[{k}].tasks must be in 1..{2**52 - 1}, got {rows[k].tasks}")
         for k in range(n):
             r = rows[k]
             u = r.node
@@ -337,7 +360,7 @@ cdef class SummaryTree:
                     for j in range(2):
                         room[j] = 0
                         if child[j] != NULL:
-                            room[j] = child[j][(i * self.g.n_size + iw) * self.g.n_task_size + ia]
+                            room[j] = self._room(child[j], 2 * u + 1 + j, i, iw, ia, r.application)
                     if room[0] + room[1] >= r.tasks:
                         sample = i
                         break
@@ -372,7 +395,8 @@ cdef class SummaryTree:
                     continue
                 i = 2 * u + 1 + j
                 self.issued[i] += 1
-                self._owe(i, share[j], r.application, self.gs[sample if sample >= 0 else self.g.n_stretch - 1])
+                # without a guarantee no sample is kept: the child may miss deadlines at all of them
+                self._owe(i, share[j], r.application, self.gs[sample] if sample >= 0 else INFINITY)
                 # the rest of the tree, seen from this child
                 self.told[i] = min(self.rest[u], self.held_minimum[2 * u + 2 - j])
                 out[n_out].node = i
@@ -384,6 +408,25 @@ cdef class SummaryTree:
                 out[n_out].hops = r.hops
                 n_out += 1
         return out_array[:n_out], made_array[:n_made]
+
+    cdef long long _room(self, const unsigned int* cells, Py_ssize_t child, Py_ssize_t i, Py_ssize_t iw,
+                         Py_ssize_t ia, Py_ssize_t application) noexcept nogil:
+        """What `cells` of `child` guarantee at sample `i`; `iw` and `ia` are the application's."""
+        cdef double later, w, lost = 0.0
+        if self.shifted:
+            later = self.release[application] - self.cell[self.held[child]]
+            w = self.size[application] + later / self.gs[i]
+            iw = self.g.n_size - 1
+            while iw >= 0 and self.gw[iw] > w:
+                iw -= 1
+            if iw < 0:
+                return 0
+            if later > 0.0:
+                # each leaf loses speed * later and at most one more of the longest tasks, whole tasks of a
+                lost = self.below[child] - 1 + quotient_up(
+                    self.power[child] * later + self.below[child] * self.ga[self.g.n_task_size - 1], self.ga[ia])
+        cdef unsigned int found = cells[(i * self.g.n_size + iw) * self.g.n_task_size + ia]
+        return found if lost == 0.0 else <long long> max(0.0, found - lost)
 
     cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1:
         """Largest remainder for two children, as `gridcore.split`; room[0] + room[1] >= tasks."""
@@ -419,6 +462,8 @@ cdef class SummaryTree:
             child, father = rows[k].sender, rows[k].node
             if not (0 < child < self.nodes and father == (child - 1) // 2):
                 raise ValueError(f"rows[{k}] goes from node {child} to {father}, which is not its father")
+            if not 0 <= rows[k].payload < self.chunks * CHUNK or self.references[rows[k].payload] == 0:
+                raise ValueError(f"rows[{k}].payload is not in use, got {rows[k].payload}")
         for k in range(rows.shape[0]):
             self._receive(&rows[k])
 
@@ -474,8 +519,11 @@ cdef class SummaryTree:
         self.due_at[m] = _NEVER
         return now
 
-    def report(self, nodes, long long now, summaries, minimum):
+    def report(self, nodes, long long now, summaries, minimum, *, double cell=0.0):
         """The summaries that `nodes` (ascending) send to their fathers at `now` ns.
+
+        The leaves' are sampled for an application released at `cell` s, or at the moment (0).  Summaries of
+        different cells must not be added: a router whose children disagree stays silent until they agree.
 
         summaries, minimum : uint32[k, nS, nW, nA] and float64[k] of the leaves among `nodes`, in order.
         A router sends the sum of its debited children.  A node to which nothing is new stays silent,
@@ -497,6 +545,7 @@ cdef class SummaryTree:
         if leaf != given.shape[0] or leaf != low.shape[0]:
             raise ValueError(f"summaries and minimum must have one entry for each of the {leaf} leaves among "
                              f"nodes, got {given.shape[0]} and {low.shape[0]}")
+        check_array(low, "minimum", NUMBER)
         leaf = 0
         for k in range(n):
             m = u[k]
@@ -505,14 +554,22 @@ cdef class SummaryTree:
             handle = self._new_payload()
             if m >= self.first_leaf:
                 memcpy(self._payload(handle), &given[leaf, 0], self.cells * sizeof(int))
+                self.cell[handle] = cell
                 least = low[leaf]
                 leaf += 1
-            else:
-                least = self._sum(m, self._payload(handle))
+            elif not self._sum(m, handle, &least):
+                continue
             n_out += self._say(m, now, handle, least, &out[n_out])
         return out_array[:n_out]
 
-    cdef double _sum(self, Py_ssize_t m, unsigned int* out) noexcept nogil:
+    cdef bint _sum(self, Py_ssize_t m, int handle, double* least) noexcept nogil:
+        cdef int left = self.held[2 * m + 1], right = self.held[2 * m + 2]
+        cdef unsigned int* out = self._payload(handle)
+        if self.shifted and left >= 0 and right >= 0 and self.cell[left] != self.cell[right]:
+            self.references[handle] = 1
+            self._release(handle)
+            return False
+        self.cell[handle] = self.cell[left] if left >= 0 else self.cell[right] if right >= 0 else 0.0
         cdef const unsigned int* a = self._read(2 * m + 1, self.left)
         cdef const unsigned int* b = self._read(2 * m + 2, self.right)
         if a == NULL and b == NULL:
@@ -523,10 +580,12 @@ cdef class SummaryTree:
             memcpy(out, a, self.cells * sizeof(int))
         else:
             saturating_add(a, b, out, self.cells)
-        return min(self.held_minimum[2 * m + 1], self.held_minimum[2 * m + 2])
+        least[0] = min(self.held_minimum[2 * m + 1], self.held_minimum[2 * m + 2])
+        return True
 
     cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil:
         if (self.said[m] >= 0 and not self.asked[m] and least == self.said_minimum[m]
+                and (not self.shifted or self.cell[handle] == self.cell[self.said[m]])
                 and memcmp(self._payload(handle), self._payload(self.said[m]), self.cells * sizeof(int)) == 0):
             self.references[handle] = 1
             self._release(handle)
@@ -582,6 +641,11 @@ cdef class SummaryTree:
         return out_array[:n_out]
 
     # -- inspection -------------------------------------------------------------------------------------------
+
+    @property
+    def payloads_in_use(self):
+        """Summaries that a sender, a message or a father refers to."""
+        return self.chunks * CHUNK - self.n_unused
 
     def known(self, Py_ssize_t node):
         """What the father of `node` may count on from it: uint32[nS, nW, nA], debited."""

@@ -271,15 +271,14 @@ class Once(Bound):
         low = (1.0 - STRETCH_TOLERANCE) / self.aggregate_speed
         high = max(low, self.promised[self._bound[-1]] if self._bound else 0.0)
         room = self.queues.available(high, *new)
-        while (total := int(room.sum())) < tasks:
+        while room.sum() < tasks:
             low, high = high, 2.0 * high
             room = self.queues.available(high, *new)
-        # Where there is no more room than needed, a smaller stretch that suffices has the same room.
-        while total > tasks and high - low > STRETCH_TOLERANCE * high:
+        while high - low > STRETCH_TOLERANCE * high:
             middle = low + (high - low) / 2.0
             attempt = self.queues.available(middle, *new)
-            if (count := int(attempt.sum())) >= tasks:
-                high, room, total = middle, attempt, count
+            if attempt.sum() >= tasks:
+                high, room = middle, attempt
             else:
                 low = middle
         return high, room

@@ -126,6 +126,7 @@ class FairTreePolicy(Policy):
             run.speeds,
             size=applications.size,
             task_size=applications.task_size,
+            release=applications.release if parameters.release_cell > 0 else None,
             nbytes=summary_bytes,
             rate=parameters.update_rate,
             hold_off=nanoseconds(parameters.hold_off),
@@ -135,6 +136,7 @@ class FairTreePolicy(Policy):
             run.speeds, watch="completion" if parameters.update_on == "completion" else "idle", log=True
         )
         self.queues.add_applications(applications.release, applications.size, applications.task_size)
+        self.cell = nanoseconds(parameters.release_cell)
         self.first_leaf = self.tree.first_leaf
         self.routers = np.arange(self.first_leaf)
         self.left_to_place = int(applications.tasks.sum())
@@ -156,6 +158,9 @@ class FairTreePolicy(Policy):
         engine.on("report", self.report, priority=11, phase=ACT)
         engine.on("heartbeat", self.beat, priority=20, phase=TIMER)
         engine.every(nanoseconds(parameters.heartbeat), "heartbeat")
+        if self.cell:
+            engine.on("refresh", self.refresh, priority=21, phase=TIMER)
+            engine.every(self.cell, "refresh")
         self.idle_minimum = {
             "busy": np.full(machines, np.inf),
             "all": np.zeros(machines),
@@ -173,7 +178,12 @@ class FairTreePolicy(Policy):
         network.open(tree_machines(machines))
         if alone:
             self.flow = SummaryFlow(
-                self.tree, self.queues, *network.links("summary"), summary_bytes, self.idle_minimum
+                self.tree,
+                self.queues,
+                *network.links("summary"),
+                summary_bytes,
+                self.idle_minimum,
+                cell=self.cell,
             )
             network.run_by(self)
         # A leaf joining is a change: at the start everybody tells his father what he has.
@@ -219,10 +229,6 @@ class FairTreePolicy(Policy):
         engine.touch("reorder", nodes)
         self.tell_submitters("accept", nodes, rows["application"], rows["tasks"])
         self.left_to_place -= int(rows["tasks"].sum())
-        if self.left_to_place == 0:
-            self.ledger_end = engine.now
-            if not self.parameters.run_on:
-                engine.stop()
 
     def tell_submitters(self, kind: str, nodes: Rows, applications: Rows, tasks: Rows) -> None:
         rows = np.empty(len(nodes), _SHARE)
@@ -263,6 +269,10 @@ class FairTreePolicy(Policy):
         """Leaves whose queue has changed order it anew."""
         self.queues.reschedule(np.array(nodes) - self.first_leaf, self.run.engine.now)
         self.run.engine.touch("report", nodes)
+        if self.left_to_place == 0 and self.ledger_end is None:
+            self.ledger_end = self.run.engine.now
+            if not self.parameters.run_on:
+                self.run.engine.stop()
 
     def report(self, nodes: list[int]) -> None:
         """Nodes that learnt something, or whose turn has come, tell their fathers."""
@@ -277,10 +287,11 @@ class FairTreePolicy(Policy):
                 engine.touch("report", waiting[until == at], time=at)
         if len(ready):
             leaves = ready[ready >= self.first_leaf] - self.first_leaf
-            summaries = self.queues.summaries(leaves, self.grid, now)
+            cell = (now // self.cell + 1) * self.cell if self.cell else None
+            summaries = self.queues.summaries(leaves, self.grid, now, cell=cell)
             minimum = self.queues.minimum_stretch(leaves, now)
             minimum = np.where(np.isinf(minimum), self.idle_minimum[leaves], minimum)
-            self.run.network.send("summary", self.tree.report(ready, now, summaries, minimum))
+            self.run.network.send("summary", self.tree.report(ready, now, summaries, minimum, cell=(cell or 0) / NS))
 
     def beat(self, _: list[int]) -> None:
         """Every heartbeat: completion reports, and the root spreads the minimum stretch."""
@@ -293,6 +304,10 @@ class FairTreePolicy(Policy):
         run.network.drain()
         if self.left_to_place == 0 and self.queues.next_change() == NEVER:
             run.engine.stop()
+
+    def refresh(self, _: list[int]) -> None:
+        """The release cell has passed: every leaf samples the next one."""
+        self.run.engine.touch("report", range(self.first_leaf, self.tree.nodes))
 
     # -- what happens between two instants of the engine -----------------------------------------------------
 

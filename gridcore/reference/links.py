@@ -1,0 +1,198 @@
+"""Plain-Python twin of `gridcore.links`: a list of the messages in flight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gridcore.reference.edf import integers
+
+__all__ = ["NEVER", "Links"]
+
+NEVER = 2**63 - 1
+MOST = 2**31 - 1
+
+Integers = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(eq=False)
+class Message:
+    """One message in flight; `end` is known once its head has reached the receiver's interface."""
+
+    sequence: int
+    kind: int
+    node: int
+    source: int
+    target: int
+    start: int
+    length: int
+    nbytes: int
+    record: Bytes
+    end: int | None = None
+    lost: bool = False
+
+    @property
+    def local(self) -> bool:
+        return self.source == self.target
+
+
+class Links:
+    """See `gridcore.links.Links`."""
+
+    inner = -1
+
+    def __init__(
+        self,
+        machine_of: ArrayLike,
+        machines: int,
+        *,
+        latency: int,
+        bandwidth: float,
+        widths: ArrayLike,
+        deferred: ArrayLike,
+    ) -> None:
+        self._machine_of = integers(machine_of, "machine_of")
+        for k, u in enumerate(self._machine_of):
+            if not 0 <= u < machines:
+                raise ValueError(f"machine_of[{k}] must be in 0..{machines - 1}, got {u}")
+        if latency < 0:
+            raise ValueError(f"latency must be >= 0 ns, got {latency}")
+        if not bandwidth > 0:
+            raise ValueError(f"bandwidth must be > 0 bytes/s, got {float(bandwidth)}")
+        self._width = integers(widths, "widths")
+        for k, width in enumerate(self._width):
+            if width < 16:
+                raise ValueError(f"widths[{k}] must be at least 16 bytes, got {width}")
+        self._deferred = [bool(x) for x in np.asarray(deferred)]
+        kinds = len(self._width)
+        if len(self._deferred) != kinds:
+            raise ValueError(f"deferred must have {kinds} entries, got {len(self._deferred)}")
+        self.machines, self._latency, self._bandwidth = machines, latency, float(bandwidth)
+        self._up_free = [0] * machines
+        self._down_free = [0] * machines
+        self._flight: list[Message] = []
+        self._sequence = 0
+        self.sent: Integers = np.zeros(kinds, np.int64)
+        self.delivered: Integers = np.zeros(kinds, np.int64)
+        self.dropped: Integers = np.zeros(kinds, np.int64)
+        self.traffic: Integers = np.zeros(kinds, np.int64)
+        self.bytes_out: Integers = np.zeros(machines, np.int64)
+        self.bytes_in: Integers = np.zeros(machines, np.int64)
+
+    def send(self, now: int, kind: int, records: NDArray[Any], nbytes: int) -> None:
+        """Send uint8[k, width] `records` of `kind` at `now` ns, `nbytes` bytes each on the wire."""
+        if not 0 <= kind < len(self._width):
+            raise ValueError(f"kind must be in 0..{len(self._width) - 1}, got {kind}")
+        width, nodes = self._width[kind], len(self._machine_of)
+        if records.dtype != np.uint8 or records.ndim != 2 or not records.flags.c_contiguous:
+            raise ValueError("records must be contiguous uint8 in two dimensions")
+        if records.shape[1] != width:
+            raise ValueError(f"records of kind {kind} must be {width} bytes wide, got {records.shape[1]}")
+        if not 0 <= nbytes <= MOST:
+            raise ValueError(f"nbytes must be in 0..{MOST}, got {nbytes}")
+        header = [tuple(row[:16].copy().view(np.int64).tolist()) for row in records]
+        for k, (node, sender) in enumerate(header):
+            if not (0 <= node < nodes and 0 <= sender < nodes):
+                raise ValueError(
+                    f"records[{k}] goes from node {sender} to node {node}, but there are nodes 0..{nodes - 1}"
+                )
+        length = nbytes / self._bandwidth * 1e9
+        if not length < 2.0**31 - 1:
+            raise ValueError(
+                f"a message of {nbytes} bytes takes {length} ns at {self._bandwidth} bytes/s; "
+                f"at most {MOST} ns are possible"
+            )
+        for (node, sender), record in zip(header, records, strict=True):
+            source, target = self._machine_of[sender], self._machine_of[node]
+            m = Message(
+                self._sequence, kind, node, source, target, now, round(length), nbytes, record.copy()
+            )
+            self._sequence += 1
+            self._flight.append(m)
+            if m.local:
+                m.end = now
+                continue
+            m.start = max(now, self._up_free[source])
+            self._up_free[source] = m.start + m.length
+            self.sent[kind] += 1
+            self.traffic[kind] += nbytes
+            self.bytes_out[source] += nbytes
+
+    def advance(self, limit: int) -> int:
+        """Run up to `limit` ns; the first instant <= limit at which a message is delivered, else `NEVER`."""
+        while True:
+            first = self._first_end()
+            heads = [m for m in self._flight if m.end is None]
+            m = min(heads, key=lambda m: (m.start, m.sequence), default=None)
+            if m is None or m.start + self._latency > min(limit, first):
+                return first if first <= limit else NEVER
+            if m.lost:
+                self._flight.remove(m)
+                self.dropped[m.kind] += 1
+                continue
+            m.end = max(m.start + self._latency, self._down_free[m.target]) + m.length
+            self._down_free[m.target] = m.end
+
+    def _first_end(self) -> int:
+        ends = [m.end for m in self._flight if m.end is not None and not self._deferred[m.kind]]
+        return min(ends, default=NEVER)
+
+    def collect(self, time: int) -> list[tuple[int, Bytes]]:
+        """What is delivered at `time` ns, sorted by (kind, node, sequence)."""
+        taken = sorted(self._take(time, deferred=False), key=lambda row: (row[1].kind, row[1].node))
+        return [
+            (kind, np.array([m.record for _, m in taken if m.kind == kind], np.uint8))
+            for kind in sorted({m.kind for _, m in taken})
+        ]
+
+    def drain(self, until: int) -> list[tuple[int, Bytes, Integers]]:
+        """The deferred messages delivered by `until` ns, with their times."""
+        taken = self._take(until, deferred=True)
+        return [
+            (
+                kind,
+                np.array([m.record for _, m in taken if m.kind == kind], np.uint8),
+                np.array([end for end, m in taken if m.kind == kind], np.int64),
+            )
+            for kind in sorted({m.kind for _, m in taken})
+        ]
+
+    def _take(self, until: int, *, deferred: bool) -> list[tuple[int, Message]]:
+        """(end, message) that have ended by `until` and are not lost, by (end, sequence)."""
+        ended = [
+            (m.end, m)
+            for m in self._flight
+            if m.end is not None and m.end <= until and self._deferred[m.kind] == deferred
+        ]
+        for _, m in ended:
+            self._flight.remove(m)
+            if not m.local:
+                (self.dropped if m.lost else self.delivered)[m.kind] += 1
+                self.bytes_in[m.target] += 0 if m.lost else m.nbytes
+        ended = [(end, m) for end, m in ended if not m.lost]
+        return sorted(ended, key=lambda row: (row[0], row[1].sequence))
+
+    def fail(self, machines: ArrayLike, now: int) -> None:
+        """Reset `machines` at `now` ns: what is addressed to them, or queued at them unsent, is dropped."""
+        chosen = integers(machines, "machines")
+        for k, u in enumerate(chosen):
+            if not 0 <= u < self.machines:
+                raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u}")
+        for u in chosen:
+            self._up_free[u] = min(self._up_free[u], now)
+            self._down_free[u] = min(self._down_free[u], now)
+            for m in self._flight:
+                # a deferred message that has arrived before waits to be drained, and is not lost
+                if m.target == u and (m.end is None or m.end >= now):
+                    m.lost = True
+                if m.source == u and m.start > now:
+                    m.lost = True
+
+    def in_flight(self) -> Integers:
+        """Messages sent, and neither delivered nor dropped yet."""
+        result: Integers = self.sent - self.delivered - self.dropped
+        return result

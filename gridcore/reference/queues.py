@@ -1,0 +1,341 @@
+"""Plain-Python twin of `gridcore.queues`: every machine steps task by task."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gridcore.grid import SummaryGrid
+from gridcore.reference import availability, edf
+
+__all__ = ["NEVER", "TaskQueues"]
+
+NEVER = 2**63 - 1
+MOST = 2**31 - 1
+
+Integers = NDArray[np.int64]
+
+
+@dataclass
+class Share:
+    """Tasks of one application that wait at a machine."""
+
+    application: int
+    tasks: int
+
+
+@dataclass
+class Machine:
+    """One machine: its waiting shares in order, and the running task, which ends at `free_at`."""
+
+    speed: float
+    queue: list[Share] = field(default_factory=list)
+    running: int = -1
+    free_at: int = 0
+    peak: int = 0
+    busy: int = 0
+    done: int = 0
+
+    @property
+    def idle(self) -> bool:
+        return self.running < 0 and not self.queue
+
+    @property
+    def waiting(self) -> int:
+        return sum(share.tasks for share in self.queue)
+
+
+@dataclass
+class Application:
+    """One application and what has become of it."""
+
+    release: float
+    size: float
+    task_size: float
+    first_start: int = -1
+    finish: int = -1
+    completed: int = 0
+    shares: int = 0
+
+
+class TaskQueues:
+    """See `gridcore.queues.TaskQueues`."""
+
+    def __init__(
+        self,
+        speed: ArrayLike,
+        *,
+        order: Literal["edf", "fifo"] = "edf",
+        watch: Literal["idle", "completion"] = "idle",
+        log: bool = False,
+    ) -> None:
+        if order not in ("edf", "fifo"):
+            raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
+        if watch not in ("idle", "completion"):
+            raise ValueError(f"watch must be 'idle' or 'completion', got {watch!r}")
+        speeds = edf.doubles(speed, "speed")
+        edf.check_array(speeds, "speed", edf.POSITIVE)
+        self._machine = [Machine(s) for s in speeds]
+        self._application: list[Application] = []
+        self._log: list[tuple[int, int, int]] = []
+        self.machines = len(speeds)
+        self.order, self.watch, self.log = order, watch, log
+
+    # -- what is there ------------------------------------------------------------------------------
+
+    def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike) -> None:
+        """Append applications; their indices are consecutive."""
+        r, w, a = edf.doubles(release, "release"), edf.doubles(size, "size"), edf.doubles(task_size, "task_size")
+        edf.check_array(r, "release", edf.FINITE)
+        edf.check_array(w, "size", edf.POSITIVE)
+        edf.check_array(a, "task_size", edf.POSITIVE)
+        if not len(r) == len(w) == len(a):
+            raise ValueError(
+                f"release, size and task_size must be equally long, got {len(r)}, {len(w)}, {len(a)}"
+            )
+        self._application += [Application(*row) for row in zip(r, w, a, strict=True)]
+
+    def totals(self) -> dict[str, Integers]:
+        """What has happened so far."""
+        columns = {
+            "first_start": [i.first_start for i in self._application],
+            "finish": [i.finish for i in self._application],
+            "completed": [i.completed for i in self._application],
+            "shares": [i.shares for i in self._application],
+            "busy": [m.busy for m in self._machine],
+            "tasks": [m.done for m in self._machine],
+            "peak_queue": [m.peak for m in self._machine],
+            "waiting": [m.waiting for m in self._machine],
+        }
+        return {name: np.array(column, np.int64) for name, column in columns.items()}
+
+    def queue(self, machine: int) -> tuple[Integers, Integers, int, int]:
+        """(applications, tasks, running application or -1, free_at ns) of one machine, in its order."""
+        if not 0 <= machine < self.machines:
+            raise ValueError(f"machine must be in 0..{self.machines - 1}, got {machine}")
+        m = self._machine[machine]
+        applications = np.array([share.application for share in m.queue], np.int64)
+        tasks = np.array([share.tasks for share in m.queue], np.int64)
+        return applications, tasks, m.running, m.free_at
+
+    def is_busy(self, machines: ArrayLike) -> NDArray[np.bool_]:
+        """Which of `machines` run or have something to run."""
+        return np.array([not self._machine[u].idle for u in self._machines(machines)], np.bool_)
+
+    # -- changes ------------------------------------------------------------------------------------
+
+    def enqueue(self, machines: ArrayLike, applications: ArrayLike, tasks: ArrayLike, now: int) -> None:
+        """Add a cohort of shares at `now` ns."""
+        u = self._machines(machines)
+        i, n = edf.integers(applications, "applications"), edf.integers(tasks, "tasks")
+        if not len(u) == len(i) == len(n):
+            raise ValueError(
+                f"machines, applications and tasks must be equally long, got {len(u)}, {len(i)}, {len(n)}"
+            )
+        for k in range(len(u)):
+            if not 0 <= i[k] < len(self._application):
+                last = len(self._application) - 1
+                raise ValueError(f"applications[{k}] must be in 0..{last}, got {i[k]}")
+            if not 1 <= n[k] <= MOST:
+                raise ValueError(f"tasks[{k}] must be in 1..{MOST}, got {n[k]}")
+        for row in zip(u, i, n, strict=True):
+            self._enqueue(*row, now)
+
+    def _enqueue(self, u: int, application: int, tasks: int, now: int) -> None:
+        self._advance(u, now)
+        m = self._machine[u]
+        start = max(m.free_at, now) if m.idle else m.free_at
+        left = start + sum(share.tasks * self._duration(u, share.application) for share in m.queue)
+        if left + tasks * self._duration(u, application) >= NEVER:
+            raise OverflowError(
+                f"tasks of application {application} on machine {u} end after the last instant"
+            )
+        waiting = {share.application: share for share in m.queue}
+        if application in waiting:
+            if waiting[application].tasks + tasks > MOST:
+                raise OverflowError(f"more than {MOST} tasks of application {application} on machine {u}")
+            waiting[application].tasks += tasks
+        else:
+            m.queue.append(Share(application, tasks))
+            self._application[application].shares += 1
+        m.free_at = start
+        m.peak = max(m.peak, m.waiting)
+
+    def reschedule(self, machines: ArrayLike, now: int) -> None:
+        """Bring the queues of `machines` into EDF order at their exact minimum stretch."""
+        for u in self._machines(machines):
+            if self.order == "edf":
+                self._advance(u, now)
+                queue = self._as_queue(u, now)
+                due = edf.deadlines_at(queue, edf.minimum_stretch(queue))
+                shares = self._machine[u].queue
+                self._machine[u].queue = [shares[k] for k in edf.edf_order(due)]
+
+    def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers, Integers]:
+        """Lose everything on `machines`, running tasks too; returns (machines, applications, tasks)."""
+        lost = []
+        for u in self._machines(machines):
+            self._advance(u, now)
+            m = self._machine[u]
+            left = {share.application: share.tasks for share in m.queue}
+            if m.running >= 0:
+                left[m.running] = left.get(m.running, 0) + 1
+                m.busy -= m.free_at - now
+            lost += [(u, application, left[application]) for application in sorted(left)]
+            m.queue, m.running, m.free_at = [], -1, now
+        u_lost, i_lost, n_lost = np.array(lost, np.int64).reshape(-1, 3).T.copy()
+        return u_lost, i_lost, n_lost
+
+    # -- time -----------------------------------------------------------------------------------------
+
+    def advance(
+        self, until: int, machines: ArrayLike | None = None
+    ) -> tuple[Integers, Integers, Integers, Integers]:
+        """Let `machines` (default: all) work up to `until`; (machine, application, tasks, end) completed."""
+        for u in range(self.machines) if machines is None else self._machines(machines):
+            self._advance(u, until)
+        tasks: dict[tuple[int, int], int] = {}
+        last: dict[tuple[int, int], int] = {}
+        for u, application, end in self._log:
+            key = u, application
+            tasks[key] = tasks.get(key, 0) + 1
+            last[key] = max(last.get(key, end), end)
+        self._log = []
+        rows = [(*key, tasks[key], last[key]) for key in sorted(tasks)]
+        machine, application_, count, end_ = np.array(rows, np.int64).reshape(-1, 4).T.copy()
+        return machine, application_, count, end_
+
+    def _duration(self, u: int, application: int) -> int:
+        """ns of a task, at least one; the last instant if it is longer than that."""
+        ns = self._application[application].task_size / self._machine[u].speed * 1e9
+        return max(1, round(ns)) if ns < 9.2e18 else NEVER
+
+    def _advance(self, u: int, until: int) -> None:
+        m = self._machine[u]
+        while True:
+            if m.running >= 0:
+                if m.free_at > until:
+                    return
+                self._complete(u, m.running, m.free_at)
+                m.running = -1
+            if not m.queue or m.free_at >= until:
+                return
+            first = m.queue[0]
+            first.tasks -= 1
+            if first.tasks == 0:
+                m.queue.pop(0)
+            self._start(m, first.application, self._duration(u, first.application))
+
+    def _start(self, m: Machine, application: int, length: int) -> None:
+        i = self._application[application]
+        i.first_start = m.free_at if i.first_start < 0 else min(i.first_start, m.free_at)
+        m.running = application
+        m.busy += length
+        m.free_at += length
+
+    def _complete(self, u: int, application: int, end: int) -> None:
+        i = self._application[application]
+        i.completed += 1
+        i.finish = max(i.finish, end)
+        self._machine[u].done += 1
+        if self.log:
+            self._log.append((u, application, end))
+
+    def _change(self, u: int) -> int:
+        """When `u` runs idle, or ends a task."""
+        m = self._machine[u]
+        if m.idle:
+            return NEVER
+        if self.watch == "completion":
+            return m.free_at if m.running >= 0 else m.free_at + self._duration(u, m.queue[0].application)
+        return m.free_at + sum(share.tasks * self._duration(u, share.application) for share in m.queue)
+
+    def next_change(self) -> int:
+        """The first instant (ns) at which a machine runs idle (or ends a task), or `NEVER`."""
+        return min((self._change(u) for u in range(self.machines)), default=NEVER)
+
+    def due(self, now: int) -> Integers:
+        """Machines whose next change has come by `now` ns, advanced to `now`, ascending."""
+        found = [u for u in range(self.machines) if self._change(u) <= now and not self._machine[u].idle]
+        for u in found:
+            self._advance(u, now)
+        return np.array(found, np.int64)
+
+    # -- what the scheduler asks ------------------------------------------------------------------------
+
+    def minimum_stretch(self, machines: ArrayLike, now: int) -> NDArray[np.float64]:
+        """The exact minimum stretch of what waits or runs; inf for an idle machine."""
+        result = []
+        for u in self._machines(machines):
+            self._advance(u, now)
+            idle = self._machine[u].idle
+            result.append(math.inf if idle else edf.minimum_stretch(self._as_queue(u, now)))
+        return np.array(result, np.float64)
+
+    def summaries(
+        self,
+        machines: ArrayLike,
+        grid: SummaryGrid,
+        now: int,
+        *,
+        release_new: float | None = None,
+        threads: int = 1,
+    ) -> NDArray[np.uint32]:
+        """The availability of `machines` for an application released at `release_new` (default `now`)."""
+        chosen = self._machines(machines)
+        if not isinstance(grid, SummaryGrid):
+            raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
+        at = now / 1e9 if release_new is None else float(release_new)
+        edf.check_scalar(at, "release_new", edf.FINITE)
+        if threads < 1:
+            raise ValueError(f"threads must be >= 1, got {threads}")
+        result = np.empty((len(chosen), *grid.shape), np.uint32)
+        for k, u in enumerate(chosen):
+            self._advance(u, now)
+            running: dict[str, float] = {}
+            if self._machine[u].running >= 0:
+                i = self._application[self._machine[u].running]
+                running = {"running_release": i.release, "running_size": i.size}
+            queue = self._as_queue(u, now)
+            result[k] = availability.sample_availability(
+                grid, at, queue.release, queue.size, queue.work,
+                speed=queue.speed, free_at=queue.free_at, **running,
+            )  # fmt: skip
+        return result
+
+    def available(
+        self, stretch: float, release_new: float, size_new: float, task_size_new: float, now: int
+    ) -> Integers:
+        """How many tasks each machine can take at one `stretch`."""
+        edf.check_scalar(float(stretch), "stretch", edf.NOT_NEGATIVE)
+        edf.check_scalar(float(release_new), "release_new", edf.FINITE)
+        edf.check_scalar(float(size_new), "size_new", edf.POSITIVE)
+        edf.check_scalar(float(task_size_new), "task_size_new", edf.POSITIVE)
+        result = []
+        for u in range(self.machines):
+            self._advance(u, now)
+            room = availability.queue_gap(self._as_queue(u, now), stretch, release_new, size_new)
+            ratio = room / task_size_new
+            result.append(math.floor(ratio) if ratio < 2.0**63 else NEVER)
+        return np.array(result, np.int64)
+
+    def _as_queue(self, u: int, now: int) -> edf.Queue:
+        m = self._machine[u]
+        i = [self._application[share.application] for share in m.queue]
+        free_at, floor = max(m.free_at, now) / 1e9, 0.0
+        if m.running >= 0:
+            running = self._application[m.running]
+            floor = max(0.0, (free_at - running.release) / running.size)
+        work = [share.tasks * x.task_size for share, x in zip(m.queue, i, strict=True)]
+        return edf.Queue([x.release for x in i], [x.size for x in i], work, m.speed, free_at, floor)
+
+    def _machines(self, machines: ArrayLike) -> list[int]:
+        chosen = edf.integers(machines, "machines")
+        for k, u in enumerate(chosen):
+            if not 0 <= u < self.machines:
+                raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u}")
+        return chosen

@@ -1,0 +1,413 @@
+"""Plain-Python twin of `gridcore.tree`: one object per node, and the pure functions of availability."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gridcore.grid import SummaryGrid
+from gridcore.reference import edf
+from gridcore.reference.availability import aggregate, debit, split
+
+__all__ = ["DECISION", "NEVER", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
+
+NEVER = 2**63 - 1
+
+Rows = NDArray[Any]
+Integers = NDArray[np.int64]
+Cells = NDArray[np.uint32]
+
+REQUEST = np.dtype(
+    [
+        ("node", "i8"),
+        ("sender", "i8"),
+        ("application", "i8"),
+        ("tasks", "i8"),
+        ("sequence", "i8"),
+        ("minimum", "f8"),
+        ("hops", "i8"),
+    ]
+)
+SUMMARY = np.dtype(
+    [
+        ("node", "i8"),
+        ("sender", "i8"),
+        ("payload", "i8"),
+        ("sequence", "i8"),
+        ("echo", "i8"),
+        ("minimum", "f8"),
+        ("since", "i8"),
+    ]
+)
+SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8")])
+DECISION = np.dtype(
+    [
+        ("node", "i8"),
+        ("application", "i8"),
+        ("tasks", "i8"),
+        ("sample", "i8"),
+        ("guaranteed", "i8"),
+        ("hops", "i8"),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Debt:
+    """A dispatch that the child's summary does not know of yet."""
+
+    sequence: int
+    tasks: int
+    task_size: float
+    size: float
+    stretch: float
+
+
+@dataclass
+class Node:
+    """One node: what its father knows of it, and what it has said and got itself."""
+
+    leaves: int
+    power: float
+    # with the father
+    held: int = -1
+    held_minimum: float = math.inf
+    heard: int = -1
+    issued: int = 0
+    told: float = math.inf
+    ledger: list[Debt] = field(default_factory=list)
+    # with the node
+    said: int = -1
+    said_minimum: float = math.inf
+    number: int = 0
+    got: int = -1
+    asked: bool = False
+    rest: float = math.inf
+    free_at: int = 0
+    due_at: int | None = None
+    since: int = NEVER
+
+
+@dataclass
+class Payload:
+    """A summary, and how many places still refer to it."""
+
+    cells: Cells
+    references: int
+
+
+class SummaryTree:
+    """See `gridcore.tree.SummaryTree`."""
+
+    def __init__(
+        self,
+        grid: SummaryGrid,
+        speed: ArrayLike,
+        *,
+        size: ArrayLike,
+        task_size: ArrayLike,
+        nbytes: int,
+        rate: float = 0.0,
+        hold_off: int = 0,
+        bound: float = 2.0,
+    ) -> None:
+        speeds = edf.doubles(speed, "speed")
+        edf.check_array(speeds, "speed", edf.POSITIVE)
+        if len(speeds) < 1:
+            raise ValueError("speed must have at least one entry, got 0")
+        if not (rate >= 0 and bound >= 0 and hold_off >= 0 and nbytes >= 0):
+            raise ValueError(
+                f"rate, bound, hold_off and nbytes must be >= 0, got {float(rate)}, {float(bound)}, "
+                f"{hold_off}, {nbytes}"
+            )
+        if not isinstance(grid, SummaryGrid):
+            raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
+        self.grid = grid
+        self.leaves, self.nodes, self.first_leaf = len(speeds), 2 * len(speeds) - 1, len(speeds) - 1
+        self._bound, self._hold_off = float(bound), hold_off
+        gap = nbytes / rate * 1e9 if rate > 0 else 0.0
+        if not gap < 2.0**62:
+            raise ValueError(f"rate must allow a summary of {nbytes} bytes within 2**62 ns, got {float(rate)}")
+        self._gap = math.ceil(gap)
+        self._size, self._task_size = edf.doubles(size, "size"), edf.doubles(task_size, "task_size")
+        edf.check_array(self._size, "size", edf.POSITIVE)
+        edf.check_array(self._task_size, "task_size", edf.POSITIVE)
+        edf.check_lengths(len(self._size), len(self._task_size), "size", "task_size")
+        self._payloads: dict[int, Payload] = {}
+        self._next_handle = 0
+        self.below_window = self.above_window = 0
+        self._node: dict[int, Node] = {}
+        for k in range(self.nodes - 1, -1, -1):
+            if k >= self.first_leaf:
+                self._node[k] = Node(1, speeds[k - self.first_leaf])
+            else:
+                left, right = self._children(k)
+                self._node[k] = Node(left.leaves + right.leaves, left.power + right.power)
+
+    def _children(self, k: int) -> tuple[Node, Node]:
+        return self._node[2 * k + 1], self._node[2 * k + 2]
+
+    # -- payloads and ledgers -------------------------------------------------------------------------
+
+    @property
+    def payloads_in_use(self) -> int:
+        """Summaries that a sender, a message or a father refers to."""
+        return len(self._payloads)
+
+    def _release(self, handle: int) -> None:
+        if handle >= 0:
+            self._payloads[handle].references -= 1
+            if self._payloads[handle].references == 0:
+                del self._payloads[handle]
+
+    def _read(self, child: Node) -> Cells:
+        """What the father may count on from `child`."""
+        if child.held < 0:
+            return np.zeros(self.grid.shape, np.uint32)
+        cells = self._payloads[child.held].cells
+        if not child.ledger:
+            return cells
+        return debit(
+            cells,
+            self.grid,
+            tasks=[debt.tasks for debt in child.ledger],
+            task_size=[debt.task_size for debt in child.ledger],
+            size=[debt.size for debt in child.ledger],
+            # above the last sample is above all of them
+            stretch=[min(debt.stretch, 2.0 * self.grid.stretch[-1]) for debt in child.ledger],
+            leaves=child.leaves,
+        )
+
+    # -- requests ---------------------------------------------------------------------------------------
+
+    def route(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Decide on requests at routers; returns (requests to send, decisions taken)."""
+        for k, row in enumerate(_checked(rows, REQUEST)):
+            if not 0 <= row["node"] < self.first_leaf:
+                raise ValueError(
+                    f"rows[{k}].node must be a router 0..{self.first_leaf - 1}, got {row['node']}"
+                )
+            if not 0 <= row["application"] < len(self._size):
+                last = len(self._size) - 1
+                raise ValueError(f"rows[{k}].application must be in 0..{last}, got {row['application']}")
+            if not 1 <= row["tasks"] < 2**52:
+                raise ValueError(f"rows[{k}].tasks must be in 1..{2**52 - 1}, got {row['tasks']}")
+        sent: list[tuple[Any, ...]] = []
+        decisions: list[tuple[Any, ...]] = []
+        for row in rows:
+            self._route(*row.tolist(), sent, decisions)
+        return np.array(sent, REQUEST), np.array(decisions, DECISION)
+
+    def _route(
+        self,
+        u: int,
+        sender: int,
+        application: int,
+        tasks: int,
+        sequence: int,
+        minimum: float,
+        hops: int,
+        sent: list[tuple[Any, ...]],
+        decisions: list[tuple[Any, ...]],
+    ) -> None:
+        node, children = self._node[u], self._children(u)
+        climbing = sequence < 0
+        if not climbing:
+            node.got, node.asked = max(node.got, sequence), True
+            if not math.isnan(minimum):
+                node.rest = minimum
+        rooms = self._rooms(children, application)
+        hosts = [i for i, room in enumerate(rooms) if sum(room) >= tasks]
+        if climbing and u > 0:
+            least = min(node.rest, *(child.held_minimum for child in children))
+            accepted = hosts and math.isfinite(least) and self.grid.stretch[hosts[0]] <= self._bound * least
+            if not accepted:
+                sent.append(((u - 1) // 2, u, application, tasks, sequence, minimum, hops + 1))
+                return
+        if hosts:
+            sample, stretch = hosts[0], float(self.grid.stretch[hosts[0]])
+            shares = split(rooms[sample], tasks).tolist()
+            self.below_window += sample == 0
+        else:
+            # each child gets what it guarantees, the remainder goes by speed, and no stretch is kept
+            sample, stretch = -1, math.inf
+            beyond = tasks - sum(rooms[-1])
+            first = math.floor(beyond * (children[0].power / (children[0].power + children[1].power)) + 0.5)
+            shares = [rooms[-1][0] + first, rooms[-1][1] + beyond - first]
+            self.above_window += 1
+        decisions.append((u, application, tasks, sample, bool(hosts), hops if climbing else -1))
+        for j, (child, share) in enumerate(zip(children, shares, strict=True)):
+            if share == 0:
+                continue
+            child.issued += 1
+            debt = Debt(
+                child.issued, share, self._task_size[application], self._size[application], stretch
+            )
+            child.ledger.insert(0, debt)
+            child.told = min(node.rest, children[1 - j].held_minimum)
+            sent.append((2 * u + 1 + j, u, application, share, child.issued, child.told, hops))
+
+    def _rooms(self, children: tuple[Node, Node], application: int) -> list[list[int]]:
+        """How many tasks each child hosts, for each stretch sample; size rounded down, task size up."""
+        columns = np.flatnonzero(self.grid.size <= self._size[application])
+        planes = np.flatnonzero(self.grid.task_size >= self._task_size[application])
+        if not len(columns) or not len(planes):
+            return [[0, 0] for _ in self.grid.stretch]
+        left, right = (self._read(child)[:, columns[-1], planes[0]].tolist() for child in children)
+        return [list(pair) for pair in zip(left, right, strict=True)]
+
+    def acknowledge(self, rows: Rows) -> None:
+        """Leaves have got these requests: their next summaries say so."""
+        for k, row in enumerate(_checked(rows, REQUEST)):
+            if not 0 <= row["node"] < self.nodes:
+                raise ValueError(f"rows[{k}].node must be in 0..{self.nodes - 1}, got {row['node']}")
+        for row in rows:
+            node = self._node[int(row["node"])]
+            node.got, node.asked = max(node.got, int(row["sequence"])), True
+
+    # -- summaries ----------------------------------------------------------------------------------------
+
+    def receive(self, rows: Rows) -> None:
+        """Fathers take in the summaries of their children; stale ones are dropped."""
+        for k, row in enumerate(_checked(rows, SUMMARY)):
+            child, father = int(row["sender"]), int(row["node"])
+            if not (0 < child < self.nodes and father == (child - 1) // 2):
+                raise ValueError(f"rows[{k}] goes from node {child} to {father}, which is not its father")
+            if int(row["payload"]) not in self._payloads:
+                raise ValueError(f"rows[{k}].payload is not in use, got {row['payload']}")
+        for row in rows:
+            node, father = self._node[int(row["sender"])], self._node[int(row["node"])]
+            if row["sequence"] <= node.heard:
+                self._release(int(row["payload"]))
+                continue
+            node.heard = int(row["sequence"])
+            self._release(node.held)
+            node.held, node.held_minimum = int(row["payload"]), float(row["minimum"])
+            node.ledger = [debt for debt in node.ledger if debt.sequence > row["echo"]]
+            father.since = min(father.since, int(row["since"]))
+
+    def ready(self, nodes: ArrayLike, now: int) -> tuple[Integers, Integers, Integers]:
+        """(nodes that may report, nodes that must wait and were not waiting yet, until when)."""
+        go: list[int] = []
+        wait: list[tuple[int, int]] = []
+        for m in self._nodes(nodes):
+            if m == 0:
+                continue
+            node = self._node[m]
+            leaf = m >= self.first_leaf
+            if leaf:
+                node.since = min(node.since, now)
+            if node.due_at is None:
+                due = max(node.free_at, now if leaf else now + self._hold_off)
+                if due > now:
+                    node.due_at = due
+                    wait.append((m, due))
+                else:
+                    go.append(m)
+            elif node.due_at <= now:
+                node.due_at = None
+                go.append(m)
+        waiting = np.array(wait, np.int64).reshape(-1, 2)
+        return np.array(go, np.int64), waiting[:, 0].copy(), waiting[:, 1].copy()
+
+    def report(
+        self, nodes: ArrayLike, now: int, summaries: NDArray[np.uint32], minimum: ArrayLike
+    ) -> Rows:
+        """The summaries that `nodes` (ascending) send to their fathers at `now` ns."""
+        given = summaries.reshape(len(summaries), *self.grid.shape)
+        low = edf.doubles(minimum, "minimum")
+        chosen = [m for m in self._nodes(nodes) if m > 0]
+        leaves = sum(m >= self.first_leaf for m in chosen)
+        if not len(given) == len(low) == leaves:
+            raise ValueError(
+                f"summaries and minimum must have one entry for each of the {leaves} leaves among nodes, "
+                f"got {len(given)} and {len(low)}"
+            )
+        edf.check_array(low, "minimum", edf.NUMBER)
+        of_leaves = zip(given, low, strict=True)
+        sent = []
+        for m in chosen:
+            node = self._node[m]
+            if m >= self.first_leaf:
+                cells, least = next(of_leaves)
+            else:
+                left, right = self._children(m)
+                cells = aggregate([self._read(left), self._read(right)])
+                least = min(left.held_minimum, right.held_minimum)
+            same = (
+                node.said >= 0
+                and least == node.said_minimum
+                and np.array_equal(cells, self._payloads[node.said].cells)
+            )
+            if not same or node.asked:
+                sent.append(self._say(m, now, cells.copy(), least))
+            node.since = NEVER
+        return np.array(sent, SUMMARY)
+
+    def _say(self, m: int, now: int, cells: Cells, least: float) -> tuple[Any, ...]:
+        node, handle = self._node[m], self._next_handle
+        self._next_handle += 1
+        self._payloads[handle] = Payload(cells, 2)  # the sender and the message
+        self._release(node.said)
+        node.said, node.said_minimum, node.asked = handle, least, False
+        node.free_at = now + self._gap
+        node.number += 1
+        return (m - 1) // 2, m, handle, node.number - 1, node.got, least, node.since
+
+    # -- the minimum stretch on its way down ----------------------------------------------------------------
+
+    def take_spread(self, rows: Rows) -> None:
+        """Routers learn the minimum stretch of the rest of the tree."""
+        for k, row in enumerate(_checked(rows, SPREAD)):
+            if not 0 <= row["node"] < self.first_leaf:
+                raise ValueError(
+                    f"rows[{k}].node must be a router 0..{self.first_leaf - 1}, got {row['node']}"
+                )
+        for row in rows:
+            self._node[int(row["node"])].rest = float(row["minimum"])
+
+    def spread(self, nodes: ArrayLike, always: bool = False) -> Rows:
+        """The rest values that `nodes` tell the routers among their children, where new (or `always`)."""
+        sent = []
+        for m in self._nodes(nodes):
+            for child, sibling in (2 * m + 1, 2 * m + 2), (2 * m + 2, 2 * m + 1):
+                if child < self.first_leaf:
+                    value = min(self._node[m].rest, self._node[sibling].held_minimum)
+                    if always or value != self._node[child].told:
+                        self._node[child].told = value
+                        sent.append((child, m, value))
+        return np.array(sent, SPREAD)
+
+    # -- inspection ---------------------------------------------------------------------------------------
+
+    def known(self, node: int) -> Cells:
+        """What the father of `node` may count on from it."""
+        return self._read(self._node[self._one(node)]).copy()
+
+    def owed(self, node: int) -> int:
+        """Tasks dispatched to `node` that its last summary does not know of."""
+        return sum(debt.tasks for debt in self._node[self._one(node)].ledger)
+
+    def _one(self, node: int) -> int:
+        if not 0 <= node < self.nodes:
+            raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
+        return node
+
+    def _nodes(self, nodes: ArrayLike) -> list[int]:
+        chosen = edf.integers(nodes, "nodes")
+        for k, m in enumerate(chosen):
+            if not 0 <= m < self.nodes:
+                raise ValueError(f"nodes[{k}] must be in 0..{self.nodes - 1}, got {m}")
+        return chosen
+
+
+def _checked(rows: Rows, dtype: np.dtype[Any]) -> Rows:
+    if not isinstance(rows, np.ndarray):
+        raise TypeError(f"rows must be a structured array, got {type(rows).__name__}")
+    if rows.dtype != dtype or rows.ndim != 1 or not rows.flags.c_contiguous:
+        raise ValueError(f"rows must be a contiguous vector of {dtype}")
+    return rows
