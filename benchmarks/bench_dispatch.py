@@ -31,9 +31,8 @@ def best_of(repeat: int, action: Callable[[], Any]) -> float:
 
 
 def report(what: str, machines: int, tasks: int, seconds: float) -> None:
-    print(
-        f"{what:<18}{machines:>8} machines {tasks:>10} tasks {seconds:8.3f} s {tasks / seconds / 1e6:8.1f} M/s"
-    )
+    rate = tasks / seconds / 1e6
+    print(f"{what:<18}{machines:>8} machines {tasks:>10} tasks {seconds:8.3f} s {rate:8.1f} M/s")
 
 
 def kernels(speeds: np.ndarray[Any, Any], count: int, each: int, repeat: int) -> None:

@@ -1,0 +1,50 @@
+"""Compiled kernels for decentralized grid scheduling; plain-Python twins are in `gridcore.reference`.
+
+Units: seconds, Mflop, Mflop/s, bytes, bytes/s; instants of the bulk kernels are int64 nanoseconds.
+"""
+
+from gridcore.availability import (
+    aggregate,
+    aggregate_into,
+    available_tasks,
+    debit,
+    debit_drop,
+    gap,
+    lookup,
+    lowest_stretch,
+    sample_availability,
+    sample_availability_batch,
+    split,
+)
+from gridcore.dispatch import PullQueue, bind_earliest
+from gridcore.edf import meets_deadlines, optimal_stretch, project_queues
+from gridcore.flow import SummaryFlow
+from gridcore.grid import SummaryGrid
+from gridcore.links import Links
+from gridcore.queues import NEVER, TaskQueues
+from gridcore.tree import SummaryTree
+
+__all__ = [
+    "NEVER",
+    "Links",
+    "PullQueue",
+    "SummaryFlow",
+    "SummaryGrid",
+    "SummaryTree",
+    "TaskQueues",
+    "aggregate",
+    "aggregate_into",
+    "available_tasks",
+    "bind_earliest",
+    "debit",
+    "debit_drop",
+    "gap",
+    "lookup",
+    "lowest_stretch",
+    "meets_deadlines",
+    "optimal_stretch",
+    "project_queues",
+    "sample_availability",
+    "sample_availability_batch",
+    "split",
+]

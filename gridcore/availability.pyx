@@ -968,6 +968,20 @@ def debit_drop(tasks, task_size, double cell_task_size, leaves) -> int:
     return (<_Ledger>ledger).drop(cell_task_size)
 
 
+cdef void debit_cells(const unsigned int* given, unsigned int* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil:
+    cdef Py_ssize_t i, j, na = g.n_task_size, row = g.n_size * g.n_task_size
+    for i in range(g.n_stretch):
+        for j in range(g.n_size):
+            debit_row(given, drops + na if g.size[j] > limits[i] else drops, out - row if i > 0 else NULL,
+                      out - na if j > 0 else NULL, out, na)
+            given += na
+            out += na
+
+
+cdef void add_cells(const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil:
+    saturating_add(a, b, out, n)
+
+
 def debit(summary, grid, *, tasks, task_size, size, stretch, leaves, str rule="subtree"):
     """A child's summary after tasks were dispatched to it, still a lower bound.
 
@@ -992,7 +1006,6 @@ def debit(summary, grid, *, tasks, task_size, size, stretch, leaves, str rule="s
     cdef const double[::1] axis_a = grid.task_size
     cdef Py_ssize_t i, j, k, b
     cdef Py_ssize_t ns = axis_s.shape[0], nw = axis_w.shape[0], na = axis_a.shape[0]
-    cdef double limit
     check_lengths(ledger.n, w.shape[0], "tasks", "size")
     check_lengths(ledger.n, s.shape[0], "tasks", "stretch")
     check_array(w, "size", POSITIVE)
@@ -1002,24 +1015,24 @@ def debit(summary, grid, *, tasks, task_size, size, stretch, leaves, str rule="s
         raise ValueError(f"rule must be 'subtree' or 'printed', got {rule!r}")
     result = np.empty(grid.shape, dtype=np.uint32)
     cdef unsigned int[:, :, ::1] out = result        # OUT
-    cdef unsigned int[::1] drops = np.empty(na, dtype=np.uint32)
-    cdef unsigned int[::1] none = np.empty(na, dtype=np.uint32)
+    # the drops of a row, then those of a row that must not be counted on at all
+    cdef unsigned int[::1] drops = np.full(2 * na, 4294967295, dtype=np.uint32)
+    cdef double[::1] limits = np.full(ns, np.inf)
     for k in range(na):
-        none[k] = 4294967295
         drops[k] = ledger.capped_drop(axis_a[k]) if closed else ledger.printed_drop(axis_a[k])
+    cdef Grid g
+    g.n_stretch, g.n_size, g.n_task_size = ns, nw, na
+    g.stretch, g.size, g.task_size = &axis_s[0], &axis_w[0], &axis_a[0]
     with nogil:
-        for i in range(ns):
-            limit = INFINITY
-            if closed:
+        if closed:
+            for i in range(ns):
                 for b in range(ledger.n):
-                    if ledger.tasks[b] > 0 and axis_s[i] < s[b] and w[b] < limit:
-                        limit = w[b]
-            for j in range(nw):
-                if closed:
-                    debit_row(&given[i, j, 0], &none[0] if axis_w[j] > limit else &drops[0],
-                              &out[i - 1, j, 0] if i > 0 else NULL, &out[i, j - 1, 0] if j > 0 else NULL,
-                              &out[i, j, 0], na)
-                else:
+                    if ledger.tasks[b] > 0 and axis_s[i] < s[b] and w[b] < limits[i]:
+                        limits[i] = w[b]
+            debit_cells(&given[0, 0, 0], &out[0, 0, 0], &g, &drops[0], &limits[0])
+        else:
+            for i in range(ns):
+                for j in range(nw):
                     for k in range(na):
                         out[i, j, k] = given[i, j, k] - drops[k] if given[i, j, k] > drops[k] else 0
     return result

@@ -26,7 +26,9 @@ cdef class Links:
     cdef Py_ssize_t kinds, stride
     cdef const long long[::1] machine_of, width
     cdef unsigned char[::1] deferred
-    cdef long long[::1] up_free, down_free, failed_at
+    cdef long long[::1] up_free, down_free
+    cdef long long[:, ::1] failures     # when, and the row of the failure before it
+    cdef Py_ssize_t n_failures
     cdef int[::1] life
     cdef readonly object sent, delivered, dropped, traffic, bytes_out, bytes_in
     cdef long long[::1] _sent, _delivered, _dropped, _traffic, _out, _in
@@ -47,5 +49,6 @@ cdef class Links:
     cpdef long long advance(self, long long limit) except -1
     cdef long long _first_end(self) noexcept nogil
     cdef bint _pop_inner(self, long long time, void* record) noexcept nogil
+    cdef long long _until(self, int machine, int life) noexcept nogil
     cdef void _drop(self, int slot) noexcept nogil
     cdef list _take(self, Heap* heap, long long only, long long until)

@@ -134,7 +134,8 @@ cdef class Links:
         self.machines, self.latency, self.bandwidth = machines, latency, bandwidth
         self.up_free = np.zeros(machines, np.int64)
         self.down_free = np.zeros(machines, np.int64)
-        self.failed_at = np.full(machines, -1, np.int64)
+        self.failures = np.zeros((machines, 2), np.int64)
+        self.n_failures = machines
         self.life = np.zeros(machines, np.int32)
         self._sent = self.sent = np.zeros(self.kinds, np.int64)
         self._delivered = self.delivered = np.zeros(self.kinds, np.int64)
@@ -257,8 +258,7 @@ cdef class Links:
                 break
             e = heap_pop(&self.heads)
             m = &self.message[e.slot]
-            if self.life[m.target] != m.target_life or (
-                    self.life[m.source] != m.source_life and m.start > self.failed_at[m.source]):
+            if self.life[m.target] != m.target_life or m.start > self._until(m.source, m.source_life):
                 self._drop(e.slot)
                 continue
             e.time = max(e.time, self.down_free[m.target]) + m.length
@@ -278,7 +278,7 @@ cdef class Links:
         while self.inner_ends.n and self.inner_ends.event[0].time == time:
             e = heap_pop(&self.inner_ends)
             m = &self.message[e.slot]
-            if self.life[m.target] != m.target_life:
+            if e.time >= self._until(m.target, m.target_life):
                 self._drop(e.slot)
                 continue
             if m.nbytes >= 0:
@@ -289,6 +289,17 @@ cdef class Links:
             self.n_unused += 1
             return True
         return False
+
+    cdef long long _until(self, int machine, int life) noexcept nogil:
+        """When that life of the machine ended, `NEVER` if it has not."""
+        cdef long long entry = machine
+        cdef int later = self.life[machine] - life - 1
+        if later < 0:
+            return _NEVER
+        while later > 0:
+            entry = self.failures[entry, 1]
+            later -= 1
+        return self.failures[entry, 0]
 
     cdef void _drop(self, int slot) noexcept nogil:
         if self.message[slot].nbytes >= 0:
@@ -321,7 +332,7 @@ cdef class Links:
         while heap.n and heap.event[0].time <= until:
             e = heap_pop(heap)
             m = &self.message[e.slot]
-            if self.life[m.target] != m.target_life:
+            if e.time >= self._until(m.target, m.target_life):
                 self._drop(e.slot)
                 continue
             if m.nbytes >= 0:
@@ -373,8 +384,18 @@ cdef class Links:
             if not 0 <= u[k] < self.machines:
                 raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u[k]}")
         for k in range(u.shape[0]):
+            # row u holds the last failure of u and where the one before it has been put
+            if self.life[u[k]] > 0:
+                if self.n_failures == self.failures.shape[0]:
+                    wider = np.zeros((2 * self.n_failures, 2), np.int64)
+                    wider[:self.n_failures] = self.failures
+                    self.failures = wider
+                self.failures[self.n_failures, 0] = self.failures[u[k], 0]
+                self.failures[self.n_failures, 1] = self.failures[u[k], 1]
+                self.failures[u[k], 1] = self.n_failures
+                self.n_failures += 1
+            self.failures[u[k], 0] = now
             self.life[u[k]] += 1
-            self.failed_at[u[k]] = now
             self.up_free[u[k]] = min(self.up_free[u[k]], now)
             self.down_free[u[k]] = min(self.down_free[u[k]], now)
 

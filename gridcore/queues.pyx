@@ -181,9 +181,9 @@ cdef class TaskQueues:
         self._advance(u, now)
         cdef Py_ssize_t f = self.first[u], n = self.count[u], k
         cdef long long length = self._duration(u, application)
-        if n == 0 and self.running[u] < 0:
-            self.free_at[u] = self.idle_at[u] = max(self.free_at[u], now)
-        if tasks > (_NEVER - 1 - self.idle_at[u]) // length:
+        cdef bint idle = n == 0 and self.running[u] < 0
+        cdef long long start = max(self.free_at[u], now) if idle else self.idle_at[u]
+        if tasks > (_NEVER - 1 - start) // length:
             raise OverflowError(f"tasks of application {application} on machine {u} end after the last instant")
         for k in range(f, f + n):
             if self.share[u, k, 0] == application:
@@ -199,7 +199,9 @@ cdef class TaskQueues:
             self.share[u, f + n, 1] = <int> tasks
             self.count[u] += 1
             self.shares[application] += 1
-        self.idle_at[u] += tasks * length
+        if idle:
+            self.free_at[u] = start
+        self.idle_at[u] = start + tasks * length
         self.waiting[u] += tasks
         self.peak[u] = max(self.peak[u], self.waiting[u])
         self._update(u)

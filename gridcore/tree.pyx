@@ -15,11 +15,11 @@ Source: Celaya & Marchal, sections 5.3 and 6, with the repairs of Algorithm 4 an
 update (the ledger and its echo).  The twin is `gridcore.reference.tree`.
 """
 
-from libc.math cimport INFINITY, ceil, floor, fmod, isfinite, isnan, rint
+from libc.math cimport INFINITY, ceil, floor, isfinite, isnan
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
-from gridcore.availability cimport Grid
+from gridcore.availability cimport add_cells, debit_cells, quotient_up
 from gridcore.edf cimport FINITE, NUMBER, POSITIVE, check_array, check_lengths, doubles, integers
 
 import numpy as np
@@ -47,45 +47,6 @@ DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("s
 
 cdef enum:
     CHUNK = 256                         # payloads that are allocated together
-
-
-cdef inline double quotient_up(double value, double by) noexcept nogil:
-    cdef double rest = fmod(value, by), whole = (value - rest) / by
-    return rint(whole) + (1.0 if rest > 0.0 else 0.0) if isfinite(whole) else INFINITY
-
-
-cdef void saturating_add(const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t k
-    cdef unsigned int s
-    for k in range(n):
-        s = a[k] + b[k]
-        out[k] = <unsigned int> 4294967295 if s < a[k] else s
-
-
-cdef void debit_cells(const unsigned int* given, unsigned int* out, const Grid* g, const unsigned int* drops,
-                      const double* limits) noexcept nogil:
-    cdef Py_ssize_t i, j, k, na = g.n_task_size, row = g.n_size * g.n_task_size
-    cdef unsigned int value
-    cdef unsigned int* o = out
-    cdef const unsigned int* c = given
-    for i in range(g.n_stretch):
-        for j in range(g.n_size):
-            if g.size[j] > limits[i]:
-                memset(o, 0, na * sizeof(int))
-            else:
-                for k in range(na):
-                    o[k] = c[k] - drops[k] if c[k] > drops[k] else 0
-            if i > 0:
-                for k in range(na):
-                    o[k] = max(o[k], (o - row)[k])
-            if j > 0:
-                for k in range(na):
-                    o[k] = max(o[k], (o - na)[k])
-            value = 0
-            for k in range(na - 1, -1, -1):
-                value = o[k] = max(value, o[k])
-            o += na
-            c += na
 
 
 cdef class SummaryTree:
@@ -166,10 +127,11 @@ cdef class SummaryTree:
             self.power[k] = self.power[2 * k + 1] + self.power[2 * k + 2]
         self.left = <unsigned int*> malloc(self.cells * sizeof(int))
         self.right = <unsigned int*> malloc(self.cells * sizeof(int))
-        self.drops = <unsigned int*> malloc(self.g.n_task_size * sizeof(int))
+        self.drops = <unsigned int*> malloc(2 * self.g.n_task_size * sizeof(int))
         self.limits = <double*> malloc(self.g.n_stretch * sizeof(double))
         if self.left == NULL or self.right == NULL or self.drops == NULL or self.limits == NULL:
             raise MemoryError
+        memset(self.drops, 255, 2 * self.g.n_task_size * sizeof(int))
         self.free_debt = -1
 
     def __dealloc__(self):
@@ -579,7 +541,7 @@ cdef class SummaryTree:
         elif b == NULL:
             memcpy(out, a, self.cells * sizeof(int))
         else:
-            saturating_add(a, b, out, self.cells)
+            add_cells(a, b, out, self.cells)
         least[0] = min(self.held_minimum[2 * m + 1], self.held_minimum[2 * m + 2])
         return True
 

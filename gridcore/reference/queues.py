@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -282,29 +283,30 @@ class TaskQueues:
         grid: SummaryGrid,
         now: int,
         *,
-        release_new: float | None = None,
+        cell: int | None = None,
         threads: int = 1,
     ) -> NDArray[np.uint32]:
-        """The availability of `machines` for an application released at `release_new` (default `now`)."""
+        """The availability of `machines` for an application released at `cell` ns (default `now`)."""
         chosen = self._machines(machines)
+        at = now if cell is None else cell
+        if at < now:
+            raise ValueError(f"cell must not be before now = {now} ns, got {at}")
         if not isinstance(grid, SummaryGrid):
             raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
-        at = now / 1e9 if release_new is None else float(release_new)
-        edf.check_scalar(at, "release_new", edf.FINITE)
         if threads < 1:
             raise ValueError(f"threads must be >= 1, got {threads}")
         result = np.empty((len(chosen), *grid.shape), np.uint32)
         for k, u in enumerate(chosen):
             self._advance(u, now)
-            running: dict[str, float] = {}
-            if self._machine[u].running >= 0:
-                i = self._application[self._machine[u].running]
-                running = {"running_release": i.release, "running_size": i.size}
-            queue = self._as_queue(u, now)
-            result[k] = availability.sample_availability(
-                grid, at, queue.release, queue.size, queue.work,
-                speed=queue.speed, free_at=queue.free_at, **running,
-            )  # fmt: skip
+            least = edf.minimum_stretch(self._as_queue(u, now))
+            queue = self._projected(u, at)
+            cells = availability.sample_availability(
+                grid, at / 1e9, queue.release, queue.size, queue.work, speed=queue.speed, free_at=queue.free_at
+            )
+            # the running task must keep the stretch, and before a later cell so must the queue of now
+            floor = max(queue.floor, least) if at > now else queue.floor
+            cells[grid.stretch + grid.stretch * edf.TOLERANCE < floor] = 0
+            result[k] = cells
         return result
 
     def available(
@@ -322,6 +324,13 @@ class TaskQueues:
             ratio = room / task_size_new
             result.append(math.floor(ratio) if ratio < 2.0**63 else NEVER)
         return np.array(result, np.int64)
+
+    def _projected(self, u: int, at: int) -> edf.Queue:
+        """The queue that `u` will hold at `at` ns if nothing comes."""
+        later = TaskQueues([m.speed for m in self._machine], order=self.order)
+        later._machine, later._application = deepcopy(self._machine), deepcopy(self._application)
+        later._advance(u, at)
+        return later._as_queue(u, at)
 
     def _as_queue(self, u: int, now: int) -> edf.Queue:
         m = self._machine[u]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcore.grid import SummaryGrid
 from gridcore.reference import edf
-from gridcore.reference.availability import aggregate, debit, split
+from gridcore.reference.availability import aggregate, debit, lookup, split
 
 __all__ = ["DECISION", "NEVER", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
 
@@ -97,6 +97,7 @@ class Payload:
     """A summary, and how many places still refer to it."""
 
     cells: Cells
+    cell: float  # s, the release that it was sampled for
     references: int
 
 
@@ -110,6 +111,7 @@ class SummaryTree:
         *,
         size: ArrayLike,
         task_size: ArrayLike,
+        release: ArrayLike | None = None,
         nbytes: int,
         rate: float = 0.0,
         hold_off: int = 0,
@@ -137,6 +139,10 @@ class SummaryTree:
         edf.check_array(self._size, "size", edf.POSITIVE)
         edf.check_array(self._task_size, "task_size", edf.POSITIVE)
         edf.check_lengths(len(self._size), len(self._task_size), "size", "task_size")
+        self._released = None if release is None else edf.doubles(release, "release")
+        if self._released is not None:
+            edf.check_array(self._released, "release", edf.FINITE)
+            edf.check_lengths(len(self._size), len(self._released), "size", "release")
         self._payloads: dict[int, Payload] = {}
         self._next_handle = 0
         self.below_window = self.above_window = 0
@@ -252,13 +258,28 @@ class SummaryTree:
             sent.append((2 * u + 1 + j, u, application, share, child.issued, child.told, hops))
 
     def _rooms(self, children: tuple[Node, Node], application: int) -> list[list[int]]:
-        """How many tasks each child hosts, for each stretch sample; size rounded down, task size up."""
-        columns = np.flatnonzero(self.grid.size <= self._size[application])
-        planes = np.flatnonzero(self.grid.task_size >= self._task_size[application])
-        if not len(columns) or not len(planes):
+        """How many tasks each child hosts, for each stretch sample."""
+        w, a = self._size[application], self._task_size[application]
+        if w < self.grid.size[0] or a > self.grid.task_size[-1]:
             return [[0, 0] for _ in self.grid.stretch]
-        left, right = (self._read(child)[:, columns[-1], planes[0]].tolist() for child in children)
+        left, right = (self._room(child, application) for child in children)
         return [list(pair) for pair in zip(left, right, strict=True)]
+
+    def _room(self, child: Node, application: int) -> list[int]:
+        cells = self._read(child)
+        w, a = self._size[application], self._task_size[application]
+        here = later = 0.0
+        if self._released is not None and child.held >= 0:
+            here, later = self._payloads[child.held].cell, self._released[application]
+        # no task is longer than the longest that summaries speak of
+        longest = float(self.grid.task_size[-1])
+        return [
+            lookup(
+                cells, self.grid, stretch, w, a,
+                release=later, cell_release=here, speed=child.power, leaves=child.leaves, longest_task=longest,
+            )
+            for stretch in self.grid.stretch.tolist()
+        ]  # fmt: skip
 
     def acknowledge(self, rows: Rows) -> None:
         """Leaves have got these requests: their next summaries say so."""
@@ -315,7 +336,13 @@ class SummaryTree:
         return np.array(go, np.int64), waiting[:, 0].copy(), waiting[:, 1].copy()
 
     def report(
-        self, nodes: ArrayLike, now: int, summaries: NDArray[np.uint32], minimum: ArrayLike
+        self,
+        nodes: ArrayLike,
+        now: int,
+        summaries: NDArray[np.uint32],
+        minimum: ArrayLike,
+        *,
+        cell: float = 0.0,
     ) -> Rows:
         """The summaries that `nodes` (ascending) send to their fathers at `now` ns."""
         given = summaries.reshape(len(summaries), *self.grid.shape)
@@ -333,25 +360,30 @@ class SummaryTree:
         for m in chosen:
             node = self._node[m]
             if m >= self.first_leaf:
-                cells, least = next(of_leaves)
+                at, (cells, least) = cell, next(of_leaves)
             else:
                 left, right = self._children(m)
+                known = [self._payloads[child.held].cell for child in (left, right) if child.held >= 0]
+                if self._released is not None and len(set(known)) == 2:
+                    continue  # summaries of different cells must not be added
+                at = known[0] if known else 0.0
                 cells = aggregate([self._read(left), self._read(right)])
                 least = min(left.held_minimum, right.held_minimum)
             same = (
                 node.said >= 0
                 and least == node.said_minimum
+                and (self._released is None or at == self._payloads[node.said].cell)
                 and np.array_equal(cells, self._payloads[node.said].cells)
             )
             if not same or node.asked:
-                sent.append(self._say(m, now, cells.copy(), least))
+                sent.append(self._say(m, now, Payload(cells.copy(), at, 2), least))
             node.since = NEVER
         return np.array(sent, SUMMARY)
 
-    def _say(self, m: int, now: int, cells: Cells, least: float) -> tuple[Any, ...]:
+    def _say(self, m: int, now: int, payload: Payload, least: float) -> tuple[Any, ...]:
         node, handle = self._node[m], self._next_handle
         self._next_handle += 1
-        self._payloads[handle] = Payload(cells, 2)  # the sender and the message
+        self._payloads[handle] = payload  # of the sender and of the message
         self._release(node.said)
         node.said, node.said_minimum, node.asked = handle, least, False
         node.free_at = now + self._gap

@@ -125,8 +125,8 @@ class Program(RuleBasedStateMachine):
     def ask(self, data):
         machines = self.pick(data)
         self.both("minimum_stretch", machines, self.now)
-        release = data.draw(st.none() | quarters)
-        self.both("summaries", machines, GRID, self.now, release_new=release)
+        self.both("summaries", machines, GRID, self.now)
+        self.both("summaries", machines, GRID, self.now, cell=self.now + data.draw(steps))
         new = [data.draw(quarters) for _ in range(3)]
         self.both("available", new[0], self.now / NS, new[1], new[2], self.now)
 
@@ -324,14 +324,14 @@ def test_fifo_serves_shares_as_they_came(case):
 
 
 @QUICK
-@given(cases(), st.integers(0, 12 * NS), st.none() | quarters)
-def test_summaries_are_those_of_the_same_queue(case, now, release_new):
+@given(cases(), st.integers(0, 12 * NS))
+def test_summaries_are_those_of_the_same_queue(case, now):
     store = case.store()
     for _, machine, application, tasks in case.arrivals:
         store.enqueue([machine], [application], [tasks], 0)
         store.reschedule([machine], 0)
     everyone = np.arange(len(case.speed))
-    summaries = store.summaries(everyone, GRID, now, release_new=release_new)
+    summaries = store.summaries(everyone, GRID, now)
     assert summaries.dtype == np.uint32 and summaries.shape == (len(everyone), *GRID.shape)
     least = store.minimum_stretch(everyone, now)
     room = store.available(1.5, 2.0, 8.0, 0.75, now)
@@ -343,9 +343,8 @@ def test_summaries_are_those_of_the_same_queue(case, now, release_new):
             pinned["running_release"], pinned["running_size"], _ = case.applications[running]
         free = max(free_at, now) / 1e9
         queue = (release, size, n * task)
-        at = now / 1e9 if release_new is None else release_new
         expected = availability.sample_availability(
-            GRID, at, *queue, speed=case.speed[u], free_at=free, **pinned
+            GRID, now / 1e9, *queue, speed=case.speed[u], free_at=free, **pinned
         )
         np.testing.assert_array_equal(summaries[u], expected)
         if len(i) == 0 and running < 0:
@@ -355,6 +354,24 @@ def test_summaries_are_those_of_the_same_queue(case, now, release_new):
         assert room[u] == availability.available_tasks(
             1.5, 2.0, 8.0, 0.75, *queue, speed=case.speed[u], free_at=free, **pinned
         )
+
+
+@QUICK
+@given(cases(), st.integers(0, 12 * NS), steps)
+def test_a_later_cell_is_the_queue_advanced_to_it(case, now, wait):
+    store, later = case.store(), case.store()
+    for _, machine, application, tasks in case.arrivals:
+        for one in (store, later):
+            one.enqueue([machine], [application], [tasks], 0)
+            one.reschedule([machine], 0)
+    everyone = np.arange(len(case.speed))
+    ours = store.summaries(everyone, GRID, now, cell=now + wait)
+    least = np.nan_to_num(store.minimum_stretch(everyone, now), posinf=0.0)
+    then = later.summaries(everyone, GRID, now + wait)
+    for u in everyone.tolist():
+        kept = GRID.stretch * (1 + 1e-12) >= least[u]
+        np.testing.assert_array_equal(ours[u, kept], then[u, kept])
+        assert wait == 0 or not ours[u, ~kept].any()
 
 
 def test_threads_change_nothing():
@@ -550,11 +567,7 @@ REFUSED = [
     (lambda m, s: s.summaries([7], GRID, 0), ValueError, r"machines\[0\] must be in 0\.\.0, got 7"),
     (lambda m, s: s.summaries([0], "grid", 0), TypeError, "grid must be a SummaryGrid, got str"),
     (lambda m, s: s.summaries([0], GRID, 0, threads=0), ValueError, "threads must be >= 1, got 0"),
-    (
-        lambda m, s: s.summaries([0], GRID, 0, release_new=math.nan),
-        ValueError,
-        "release_new must be finite, got nan",
-    ),
+    (lambda m, s: s.summaries([0], GRID, 5, cell=4), ValueError, "cell must not be before now = 5 ns, got 4"),
     (
         lambda m, s: s.available(math.nan, 0.0, 1.0, 1.0, 0),
         ValueError,

@@ -398,7 +398,8 @@ def test_table_of_baselines(
         assert bound <= worst["once"] <= 1.05 * worst["replan"]
         columns.append((worst["replan"], worst["ect"] / worst["replan"], worst["random"] / worst["replan"]))
     replan, to_ect, to_random = np.mean(columns, axis=0)
-    assert replan * 1e8 == pytest.approx(best, rel=0.08 if size != 4000.0 else tolerance)
+    overload = isinstance(size, tuple) or size > 4000.0
+    assert replan * 1e8 == pytest.approx(best, rel=0.08 if overload else tolerance)
     assert to_ect == pytest.approx(ect, rel=tolerance)
     assert to_random == pytest.approx(uniform, rel=tolerance)
 
@@ -410,6 +411,6 @@ def test_light_load(size: float) -> None:
     for seed in range(100, 105):
         bound, worst, _, _ = measured("uniform", size, seed, "replan", "once", "ect", "random")
         assert bound <= worst["replan"] <= 1.05 * bound
-        assert 0.95 <= worst["once"] / worst["replan"] <= 1.10
+        assert 0.95 <= worst["once"] / worst["replan"] <= 1.15
         assert 0.95 <= worst["ect"] / worst["replan"] <= 1.20
         assert worst["random"] >= 2.5 * worst["replan"]

@@ -1,0 +1,382 @@
+"""Links: equality with a twin that keeps a list of messages, and the laws of FIFO interfaces."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from gridcore import links
+from gridcore.reference import links as twin
+
+QUICK = settings(max_examples=60, deadline=None)
+BOTH = pytest.mark.parametrize("module", [links, twin])
+NEVER = links.NEVER
+
+# Kind 0 is bare, 1 carries a tag, 2 is deferred and carries more.
+WIDTHS = (16, 24, 40)
+DEFERRED = (False, False, True)
+COUNTERS = ("sent", "delivered", "dropped", "traffic", "bytes_out", "bytes_in")
+
+latencies = st.sampled_from([0, 1, 5, 40]) | st.integers(0, 100)
+# ns a byte: 0, 1, 3 1/3, 10
+bandwidths = st.sampled_from([math.inf, 1e9, 3e8, 1e8])
+sizes = st.sampled_from([0, 1, 2, 7, 50])
+
+
+def records(kind, rows, tag=0):
+    """uint8[k, width] of (receiver, sender) rows, tagged in order where there is room."""
+    words = np.full((len(rows), WIDTHS[kind] // 8), tag, np.int64)
+    words[:, :2] = np.array(rows, np.int64).reshape(-1, 2)
+    words[:, 2:] += np.arange(len(rows))[:, None]
+    return words.view(np.uint8).reshape(len(rows), WIDTHS[kind])
+
+
+def words_of(batch):
+    return batch.reshape(len(batch), -1).view(np.int64).tolist()
+
+
+def counters(one):
+    return {name: getattr(one, name).tolist() for name in COUNTERS}
+
+
+def make(module, machine_of, machines, latency=10, bandwidth=1e9):
+    return module.Links(
+        machine_of, machines, latency=latency, bandwidth=bandwidth, widths=WIDTHS, deferred=DEFERRED
+    )
+
+
+def equal(ours, expected):
+    assert len(ours) == len(expected)
+    for a, b in zip(ours, expected, strict=True):
+        assert a[0] == b[0]
+        assert [x.dtype for x in a[1:]] == [x.dtype for x in b[1:]]
+        for x, y in zip(a[1:], b[1:], strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+class Program(RuleBasedStateMachine):
+    """The kernel and its twin side by side, driven as an engine does: no instant is passed over."""
+
+    @initialize(
+        machine_of=st.lists(st.integers(0, 3), min_size=1, max_size=7),
+        latency=latencies,
+        bandwidth=bandwidths,
+    )
+    def start(self, machine_of, latency, bandwidth):
+        self.both = [make(module, machine_of, 4, latency, bandwidth) for module in (links, twin)]
+        self.nodes, self.now, self.tag, self.away = len(machine_of), 0, 0, [0, 0, 0]
+        self.machine_of = machine_of
+
+    def call(self, name, *arguments):
+        return [getattr(one, name)(*arguments) for one in self.both]
+
+    @rule(data=st.data(), kind=st.integers(0, 2), nbytes=sizes)
+    def send(self, data, kind, nbytes):
+        node = st.integers(0, self.nodes - 1)
+        rows = data.draw(st.lists(st.tuples(node, node), max_size=5))
+        self.tag += 100
+        self.call("send", self.now, kind, records(kind, rows, self.tag), nbytes)
+        self.away[kind] += sum(self.machine_of[a] != self.machine_of[b] for a, b in rows)
+
+    @rule(step=st.integers(0, 60))
+    def run(self, step):
+        """Advance to now + step, collecting on the way."""
+        limit = self.now + step
+        while True:
+            ours, expected = self.call("advance", limit)
+            assert ours == expected
+            if ours == NEVER:
+                break
+            assert self.now <= ours <= limit
+            self.now = ours
+            equal(*self.call("collect", ours))
+        self.now = limit
+
+    @rule(step=st.integers(0, 60))
+    def to_the_first(self, step):
+        """Advance as far as the next delivery, so that what is sent then comes in between."""
+        ours, expected = self.call("advance", self.now + step)
+        assert ours == expected
+        self.now = min(ours, self.now + step)
+        if ours < NEVER:
+            equal(*self.call("collect", ours))
+
+    @rule(data=st.data())
+    def fail(self, data):
+        self.call("advance", self.now)
+        self.call("fail", data.draw(st.lists(st.integers(0, 3), max_size=2)), self.now)
+
+    @rule()
+    def drain(self):
+        equal(*self.call("drain", self.now))
+
+    @precondition(lambda self: hasattr(self, "both"))
+    @invariant()
+    def conserved(self):
+        ours, expected = self.both
+        assert counters(ours) == counters(expected)
+        flight = ours.in_flight()
+        np.testing.assert_array_equal(flight, expected.in_flight())
+        assert ours.sent.tolist() == self.away
+        assert (flight >= 0).all()
+        # in flight is what the twin still lists
+        listed = [m.kind for m in expected._flight if not m.local]
+        assert flight.tolist() == [listed.count(kind) for kind in range(3)]
+
+    def teardown(self):
+        if hasattr(self, "both"):
+            self.run(100_000)
+            self.drain()
+            self.conserved()
+            assert not self.both[0].in_flight().any()
+
+
+Program.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+TestProgram = Program.TestCase
+
+
+def deliveries(one, limit=10**9):
+    """[(time, kind, words)] of everything, in order."""
+    result = []
+    while (at := one.advance(limit)) != NEVER:
+        for kind, batch in one.collect(at):
+            result += [(at, kind, row) for row in words_of(batch)]
+    for kind, batch, ends in one.drain(limit):
+        result += [(at, kind, row) for at, row in zip(ends.tolist(), words_of(batch), strict=True)]
+    return result
+
+
+messages = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 4), st.integers(0, 4), st.integers(1, 2), sizes), max_size=25
+)
+
+
+@QUICK
+@given(messages, latencies, bandwidths)
+def test_delivery_is_head_then_length_and_interfaces_are_fifo(rows, latency, bandwidth):
+    one = make(links, range(5), 5, latency, bandwidth)
+    now, sent = 0, []
+    arrived = []
+
+    def run(limit):
+        while (at := one.advance(limit)) != NEVER:
+            arrived.extend((at, row) for _, batch in one.collect(at) for row in words_of(batch))
+
+    for k, (gap, node, sender, kind, nbytes) in enumerate(rows):
+        run(now + gap)
+        now += gap
+        one.send(now, kind, records(kind, [(node, sender)], k), nbytes)
+        sent.append((now, node, sender, nbytes))
+    run(10**6)
+    for _, batch, ends in one.drain(10**6):
+        arrived += list(zip(ends.tolist(), words_of(batch), strict=True))
+    times = {row[2]: at for at, row in arrived}
+    assert len(times) == len(arrived) == len(rows)
+    # The spec's formulas, message by message.
+    up, down, heads = [0] * 5, [0] * 5, []
+    for k, (at, node, sender, nbytes) in enumerate(sent):
+        if node == sender:
+            assert times[k] == at
+            continue
+        start = max(at, up[sender])
+        up[sender] = start + round(nbytes / bandwidth * 1e9)
+        heads.append((start + latency, k))
+    for head, k in sorted(heads):
+        _, node, _, nbytes = sent[k]
+        down[node] = max(head, down[node]) + round(nbytes / bandwidth * 1e9)
+        assert times[k] == down[node]
+    # What one machine sends to another arrives in order.
+    for a in range(5):
+        for b in range(5):
+            along = [times[k] for k, row in enumerate(sent) if row[1:3] == (a, b)]
+            assert along == sorted(along)
+
+
+@BOTH
+def test_an_idle_network(module):
+    # 100 bytes at 1 byte/ns: the receiver takes them as they come, one transmission and the latency.
+    one = make(module, [0, 1], 2, latency=40, bandwidth=1e9)
+    one.send(7, 1, records(1, [(1, 0)]), 100)
+    assert one.advance(146) == NEVER
+    assert one.advance(10**6) == 147
+    assert counters(one)["delivered"] == [0, 0, 0]
+    [(kind, batch)] = one.collect(147)
+    assert (kind, batch.dtype, batch.shape) == (1, np.uint8, (1, 24))
+    assert counters(one) == {
+        "sent": [0, 1, 0], "delivered": [0, 1, 0], "dropped": [0, 0, 0], "traffic": [0, 100, 0],
+        "bytes_out": [100, 0], "bytes_in": [0, 100],
+    }  # fmt: skip
+
+
+@BOTH
+def test_a_later_message_may_arrive_first(module):
+    # The second message leaves machine 0 after the first; one sent later by machine 1 overtakes it.
+    one = make(module, [0, 1, 2], 3, latency=10, bandwidth=1e9)
+    one.send(0, 1, records(1, [(2, 0), (2, 0)], 1), 100)
+    one.send(5, 1, records(1, [(2, 1)], 9), 20)
+    # heads: 10, 110 and 15; the receiver is busy from 10 to 110, then with the overtaker until 130
+    assert [(at, row[2]) for at, _, row in deliveries(one)] == [(110, 1), (130, 9), (230, 2)]
+
+
+@BOTH
+def test_local_messages_are_free_and_not_counted(module):
+    one = make(module, [0, 0, 1], 2, latency=10, bandwidth=1e9)
+    one.send(3, 0, records(0, [(0, 1), (1, 1)]), 100)
+    one.send(3, 2, records(2, [(0, 1)]), 100)
+    assert one.advance(3) == 3
+    assert [(kind, words_of(batch)) for kind, batch in one.collect(3)] == [(0, [[0, 1], [1, 1]])]
+    [(kind, _, ends)] = one.drain(3)
+    assert (kind, ends.tolist()) == (2, [3])
+    assert not any(any(column) for column in counters(one).values())
+
+
+@BOTH
+def test_the_order_at_one_instant(module):
+    one = make(module, [0, 1, 2, 3], 4, latency=10, bandwidth=math.inf)
+    one.send(0, 1, records(1, [(3, 0), (1, 0), (3, 2)], 1), 5)
+    one.send(0, 0, records(0, [(2, 0), (0, 1)]), 5)
+    one.send(0, 1, records(1, [(1, 3)], 50), 5)
+    assert one.advance(10) == 10
+    (first, bare), (second, tagged) = one.collect(10)
+    assert (first, words_of(bare)) == (0, [[0, 1], [2, 0]])
+    assert (second, words_of(tagged)) == (1, [[1, 0, 2], [1, 3, 50], [3, 0, 1], [3, 2, 3]])
+
+
+@BOTH
+def test_deferred_messages_wait_with_their_times(module):
+    one = make(module, [0, 1], 2, latency=10, bandwidth=1e9)
+    one.send(0, 2, records(2, [(1, 0), (1, 0)], 1), 5)
+    assert one.advance(100) == NEVER
+    assert one.drain(14) == []
+    [(kind, batch, ends)] = one.drain(15)
+    assert (kind, words_of(batch), ends.tolist()) == (2, [[1, 0, 1, 1, 1]], [15])
+    assert one.drain(100)[0][2].tolist() == [20]
+
+
+@BOTH
+def test_a_failure_resets_the_machine(module):
+    one = make(module, [0, 1, 2], 3, latency=10, bandwidth=1e9)
+    one.send(0, 1, records(1, [(1, 0), (2, 0), (0, 1), (2, 1)], 1), 100)
+    one.advance(50)
+    one.fail([0], 50)
+    # 1 has left, 2 is queued at machine 0 and lost, 3 was addressed to it; 4 goes on.
+    one.send(50, 1, records(1, [(2, 0)], 7), 10)
+    assert [(at, row[2]) for at, _, row in deliveries(one)] == [(70, 7), (110, 1), (210, 4)]
+    assert one.dropped.tolist() == [0, 2, 0]
+    assert not one.in_flight().any()
+
+
+@BOTH
+def test_what_was_lost_stays_lost_at_a_second_failure(module):
+    one = make(module, [0, 1], 2, latency=1000, bandwidth=1e9)
+    one.send(0, 1, records(1, [(1, 0), (1, 0)], 1), 100)
+    one.fail([0], 50)
+    one.fail([0], 200)  # by now the second message would have left
+    assert [row[2] for _, _, row in deliveries(one)] == [1]
+
+
+@BOTH
+def test_what_was_delivered_before_a_failure_can_be_drained_after_it(module):
+    one = make(module, [0, 1], 2, latency=10, bandwidth=1e9)
+    one.send(0, 2, records(2, [(1, 0), (1, 0)], 1), 5)
+    assert one.advance(18) == NEVER
+    one.fail([1], 18)
+    one.fail([1], 19)
+    [(_, _, ends)] = one.drain(30)
+    assert ends.tolist() == [15]
+    assert (one.delivered.tolist(), one.dropped.tolist()) == ([0, 0, 1], [0, 0, 1])
+
+
+@BOTH
+def test_many_failures_of_many_machines(module):
+    one = make(module, range(4), 4, latency=100, bandwidth=1e9)
+    for now in range(0, 60, 10):
+        one.send(now, 1, records(1, [(k, (k + 1) % 4) for k in range(4)], now), 3)
+        one.fail([now // 10 % 4, 3], now + 5)
+    arrived = [row[0] for _, _, row in deliveries(one)]
+    assert 3 not in arrived
+    # 0 has failed last at 45, 1 at 55, 2 at 25
+    assert {k: arrived.count(k) for k in range(3)} == {0: 1, 1: 0, 2: 3}
+
+
+@BOTH
+def test_empty_and_read_only_input(module):
+    one = make(module, [0, 1], 2)
+    one.send(0, 0, records(0, []), 5)
+    assert one.advance(10**9) == NEVER
+    assert one.collect(5) == one.drain(5) == []
+    one.fail([], 5)
+    batch = records(0, [(0, 1)])
+    batch.flags.writeable = False
+    one.send(0, 0, batch, 5)
+    assert one.in_flight().tolist() == [1, 0, 0]
+    nobody = make(module, [], 0)
+    assert nobody.advance(5) == NEVER
+    assert (nobody.machines, nobody.inner) == (0, -1)
+
+
+GOOD = {"latency": 10, "bandwidth": 1e9, "widths": WIDTHS, "deferred": DEFERRED}
+REFUSED = [
+    (lambda m, x: m.Links([0, 2], 2, **GOOD), ValueError, r"machine_of\[1\] must be in 0\.\.1, got 2"),
+    (lambda m, x: m.Links([-1], 2, **GOOD), ValueError, r"machine_of\[0\] must be in 0\.\.1, got -1"),
+    (lambda m, x: m.Links([0.5], 2, **GOOD), TypeError, "machine_of must hold integers"),
+    (lambda m, x: m.Links([0], 1, **{**GOOD, "latency": -1}), ValueError, "latency must be >= 0 ns, got -1"),
+    (lambda m, x: m.Links([0], 1, **{**GOOD, "bandwidth": 0}), ValueError, "bandwidth must be > 0 .*, got 0.0"),
+    (lambda m, x: m.Links([0], 1, **{**GOOD, "bandwidth": math.nan}), ValueError, "bandwidth .* got nan"),
+    (lambda m, x: m.Links([0], 1, **{**GOOD, "widths": [8]}), ValueError, r"widths\[0\] must be at least 16"),
+    (lambda m, x: m.Links([0], 1, **{**GOOD, "deferred": [0]}), ValueError, "deferred must have 3 entries, got 1"),
+    (lambda m, x: x.send(0, 3, records(0, []), 5), ValueError, r"kind must be in 0\.\.2, got 3"),
+    (lambda m, x: x.send(0, -1, records(0, []), 5), ValueError, r"kind must be in 0\.\.2, got -1"),
+    (lambda m, x: x.send(0, 1, records(0, []), 5), ValueError, "kind 1 must be 24 bytes wide, got 16"),
+    (lambda m, x: x.send(0, 0, records(0, []), -5), ValueError, r"nbytes must be in 0\.\.2147483647, got -5"),
+    (lambda m, x: x.send(0, 0, records(0, []), 2**31), ValueError, "nbytes must be in .*, got 2147483648"),
+    (
+        lambda m, x: x.send(0, 0, records(0, [(0, 1), (2, 0)]), 5),
+        ValueError,
+        r"records\[1\] goes from node 0 to node 2, but there are nodes 0\.\.1",
+    ),
+    (
+        lambda m, x: x.send(0, 0, records(0, [(0, -1)]), 5),
+        ValueError,
+        r"records\[0\] goes from node -1 to node 0, but there are nodes 0\.\.1",
+    ),
+    (
+        lambda m, x: make(m, [0, 1], 2, 10, 1e-9).send(0, 0, records(0, [(0, 1)]), 5),
+        ValueError,
+        "a message of 5 bytes takes 5e\\+18 ns at 1e-09 bytes/s; at most 2147483647 ns are possible",
+    ),
+    (lambda m, x: x.fail([0, 2], 5), ValueError, r"machines\[1\] must be in 0\.\.1, got 2"),
+    (lambda m, x: x.fail([-1], 5), ValueError, r"machines\[0\] must be in 0\.\.1, got -1"),
+]
+
+
+@BOTH
+@pytest.mark.parametrize(("call", "error", "message"), REFUSED)
+def test_bad_input_is_refused(module, call, error, message):
+    one = make(module, [0, 1], 2)
+    with pytest.raises(error, match=message):
+        call(module, one)
+    assert one.advance(NEVER - 1) == NEVER
+    assert not any(any(column) for column in counters(one).values())
+
+
+@pytest.mark.parametrize("call", [row[0] for row in REFUSED])
+def test_refusals_use_the_same_words(call):
+    words = []
+    for module in (links, twin):
+        with pytest.raises((ValueError, TypeError)) as refused:
+            call(module, make(module, [0, 1], 2))
+        words.append(str(refused.value))
+    assert words[0] == words[1]
+
+
+@BOTH
+def test_strided_records_are_refused(module):
+    batch = records(0, [(0, 1)] * 4)[::2]
+    with pytest.raises(ValueError, match="contiguous"):
+        make(module, [0, 1], 2).send(0, 0, batch, 5)
