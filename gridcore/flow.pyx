@@ -174,7 +174,7 @@ cdef class SummaryFlow:
         self.queues._sample(u, now, at, &self.tree.g, out, &self.scratch)
         if self.queues.count[u] == 0 and self.queues.running[u] < 0:
             return self.idle_minimum[u]
-        self.queues._gather(u, now, &q, &self.scratch)
+        self.queues._gather(u, now, False, &q, &self.scratch)
         return minimum_stretch(&q, self.scratch.order, self.scratch.room)
 
     def take_turns(self, long long now):

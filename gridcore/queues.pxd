@@ -49,6 +49,6 @@ cdef class TaskQueues:
     cdef advance_quietly(self, const long long[::1] u, long long now)
     cdef void _sample(self, Py_ssize_t u, long long now, long long at, const Grid* g, unsigned int* out,
                       Scratch* s) noexcept nogil
-    cdef void _gather(self, Py_ssize_t u, long long at, Queue* q, Scratch* s) noexcept nogil
+    cdef void _gather(self, Py_ssize_t u, long long at, bint begun, Queue* q, Scratch* s) noexcept nogil
     cdef const long long[::1] _machines(self, machines)
     cdef int _check_machine(self, Py_ssize_t machine) except -1

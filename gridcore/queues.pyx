@@ -14,6 +14,8 @@ Source: Celaya & Marchal, section 4 (local scheduler), with the exact minimum st
 The twin is `gridcore.reference.queues`.
 """
 
+cimport cython
+
 from libc.math cimport INFINITY, llrint
 from libc.stdlib cimport free, malloc
 
@@ -57,6 +59,7 @@ cdef void scratch_free(Scratch* s) noexcept nogil:
     free(s.order)
 
 
+@cython.auto_pickle(False)
 cdef class TaskQueues:
     """Queues of `len(speed)` machines.
 
@@ -243,7 +246,7 @@ cdef class TaskQueues:
         cdef Py_ssize_t k, n = self.count[u]
         if n < 2:
             return
-        self._gather(u, now, &q, s)
+        self._gather(u, now, False, &q, s)
         minimum_stretch(&q, s.order, s.room)
         # the room holds the reordered shares: eight bytes each
         cdef Share* row = <Share*> &self.share[u, self.first[u], 0]
@@ -441,7 +444,7 @@ cdef class TaskQueues:
                 if self.count[u[k]] == 0 and self.running[u[k]] < 0:
                     out[k] = INFINITY
                 else:
-                    self._gather(u[k], now, &q, &s)
+                    self._gather(u[k], now, False, &q, &s)
                     out[k] = minimum_stretch(&q, s.order, s.room)
         scratch_free(&s)
         return result
@@ -450,7 +453,8 @@ cdef class TaskQueues:
         """uint32[k, nS, nW, nA]: the availability of `machines` for an application released at `cell` ns.
 
         By default `cell` is `now`.  For a later one the queue is projected there (A.4), and cells with S
-        below the machine's minimum stretch of now are 0.  `threads` > 1 shares the machines out; same result.
+        below the machine's minimum stretch of now are 0.  A task that starts at exactly `cell` counts as
+        started: who reads the summary later must not hope to overtake it.  `threads` > 1 shares the machines out; same result.
         """
         cdef const long long[::1] u = self._machines(machines)
         cdef long long at = now if cell is None else cell
@@ -501,9 +505,9 @@ cdef class TaskQueues:
         cdef Queue q
         cdef double least = 0.0
         if at > now:
-            self._gather(u, now, &q, s)
+            self._gather(u, now, False, &q, s)
             least = minimum_stretch(&q, s.order, s.room)
-        self._gather(u, at, &q, s)
+        self._gather(u, at, True, &q, s)
         q.floor = max(q.floor, least)
         sample_queue(&q, s.order, g, at / 1e9, out, s.room)
 
@@ -526,27 +530,31 @@ cdef class TaskQueues:
             for k in range(self.machines):
                 self._advance(k, now)
                 self._update(k)
-                self._gather(k, now, &q, &s)
+                self._gather(k, now, False, &q, &s)
                 room = queue_gap(&q, s.order, stretch, release_new, size_new, s.room) / task_size_new
                 out[k] = <long long> room if room < 2.0**63 else _NEVER
         scratch_free(&s)
         return result
 
-    cdef void _gather(self, Py_ssize_t u, long long at, Queue* q, Scratch* s) noexcept nogil:
-        """The queue that `u` will hold at `at` ns if nothing comes, as the single-queue kernels take it."""
+    cdef void _gather(self, Py_ssize_t u, long long at, bint begun, Queue* q, Scratch* s) noexcept nogil:
+        """The queue that `u` will hold at `at` ns if nothing comes, as the single-queue kernels take it.
+
+        `begun`: a task that starts at exactly `at` has started.
+        """
         cdef Py_ssize_t k, n = 0
         cdef const int* row = &self.share[u, self.first[u], 0]
         cdef long long start = self.free_at[u], tasks, length
+        cdef long long edge = at + begun
         cdef int i, running = self.running[u]
         if running >= 0 and start <= at:
             running = -1
         for k in range(self.count[u]):
             i, tasks = row[2 * k], row[2 * k + 1]
-            if start < at:
+            if start < edge:
                 length = self._duration(u, i)
                 tasks -= min(tasks, (at - start) // length)
                 start += (row[2 * k + 1] - tasks) * length
-                if tasks > 0 and start < at:
+                if tasks > 0 and start < edge:
                     running = i
                     start += length
                     tasks -= 1

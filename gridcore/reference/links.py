@@ -108,9 +108,7 @@ class Links:
             )
         for (node, sender), record in zip(header, records, strict=True):
             source, target = self._machine_of[sender], self._machine_of[node]
-            m = Message(
-                self._sequence, kind, node, source, target, now, round(length), nbytes, record.copy()
-            )
+            m = Message(self._sequence, kind, node, source, target, now, round(length), nbytes, record.copy())
             self._sequence += 1
             self._flight.append(m)
             if m.local:

@@ -90,7 +90,11 @@ class TaskQueues:
 
     def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike) -> None:
         """Append applications; their indices are consecutive."""
-        r, w, a = edf.doubles(release, "release"), edf.doubles(size, "size"), edf.doubles(task_size, "task_size")
+        r, w, a = (
+            edf.doubles(release, "release"),
+            edf.doubles(size, "size"),
+            edf.doubles(task_size, "task_size"),
+        )
         edf.check_array(r, "release", edf.FINITE)
         edf.check_array(w, "size", edf.POSITIVE)
         edf.check_array(a, "task_size", edf.POSITIVE)
@@ -301,7 +305,13 @@ class TaskQueues:
             least = edf.minimum_stretch(self._as_queue(u, now))
             queue = self._projected(u, at)
             cells = availability.sample_availability(
-                grid, at / 1e9, queue.release, queue.size, queue.work, speed=queue.speed, free_at=queue.free_at
+                grid,
+                at / 1e9,
+                queue.release,
+                queue.size,
+                queue.work,
+                speed=queue.speed,
+                free_at=queue.free_at,
             )
             # the running task must keep the stretch, and before a later cell so must the queue of now
             floor = max(queue.floor, least) if at > now else queue.floor

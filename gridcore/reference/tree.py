@@ -133,7 +133,9 @@ class SummaryTree:
         self._bound, self._hold_off = float(bound), hold_off
         gap = nbytes / rate * 1e9 if rate > 0 else 0.0
         if not gap < 2.0**62:
-            raise ValueError(f"rate must allow a summary of {nbytes} bytes within 2**62 ns, got {float(rate)}")
+            raise ValueError(
+                f"rate must allow a summary of {nbytes} bytes within 2**62 ns, got {float(rate)}"
+            )
         self._gap = math.ceil(gap)
         self._size, self._task_size = edf.doubles(size, "size"), edf.doubles(task_size, "task_size")
         edf.check_array(self._size, "size", edf.POSITIVE)
@@ -205,7 +207,8 @@ class SummaryTree:
         sent: list[tuple[Any, ...]] = []
         decisions: list[tuple[Any, ...]] = []
         for row in rows:
-            self._route(*row.tolist(), sent, decisions)
+            values: tuple[Any, ...] = row.tolist()
+            self._route(*values, sent=sent, decisions=decisions)
         return np.array(sent, REQUEST), np.array(decisions, DECISION)
 
     def _route(
@@ -217,6 +220,7 @@ class SummaryTree:
         sequence: int,
         minimum: float,
         hops: int,
+        *,
         sent: list[tuple[Any, ...]],
         decisions: list[tuple[Any, ...]],
     ) -> None:
@@ -250,9 +254,7 @@ class SummaryTree:
             if share == 0:
                 continue
             child.issued += 1
-            debt = Debt(
-                child.issued, share, self._task_size[application], self._size[application], stretch
-            )
+            debt = Debt(child.issued, share, self._task_size[application], self._size[application], stretch)
             child.ledger.insert(0, debt)
             child.told = min(node.rest, children[1 - j].held_minimum)
             sent.append((2 * u + 1 + j, u, application, share, child.issued, child.told, hops))
@@ -276,7 +278,8 @@ class SummaryTree:
         return [
             lookup(
                 cells, self.grid, stretch, w, a,
-                release=later, cell_release=here, speed=child.power, leaves=child.leaves, longest_task=longest,
+                release=later, cell_release=here,
+                speed=child.power, leaves=child.leaves, longest_task=longest,
             )
             for stretch in self.grid.stretch.tolist()
         ]  # fmt: skip
@@ -295,9 +298,9 @@ class SummaryTree:
     def receive(self, rows: Rows) -> None:
         """Fathers take in the summaries of their children; stale ones are dropped."""
         for k, row in enumerate(_checked(rows, SUMMARY)):
-            child, father = int(row["sender"]), int(row["node"])
-            if not (0 < child < self.nodes and father == (child - 1) // 2):
-                raise ValueError(f"rows[{k}] goes from node {child} to {father}, which is not its father")
+            sender, receiver = int(row["sender"]), int(row["node"])
+            if not (0 < sender < self.nodes and receiver == (sender - 1) // 2):
+                raise ValueError(f"rows[{k}] goes from node {sender} to {receiver}, which is not its father")
             if int(row["payload"]) not in self._payloads:
                 raise ValueError(f"rows[{k}].payload is not in use, got {row['payload']}")
         for row in rows:

@@ -39,8 +39,9 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     grid : explicit samples (stretch in s/Mflop, size and task size in Mflop), instead of deriving them from
         platform and workload (`gridsim.schedulers.summary_grid`).
     update_rate : bytes/s a node may spend on summaries; 0 for no limit.
-    update_on : what makes a leaf report: ``"change"``, a queue that changed or ran empty, or ``"completion"``,
-        the end of any task as well (the paper's traffic).
+    update_on : what makes a leaf report: ``"completion"``, shares that arrive and any task that ends (the
+        paper), or ``"change"``, shares that arrive and a queue that runs empty: less traffic, for scale, but
+        a summary then misses that a long task has started in the meantime.
     hold_off : s that a router waits before it reports.
     release_cell : s; 0 evaluates a summary for an application released at the moment of the summary,
         300 for one released at the next multiple of 300 s (the paper).
@@ -64,7 +65,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     samples: tuple[int, int, int] = (10, 9, 8)
     grid: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]] | None = None
     update_rate: float = 10_000.0
-    update_on: Literal["change", "completion"] = "change"
+    update_on: Literal["completion", "change"] = "completion"
     hold_off: float = 0.0
     release_cell: float = 0.0
     entry: Literal["own-router", "father"] = "own-router"
@@ -93,7 +94,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         if self.grid is not None:
             explicit_grid(self.grid)
         for field, known in (
-            ("update_on", ("change", "completion")),
+            ("update_on", ("completion", "change")),
             ("entry", ("own-router", "father")),
             ("minimum_of", ("busy", "all", "inverse-speed")),
             ("spread", ("heartbeat", "change")),

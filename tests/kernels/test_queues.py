@@ -147,7 +147,7 @@ class Program(RuleBasedStateMachine):
         assert sum(totals["completed"]) == sum(totals["tasks"])
 
 
-Program.TestCase.settings = settings(max_examples=120, stateful_step_count=25, deadline=None)
+Program.TestCase.settings = settings(max_examples=70, stateful_step_count=25, deadline=None)
 TestProgram = Program.TestCase
 
 
@@ -282,9 +282,7 @@ def test_the_watch_gives_exactly_the_next_change(case, until):
 
 
 @QUICK
-@given(
-    st.lists(st.tuples(quarters, quarters, quarters, st.integers(1, 5)), min_size=1, max_size=6), speeds
-)
+@given(st.lists(st.tuples(quarters, quarters, quarters, st.integers(1, 5)), min_size=1, max_size=6), speeds)
 def test_edf_runs_at_the_exact_minimum_stretch(entries, speed):
     store = queues.TaskQueues([speed], log=True)
     release = [-row[0] for row in entries]
@@ -292,9 +290,7 @@ def test_edf_runs_at_the_exact_minimum_stretch(entries, speed):
     for i, row in enumerate(entries):
         store.enqueue([0], [i], [row[3]], 0)
     store.reschedule([0], 0)
-    shares = [
-        Share(Fraction(-r), Fraction(w), Fraction(a) * n, Fraction(a)) for r, w, a, n in entries
-    ]
+    shares = [Share(Fraction(-r), Fraction(w), Fraction(a) * n, Fraction(a)) for r, w, a, n in entries]
     exact = minimum_stretch(Node(tuple(shares), Fraction(speed), Fraction(0)))
     value = store.minimum_stretch([0], 0)[0]
     assert value == pytest.approx(float(exact), rel=1e-12)
