@@ -8,12 +8,12 @@ caller as a whole, so that the order of events does not change: the same run wit
 digest, which is how it is tested; it has no twin of its own.
 """
 
+from libc.stdlib cimport free
+
 from gridcore.edf cimport Queue, doubles, minimum_stretch
-from gridcore.links cimport Links
+from gridcore.links cimport Event, Heap, Links, heap_pop, heap_push
 from gridcore.queues cimport Scratch, TaskQueues, scratch_free, scratch_make
 from gridcore.tree cimport Summary, SummaryTree
-
-import heapq
 
 import numpy as np
 
@@ -38,9 +38,7 @@ cdef class SummaryFlow:
     cdef int kind
     cdef long long nbytes, length, cell
     cdef const double[::1] idle_minimum
-    # nodes that wait for their turn: a heap of (time, node)
-    cdef list turns
-    cdef long long next_turn
+    cdef Heap turns                     # nodes that wait for their turn: (time, node, node)
     # nodes to report at the instant in hand
     cdef int[::1] dirty
     cdef unsigned char[::1] marked
@@ -53,6 +51,7 @@ cdef class SummaryFlow:
 
     def __cinit__(self):
         self.room = 0
+        self.turns.event = NULL
         scratch_make(&self.scratch, 0, 0)
 
     def __init__(self, SummaryTree tree, TaskQueues queues, Links links, int kind, long long nbytes,
@@ -67,14 +66,13 @@ cdef class SummaryFlow:
         self.tree, self.queues, self.links = tree, queues, links
         self.kind, self.nbytes, self.length, self.cell = kind, nbytes, links._length(nbytes), cell
         links.inner = kind
-        self.turns = []
-        self.next_turn = _NEVER
         self.dirty = np.zeros(tree.nodes, np.int32)
         self.marked = np.zeros(tree.nodes, np.uint8)
         self.arrivals = np.zeros((64, 2), np.int64)
 
     def __dealloc__(self):
         scratch_free(&self.scratch)
+        free(self.turns.event)
 
     def advance(self, long long limit):
         """Run up to `limit` ns; the first instant <= limit that is not the flow's alone, else `NEVER`.
@@ -85,7 +83,9 @@ cdef class SummaryFlow:
         cdef Summary row
         cdef Py_ssize_t k
         while True:
-            turn = min(self.next_turn, <long long> self.queues.change[self.queues.heap[0]])
+            turn = self.queues.change[self.queues.heap[0]]
+            if self.turns.n:
+                turn = min(turn, self.turns.event[0].time)
             at = self.links.advance(min(limit, turn))
             at = min(at, turn)
             outer = self.links.ends.event[0].time if self.links.ends.n else _NEVER
@@ -119,9 +119,8 @@ cdef class SummaryFlow:
     cdef int _take_turns(self, long long now) except -1:
         """Mark the nodes whose turn has come and the leaves that have changed by themselves."""
         cdef Py_ssize_t u
-        while self.next_turn <= now:
-            self._mark(heapq.heappop(self.turns)[1])
-            self.next_turn = self.turns[0][0] if self.turns else _NEVER
+        while self.turns.n and self.turns.event[0].time <= now:
+            self._mark(heap_pop(&self.turns).slot)
         while self.queues.change[self.queues.heap[0]] <= now:
             u = self.queues.heap[0]
             self.queues._advance(u, now)
@@ -144,8 +143,7 @@ cdef class SummaryFlow:
             self.marked[m] = 0
             due = self.tree._turn(m, now)
             if due > now:
-                heapq.heappush(self.turns, (due, m))
-                self.next_turn = min(self.next_turn, due)
+                self._wait(m, due)
             if due != now:
                 continue
             handle = self.tree._new_payload()
@@ -190,8 +188,12 @@ cdef class SummaryFlow:
     def wait(self, nodes, until):
         """`nodes` must wait `until` (ns) before they may report; they will be served in time."""
         for m, due in zip(nodes.tolist(), until.tolist()):
-            heapq.heappush(self.turns, (due, m))
-            self.next_turn = min(self.next_turn, due)
+            self._wait(m, due)
+
+    cdef int _wait(self, int m, long long due) except -1:
+        cdef Event e
+        e.time, e.sequence, e.slot = due, m, m
+        return heap_push(&self.turns, e)
 
     def arrived(self):
         """int64[k, 2]: when a summary reached the root, and the oldest change of a leaf in it (ns)."""

@@ -10,6 +10,9 @@ cdef struct Heap:                   # a 4-ary heap by (time, sequence)
     Event* event
     Py_ssize_t n, room
 
+cdef int heap_push(Heap* h, Event e) except -1 nogil
+cdef Event heap_pop(Heap* h) noexcept nogil
+
 cdef struct Message:
     long long node, sequence, start
     int kind, source, target, source_life, target_life, length, nbytes

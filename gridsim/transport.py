@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.links import Links
-from gridsim.engine import DELIVERY, Engine, Source, nanoseconds
+from gridsim.engine import DELIVERY, NS, Engine, Source, nanoseconds
+from gridsim.errors import ScenarioError
 from gridsim.network import Network
 
 Rows = NDArray[Any]
+#: What a message on a FIFO interface must take less than (s): `Links` counts its ns in 32 bits.
+LONGEST = (2**31 - 1) / NS
 
 
 def message(*fields: tuple[str, str]) -> np.dtype[Any]:
@@ -80,16 +83,27 @@ class Transport:
             kind.number = number
         self._counts = np.zeros((3, len(self._kinds)), np.int64)
         if self.network.interfaces == "fifo":
+            self._check_lengths()
             self._links = Links(
                 self._machine_of,
                 self._machines,
                 latency=nanoseconds(self.network.latency),
                 bandwidth=self.network.bandwidth,
-                widths=[kind.dtype.itemsize for kind in self._kinds],
+                widths=np.array([kind.dtype.itemsize for kind in self._kinds], np.int64),
                 deferred=[kind.deferred for kind in self._kinds],
             )
             self._engine.add_source(self)
         self._engine.at_wave_end(self._flush)
+
+    def _check_lengths(self) -> None:
+        """Raise ScenarioError for a kind of message that takes longer than the links can count."""
+        for kind in self._kinds:
+            seconds = kind.nbytes / self.network.bandwidth
+            if not seconds < LONGEST:
+                raise ScenarioError(
+                    f"network.bandwidth must let each message through in less than {LONGEST:.4g} s, got "
+                    f"{self.network.bandwidth!r}: a {kind.name} of {kind.nbytes} bytes takes {seconds:g} s"
+                )
 
     def send(self, name: str, rows: Rows) -> None:
         """Send `rows` of kind `name`; they leave at the end of the present wave."""
@@ -141,7 +155,7 @@ class Transport:
     # -- as a source of the engine ----------------------------------------------------------------------
 
     def links(self, name: str) -> tuple[Links, int]:
-        """The kernel that carries the messages, where interfaces are queues, and the number of kind `name`."""
+        """The kernel that carries messages, where interfaces are queues, and the number of kind `name`."""
         assert self._links is not None
         return self._links, self._by_name[name].number
 

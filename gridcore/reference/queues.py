@@ -229,16 +229,18 @@ class TaskQueues:
                 m.running = -1
             if not m.queue or m.free_at >= until:
                 return
-            first = m.queue[0]
-            first.tasks -= 1
-            if first.tasks == 0:
-                m.queue.pop(0)
-            self._start(m, first.application, self._duration(u, first.application))
+            self._start(u)
 
-    def _start(self, m: Machine, application: int, length: int) -> None:
-        i = self._application[application]
+    def _start(self, u: int) -> None:
+        """Start the first task that waits."""
+        m = self._machine[u]
+        first, length = m.queue[0], self._duration(u, m.queue[0].application)
+        first.tasks -= 1
+        if first.tasks == 0:
+            m.queue.pop(0)
+        i = self._application[first.application]
         i.first_start = m.free_at if i.first_start < 0 else min(i.first_start, m.free_at)
-        m.running = application
+        m.running = first.application
         m.busy += length
         m.free_at += length
 
@@ -290,7 +292,10 @@ class TaskQueues:
         cell: int | None = None,
         threads: int = 1,
     ) -> NDArray[np.uint32]:
-        """The availability of `machines` for an application released at `cell` ns (default `now`)."""
+        """The availability of `machines` for an application released at `cell` ns (default `now`).
+
+        A task that starts at exactly `cell` counts as started.
+        """
         chosen = self._machines(machines)
         at = now if cell is None else cell
         if at < now:
@@ -336,10 +341,13 @@ class TaskQueues:
         return np.array(result, np.int64)
 
     def _projected(self, u: int, at: int) -> edf.Queue:
-        """The queue that `u` will hold at `at` ns if nothing comes."""
+        """The queue that `u` will hold at `at` ns if nothing comes; a task that starts then has started."""
         later = TaskQueues([m.speed for m in self._machine], order=self.order)
         later._machine, later._application = deepcopy(self._machine), deepcopy(self._application)
         later._advance(u, at)
+        m = later._machine[u]
+        if m.running < 0 and m.queue and m.free_at <= at:
+            later._start(u)
         return later._as_queue(u, at)
 
     def _as_queue(self, u: int, now: int) -> edf.Queue:

@@ -27,6 +27,8 @@ from gridsim.transport import message
 
 Rows = NDArray[Any]
 _SHARE = message(("application", "i8"), ("tasks", "i8"))
+#: The longest period, s: the clock counts int64 nanoseconds.
+_LONGEST = 4e9
 
 
 class FairTree(Scheduler, frozen=True, kw_only=True):
@@ -80,19 +82,30 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     run_on: bool = False
 
     def __post_init__(self) -> None:
-        for field in ("bound", "update_rate", "hold_off", "release_cell"):
+        for field in ("bound", "update_rate", "hold_off", "release_cell", "heartbeat"):
             value = getattr(self, field)
-            if not (math.isfinite(value) and value >= 0):
+            if not (_is_number(value) and math.isfinite(value) and value >= 0):
                 raise ScenarioError(f"fair-tree.{field} must be finite and >= 0, got {value!r}")
-        if not (math.isfinite(self.heartbeat) and self.heartbeat > 0):
-            raise ScenarioError(f"fair-tree.heartbeat must be finite and > 0 s, got {self.heartbeat!r}")
+        for field, zero in (("hold_off", "0 or "), ("release_cell", "0 or "), ("heartbeat", "")):
+            value = getattr(self, field)
+            if not (1e-9 <= value <= _LONGEST or (zero and value == 0)):
+                raise ScenarioError(f"fair-tree.{field} must be {zero}in 1e-9..{_LONGEST:g} s, got {value!r}")
         for field in ("request_bytes", "accept_bytes", "completion_bytes", "spread_bytes", "summary_header"):
-            if getattr(self, field) < 0:
-                raise ScenarioError(f"fair-tree.{field} must be >= 0 bytes, got {getattr(self, field)!r}")
-        if any(count < 1 for count in self.samples):
+            value = getattr(self, field)
+            if not (_is_whole(value) and 0 <= value < 2**31):
+                raise ScenarioError(f"fair-tree.{field} must be a whole number in 0..2**31-1, got {value!r}")
+        counts = self.samples if isinstance(self.samples, (tuple, list)) else ()
+        if len(counts) != 3 or not all(_is_whole(count) and count >= 1 for count in counts):
             raise ScenarioError(f"fair-tree.samples must be three counts >= 1, got {self.samples!r}")
-        if self.grid is not None:
-            explicit_grid(self.grid)
+        cells = math.prod(counts) if self.grid is None else explicit_grid(self.grid).cells
+        nbytes = 4 * cells + self.summary_header
+        if nbytes >= 2**31:
+            raise ScenarioError(f"fair-tree.samples must make a summary below 2**31 bytes, got {nbytes}")
+        if 0 < self.update_rate < nbytes / _LONGEST:
+            raise ScenarioError(
+                f"fair-tree.update_rate must be 0 or allow a summary ({nbytes} bytes) within {_LONGEST:g} s, "
+                f"got {self.update_rate!r}"
+            )
         for field, known in (
             ("update_on", ("completion", "change")),
             ("entry", ("own-router", "father")),
@@ -292,7 +305,8 @@ class FairTreePolicy(Policy):
             summaries = self.queues.summaries(leaves, self.grid, now, cell=cell)
             minimum = self.queues.minimum_stretch(leaves, now)
             minimum = np.where(np.isinf(minimum), self.idle_minimum[leaves], minimum)
-            self.run.network.send("summary", self.tree.report(ready, now, summaries, minimum, cell=(cell or 0) / NS))
+            rows = self.tree.report(ready, now, summaries, minimum, cell=(cell or 0) / NS)
+            self.run.network.send("summary", rows)
 
     def beat(self, _: list[int]) -> None:
         """Every heartbeat: completion reports, and the root spreads the minimum stretch."""
@@ -324,7 +338,7 @@ class FairTreePolicy(Policy):
         else:
             engine.touch("report", self.flow.take_turns(time))
 
-    # -- the end ----------------------------------------------------------------------------------------------
+    # -- the end --------------------------------------------------------------------------------------------
 
     def finish(self) -> Outcome:
         """Let the leaves complete what they have, and report."""
@@ -339,7 +353,8 @@ class FairTreePolicy(Policy):
         served = requests["application"]
         stretch = (finish[served] / NS - applications.release[served]) / applications.size[served]
         requests["stretch"] = stretch
-        requests["kept"] = ((requests["guaranteed"] == 1) & (stretch <= requests["promised"])).astype(np.int64)
+        kept = (requests["guaranteed"] == 1) & (stretch <= requests["promised"])
+        requests["kept"] = kept.astype(np.int64)
         return Outcome(
             applications={
                 "first_start": totals["first_start"],
@@ -384,7 +399,7 @@ class FairTreePolicy(Policy):
         }
 
     def update_times(self) -> dict[str, NDArray[Any]]:
-        """One row a summary that told the root of a leaf's change: when it arrived, how old the change was (s)."""
+        """One row a summary that told the root of a leaf's change: when it came, how old the change was (s)."""
         pairs = [np.stack((np.full(len(since), at), since), axis=1) for at, since in self.updates]
         if self.flow is not None:
             pairs.append(self.flow.arrived())
@@ -396,3 +411,11 @@ class FairTreePolicy(Policy):
 def _ratio(samples: NDArray[np.float64]) -> float:
     """The ratio of neighbouring samples of a geometric axis."""
     return float((samples[-1] / samples[0]) ** (1.0 / max(1, len(samples) - 1)))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return _is_whole(value) or isinstance(value, (float, np.floating))

@@ -192,7 +192,7 @@ class Program(RuleBasedStateMachine):
         assert ours.payloads_in_use <= 2 * (self.nodes - 1) + len(self.summaries)
 
 
-Program.TestCase.settings = settings(max_examples=70, stateful_step_count=25, deadline=None)
+Program.TestCase.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
 TestProgram = Program.TestCase
 
 
