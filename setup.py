@@ -13,6 +13,8 @@ CHECKED = os.environ.get("GRIDCORE_CHECKED") == "1"
 FLAGS = ["/O2"] if sys.platform == "win32" else ["-O3", "-ffp-contract=off", "-fno-math-errno"]
 
 setup(
+    # one compiler for each processor: most of an installation is compiling
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
     ext_modules=cythonize(
         [
             Extension(f"gridcore.{name}", [f"gridcore/{name}.pyx"], extra_compile_args=FLAGS)

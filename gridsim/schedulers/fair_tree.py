@@ -56,8 +56,9 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         too.  It travels with every request in any case.
     heartbeat : s between completion reports, and between spreads.
     request_bytes, accept_bytes, completion_bytes, spread_bytes, summary_header : sizes of messages.
-    run_on : go on with the protocol after the last task is placed, until every machine is idle; otherwise
-        the ledger ends there (``facts["ledger_end_s"]``), since nothing later changes the schedule.
+    run_on : go on with the protocol after the last task is placed, until every machine is idle and has said
+        so; otherwise the ledger ends there (``facts["ledger_end_s"]``), since nothing later changes the
+        schedule.
     """
 
     name: ClassVar[str] = "fair-tree"
@@ -314,11 +315,12 @@ class FairTreePolicy(Policy):
         machines, applications, tasks, _ends = self.queues.advance(run.engine.now)
         if len(machines):
             self.tell_submitters("completion", machines + self.first_leaf, applications, tasks)
+        elif self.left_to_place == 0 and self.queues.next_change() == NEVER:
+            run.engine.stop()  # idle since the last heartbeat, which has said so
+            return
         if self.first_leaf:
             run.network.send("spread", self.tree.spread([0], True))
         run.network.drain()
-        if self.left_to_place == 0 and self.queues.next_change() == NEVER:
-            run.engine.stop()
 
     def refresh(self, _: list[int]) -> None:
         """The release cell has passed: every leaf samples the next one."""
@@ -399,7 +401,7 @@ class FairTreePolicy(Policy):
         }
 
     def update_times(self) -> dict[str, NDArray[Any]]:
-        """One row a summary that told the root of a leaf's change: when it came, how old the change was (s)."""
+        """One row a summary that told the root of a change: when it came, how old the change was (s)."""
         pairs = [np.stack((np.full(len(since), at), since), axis=1) for at, since in self.updates]
         if self.flow is not None:
             pairs.append(self.flow.arrived())

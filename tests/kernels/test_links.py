@@ -63,7 +63,7 @@ class Program(RuleBasedStateMachine):
     """The kernel and its twin side by side, driven as an engine does: no instant is passed over."""
 
     @initialize(
-        machine_of=st.lists(st.integers(0, 3), min_size=1, max_size=7),
+        machine_of=st.lists(st.integers(0, 3), min_size=2, max_size=7),
         latency=latencies,
         bandwidth=bandwidths,
     )
@@ -78,7 +78,7 @@ class Program(RuleBasedStateMachine):
     @rule(data=st.data(), kind=st.integers(0, 2), nbytes=sizes)
     def send(self, data, kind, nbytes):
         node = st.integers(0, self.nodes - 1)
-        rows = data.draw(st.lists(st.tuples(node, node), max_size=5))
+        rows = data.draw(st.lists(st.tuples(node, node), min_size=1, max_size=6))
         self.tag += 100
         self.call("send", self.now, kind, records(kind, rows, self.tag), nbytes)
         self.away[kind] += sum(self.machine_of[a] != self.machine_of[b] for a, b in rows)
@@ -109,7 +109,7 @@ class Program(RuleBasedStateMachine):
     @rule(data=st.data())
     def fail(self, data):
         self.call("advance", self.now)
-        self.call("fail", data.draw(st.lists(st.integers(0, 3), max_size=2)), self.now)
+        self.call("fail", data.draw(st.lists(st.sampled_from(self.machine_of), min_size=1)), self.now)
 
     @rule()
     def drain(self):
@@ -269,6 +269,16 @@ def test_a_failure_resets_the_machine(module):
     assert [(at, row[2]) for at, _, row in deliveries(one)] == [(70, 7), (110, 1), (210, 4)]
     assert one.dropped.tolist() == [0, 2, 0]
     assert not one.in_flight().any()
+
+
+@BOTH
+def test_a_failure_frees_the_receiving_interface(module):
+    one = make(module, [0, 1], 2, latency=10, bandwidth=1e9)
+    one.send(0, 1, records(1, [(1, 0)], 1), 100)
+    one.advance(50)
+    one.fail([0, 1], 50)
+    one.send(50, 1, records(1, [(1, 0)], 2), 10)
+    assert [(at, row[2]) for at, _, row in deliveries(one)] == [(70, 2)]
 
 
 @BOTH

@@ -75,7 +75,8 @@ class Program(RuleBasedStateMachine):
         return ours
 
     def pick(self, data):
-        return data.draw(st.lists(st.integers(0, self.machines - 1), max_size=5), label="machines")
+        some = st.lists(st.integers(0, self.machines - 1), min_size=1, max_size=6)
+        return data.draw(some, label="machines")
 
     @rule(age=st.integers(0, 40).map(lambda k: k / 4.0), size=sizes, task_size=quarters)
     def add(self, age, size, task_size):

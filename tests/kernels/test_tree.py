@@ -92,6 +92,23 @@ class Program(RuleBasedStateMachine):
         # in flight: [our row, the twin's row], and requests
         self.summaries, self.requests, self.spreads = [], [], []
 
+    @rule(seeds=st.lists(st.integers(0, 30), min_size=9, max_size=9), cell=st.sampled_from([0.0, 1.0, 3.0]))
+    def tell_everyone(self, seeds, cell):
+        """Every leaf reports, and what follows goes up to the root at once."""
+        level = range(self.first_leaf, self.nodes)
+        cells = np.array([summary_of(seed, self.grid.shape) for seed in seeds[: len(level)]], np.uint32)
+        low = [seed / 8.0 if seed else math.inf for seed in seeds[: len(level)]]
+        if self.nodes == 1:
+            return
+        self.last = {}
+        told = self.both("report", list(level), self.now, cells, low, cell=cell)
+        none = np.zeros((0, *self.grid.shape), np.uint32)
+        while len(told[0]):
+            for one, rows in zip(self.trees, told, strict=True):
+                one.receive(rows)
+            fathers = sorted(set(told[0]["node"].tolist()) - {0})
+            told = self.both("report", fathers, self.now, none, [])
+
     def both(self, name, *arguments, **options):
         results = [getattr(one, name)(*arguments, **options) for one in self.trees]
         first, second = ((r,) if not isinstance(r, tuple) else r for r in results)
@@ -145,7 +162,7 @@ class Program(RuleBasedStateMachine):
         row = st.tuples(
             st.integers(0, self.first_leaf - 1),
             st.integers(0, self.applications - 1),
-            st.integers(1, 12) | st.integers(2**31, 2**34) | st.integers(1, 2**52 - 1),
+            st.integers(1, 12) | st.integers(1, 100) | st.sampled_from([2**31, 2**34 + 1, 2**52 - 1]),
         )
         self.route(requests(*data.draw(st.lists(row, min_size=1, max_size=3))))
 
@@ -413,9 +430,10 @@ def test_the_rate_limit(module):
 @BOTH
 def test_the_oldest_change_is_handed_on_once(module):
     one = make(module, leaves=3)
-    one.ready([3, 4], 5)
+    one.ready([3], 5)
+    one.ready([4], 7)
     rows = one.report([3, 4], 8, full(3, 2), [1.0, 1.0])
-    assert rows["since"].tolist() == [5, 5]
+    assert rows["since"].tolist() == [5, 7]
     one.receive(rows)
     assert one.report([1], 9, full(0, 0), [])["since"].tolist() == [5]
     tell(one, [3], 4)
@@ -450,6 +468,15 @@ def test_a_request_climbs_until_the_bound_holds(module):
     assert one.route(row)[1]["hops"].tolist() == [-1]
     assert len(one.route(requests((1, 0, 1)))[1]) == 0
     assert one.below_window == 3
+
+
+@BOTH
+def test_the_bound_itself_is_accepted(module):
+    one = make(module, leaves=4, bound=2.0)
+    tell(one, [3, 4], 2, 0.25)
+    assert one.route(requests((1, 0, 4)))[1]["sample"].tolist() == [0]
+    tell(one, [3, 4], 2, 0.249)
+    assert len(one.route(requests((1, 0, 1)))[1]) == 0
 
 
 @BOTH

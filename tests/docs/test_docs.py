@@ -1,0 +1,229 @@
+"""The documents: their code runs, their links lead somewhere, and their tables are complete and right."""
+
+import ast
+import gzip
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+import gridsim as gs
+from gridsim.cli import cli
+from gridsim.platform import PlatformRecipe
+from gridsim.results import UNITS
+from gridsim.workload import WorkloadRecipe
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+if not DOCS.is_dir():
+    pytest.skip("the documents are not part of this copy", allow_module_level=True)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+# The README's example has the paper's 1000 machines; 50 say as much about whether it runs.
+SMALLER = {"README.md": ("nodes=1000", "nodes=50")}
+# What the examples read, in a size for a test.
+FILES = {
+    "seti_hosts.csv": "cpu_model,computers,avg_cores,gflops_core,gflops_computer\nA,3,2.0,1.5,3.0\n",
+    "LCG-2005-a.swf.gz": "1 0 0 60 1 -1 -1 1 -1 -1 1 7 1 1 1 1 -1 -1\n",
+}
+
+page_of = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def prose(page):
+    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def headings(page):
+    """The anchors of a page, as GitHub makes them."""
+    found = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found}
+
+
+def sections(page):
+    """Heading -> text up to the next heading."""
+    parts = re.split(r"^#+ (.*)$", prose(page), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def table(text):
+    """The rows of the first table of `text`: key -> cells, keys and cells without backquotes."""
+    lines = re.findall(r"^\|(.*)\|$", text, re.MULTILINE)[2:]
+    rows = [[cell.strip().strip("`") for cell in re.split(r"(?<!\\)\|", line)] for line in lines]
+    return {row[0]: row for row in rows}
+
+
+def names(text):
+    """Whatever stands in backquotes."""
+    return set(re.findall(r"`([^`]+)`", text))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for name, content in FILES.items():
+        data = content.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in [name for name, module in sys.modules.items() if made_in(tmp_path, module)]:
+        del sys.modules[name]
+
+
+def made_in(folder, module):
+    return str(getattr(module, "__file__", None) or "").startswith(str(folder))
+
+
+@page_of
+def test_python_blocks_run_in_order(page, folder, capsys):
+    namespace = {"__name__": "__main__"}
+    for code in blocks(page, "python"):
+        if saved := re.match(r"# (\w+\.py)\n", code):  # "save this as"
+            (folder / saved[1]).write_text(code)
+        if page.name in SMALLER:
+            assert SMALLER[page.name][0] in code or "Platform" not in code
+            code = code.replace(*SMALLER[page.name])
+        exec(compile(code, str(page), "exec"), namespace)
+
+
+@page_of
+def test_toml_blocks_are_scenarios(page, folder):
+    for toml in blocks(page, "toml"):
+        scenario = gs.Scenario.from_toml(toml)
+        assert len(scenario.workload.realize(scenario.platform))
+        assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
+
+
+@page_of
+def test_links_and_images_exist(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        file = page.parent / name if name else page
+        assert file.is_file(), f"{page.name} links to {target}"
+        if anchor:
+            assert anchor in headings(file), f"{page.name} links to {target}"
+
+
+@page_of
+def test_pages_are_plain_text_of_moderate_width(page):
+    text = page.read_text()
+    assert text.endswith("\n") and not text.endswith("\n\n")
+    for number, line in enumerate(text.splitlines(), 1):
+        assert line == line.rstrip(), f"{page.name}:{number} ends in blanks"
+        assert len(line) <= 120 or line.startswith("|"), f"{page.name}:{number} is {len(line)} long"
+
+
+# -- schedulers.md ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interfaces", ["fifo", "equal"])
+def test_the_example_scheduler_runs_from_the_shell_and_keeps_the_law(folder, interfaces):
+    code = blocks(DOCS / "schedulers.md", "python")[0]
+    (folder / "random_shares.py").write_text(code)
+    shell = CliRunner()
+    common = ["--nodes", "20", "--applications", "5", "--interfaces", interfaces, "--no-progress"]
+    flags = ["--set", "random_shares:RandomShares.k=3", "--out", "mine.gridsim"]
+    done = shell.invoke(cli, ["run", "--scheduler", "random_shares:RandomShares", *common, *flags])
+    assert done.exit_code == 0, done.output
+    loaded = gs.Result.load("mine.gridsim")
+    assert (loaded.applications["nodes_used"] <= 3).all() and loaded.facts == {"k": 3}
+    assert 5 < loaded.messages["sent"].sum() <= 15
+
+    module = sys.modules["random_shares"]
+    for cohort_limit in (None, 1, 2):
+        again = gs.simulate(loaded.scenario, module.RandomShares(k=3), cohort_limit=cohort_limit)
+        assert again.digest == loaded.digest
+    done = shell.invoke(cli, ["compare", "--schedulers", "random_shares:RandomShares,mincent", *common])
+    assert done.exit_code == 0 and "random_shares:RandomShares" in done.output
+    done = shell.invoke(
+        cli,
+        ["run", "--scheduler", "random_shares:RandomShares", *common, *flags[:1]]
+        + ["random_shares:RandomShares.k=0"],
+    )
+    assert done.exit_code == 2 and "random-shares.k" in done.output
+
+
+# -- outputs.md ---------------------------------------------------------------------------------------------
+
+SMALL = gs.Scenario(
+    gs.Platform.desktop_grid(20, seed=1), gs.Workload.bags(applications=5, task_size=65536.0, seed=2), seed=3
+)
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    [gs.FairTree(), gs.MinCent(), gs.MinCent(mode="once"), gs.Fcfs(), gs.Fcfs(mode="pull")],
+    ids=lambda scheduler: f"{scheduler.name}-{getattr(scheduler, 'mode', '')}",
+)
+def test_outputs_names_everything(scheduler):
+    result = gs.simulate(SMALL, scheduler)
+    said = sections(DOCS / "outputs.md")
+    for name, columns in result.tables.items():
+        rows = table(said[f"Table `{name}`"])
+        for column, values in columns.items():
+            assert column in rows, f"column {name}.{column}"
+            kind = rows[column][1].split()[0]
+            assert {"float": "f", "int": "i", "text": "U"}[kind] == values.dtype.kind, f"{name}.{column}"
+        if scheduler.name == "fair-tree":
+            assert set(rows) == set(columns.keys()), name
+            assert (
+                not len(columns)
+                or name != "messages"
+                or set(columns["kind"]) <= names(said["Table `messages`"])
+            )
+    assert set(result.facts) <= set(table(said["Facts"]))
+    assert set(result.summary()) <= names(said["Summary"])
+    assert set(result.provenance) | set(result.scheduler) <= names(said["Provenance"])
+    assert set(UNITS) <= names(said["Summary"])
+
+
+# -- fair_tree.md -------------------------------------------------------------------------------------------
+
+
+def test_fair_tree_names_every_parameter_with_its_default():
+    said = sections(DOCS / "fair_tree.md")
+    rows = table(said["Parameters"])
+    fields = {field.name: field.default for field in msgspec.structs.fields(gs.FairTree)}
+    assert {name: ast.literal_eval(row[2]) for name, row in rows.items()} == fields
+    titles = " ".join(title for title in said)
+    for name in fields:
+        assert f"`{name}`" in titles or name.endswith(("_bytes", "_header")) or name == "run_on", name
+
+
+# -- scenario.md --------------------------------------------------------------------------------------------
+
+KINDS = {
+    f'{part}, kind = "{kind.__struct_config__.tag}"': kind
+    for part, union in (("platform", PlatformRecipe), ("workload", WorkloadRecipe))
+    for kind in get_args(union)
+}
+
+
+@pytest.mark.parametrize(("title", "kind"), [*KINDS.items(), ("Network", gs.Network)], ids=str)
+def test_scenario_names_every_key_with_its_default(title, kind):
+    rows = table(sections(DOCS / "scenario.md")[title])
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    assert set(rows) == set(fields)
+    for name, row in rows.items():
+        if fields[name].required:
+            assert row[3] == "required", name
+        elif fields[name].default is None:
+            assert row[3] == "none", name
+        else:
+            assert tomllib.loads(f"x = {row[3]}")["x"] == fields[name].default, name
+
+
+def test_scenario_names_the_tables():
+    rows = table(sections(DOCS / "scenario.md")["Top level"])
+    assert set(rows) == {"seed", "platform", "workload", "network", "schedulers"}
+    assert [name for name, row in rows.items() if row[3] == "required"] == ["platform", "workload"]

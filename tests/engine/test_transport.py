@@ -1,0 +1,411 @@
+"""Messages on the engine: when they arrive, in which order they leave, and what the ledger says of them."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridsim.engine import NEVER, TIMER, Engine, nanoseconds
+from gridsim.errors import ScenarioError
+from gridsim.network import Network
+from gridsim.transport import Transport, message
+
+QUICK = settings(max_examples=60, deadline=None)
+ROW = message(("value", "i8"))
+BOTH = pytest.mark.parametrize("interfaces", ["fifo", "equal"])
+MS = 1_000_000
+
+
+def rows(*triples: tuple[int, int, int]) -> Any:
+    """(receiving node, sending node, value)."""
+    return np.array(list(triples), ROW)
+
+
+class Setup:
+    """An engine and its transport; what arrives is traced, and timer ``go`` calls `script[item]`."""
+
+    def __init__(
+        self,
+        machines: int = 3,
+        *,
+        interfaces: str = "fifo",
+        latency: float = 0.010,
+        bandwidth: float = 1000.0,
+        machine_of: list[int] | None = None,
+        deferred: tuple[str, ...] = (),
+        cohort_limit: int | None = None,
+    ) -> None:
+        self.engine = Engine(cohort_limit=cohort_limit)
+        network = Network(latency=latency, bandwidth=bandwidth, interfaces=interfaces)  # type: ignore[arg-type]
+        self.net = Transport(self.engine, network, machines)
+        self.trace: list[tuple[int, str, int, int, int]] = []
+        self.script: dict[int, Any] = {}
+        # declared against the order of their priorities
+        for name, nbytes, priority in (("slow", 5, 2), ("fast", 1, 1)):
+            self.net.kind(name, ROW, nbytes, self.catch(name), priority=priority, deferred=name in deferred)
+        self.engine.on("go", lambda items: [self.script[i]() for i in items], priority=0, phase=TIMER)
+        self.net.open(None if machine_of is None else np.array(machine_of))
+
+    def catch(self, name: str) -> Any:
+        def handler(cohort: Any) -> None:
+            for node, sender, value in cohort.tolist():
+                self.trace.append((self.engine.now, name, node, sender, value))
+
+        return handler
+
+    def at(self, time: int, *sends: tuple[str, Any]) -> None:
+        item = len(self.script)
+        self.script[item] = lambda: [self.net.send(name, what) for name, what in sends]
+        self.engine.at(time, "go", item)
+
+    def ledger(self) -> dict[str, dict[str, int]]:
+        columns = self.net.ledger()
+        kinds = columns.pop("kind").tolist()
+        return {
+            kind: {name: int(column[k]) for name, column in columns.items()} for k, kind in enumerate(kinds)
+        }
+
+
+# -- when messages arrive ---------------------------------------------------------------------------------
+
+
+def test_interfaces_are_queues() -> None:
+    setup = Setup()
+    setup.at(0, ("slow", rows((1, 0, 7), (2, 0, 8))), ("slow", rows((1, 2, 9))))
+    setup.engine.run()
+    # 5 bytes at 1000 B/s are 5 ms: 0 sends at 0 and 5 ms; the head of 2's message reaches 1 with that of the
+    # first, after it in the order of sending, and waits 5 ms for 1's interface
+    assert setup.trace == [
+        (15 * MS, "slow", 1, 0, 7),
+        (20 * MS, "slow", 1, 2, 9),
+        (20 * MS, "slow", 2, 0, 8),
+    ]
+
+
+def test_equal_delays() -> None:
+    setup = Setup(interfaces="equal")
+    setup.at(0, ("slow", rows((1, 0, 7), (2, 0, 8), (1, 2, 9))), ("fast", rows((1, 0, 6))))
+    setup.engine.run()
+    assert setup.trace == [
+        (11 * MS, "fast", 1, 0, 6),
+        (15 * MS, "slow", 1, 0, 7),
+        (15 * MS, "slow", 1, 2, 9),
+        (15 * MS, "slow", 2, 0, 8),
+    ]
+
+
+@BOTH
+@pytest.mark.parametrize("bandwidth", [1000.0, inf])
+@pytest.mark.parametrize("latency", [0.0, 0.25])
+def test_one_message_takes_the_same_in_both_modes(interfaces: str, bandwidth: float, latency: float) -> None:
+    setup = Setup(interfaces=interfaces, latency=latency, bandwidth=bandwidth)
+    setup.at(3, ("slow", rows((1, 0, 1))))
+    setup.engine.run()
+    assert [entry[0] for entry in setup.trace] == [3 + nanoseconds(latency + 5 / bandwidth)]
+
+
+@BOTH
+def test_messages_on_one_machine_are_free(interfaces: str) -> None:
+    """Nodes 0 and 3 sit on machine 0: no time, no bytes, and not in the way of others."""
+    setup = Setup(interfaces=interfaces, machine_of=[0, 1, 2, 0])
+    setup.at(0, ("slow", rows((3, 0, 1), (1, 0, 2), (0, 3, 3), (0, 0, 4))))
+    setup.engine.run()
+    assert setup.trace == [
+        (0, "slow", 0, 0, 4),
+        (0, "slow", 0, 3, 3),
+        (0, "slow", 3, 0, 1),
+        (15 * MS, "slow", 1, 0, 2),
+    ]
+    counts = {"sent": 1, "delivered": 1, "dropped": 0, "in_flight": 0, "bytes": 5}
+    assert setup.ledger()["slow"] == counts
+    interface = setup.net.interfaces()
+    assert interface["bytes_out"].tolist() == [5, 0, 0]
+    assert interface["bytes_in"].tolist() == [0, 5, 0]
+
+
+# -- the order in which they leave ------------------------------------------------------------------------
+
+
+def test_a_wave_leaves_by_kind_then_sender_then_as_said() -> None:
+    setup = Setup(machines=4, latency=0.0)
+    # said in one instant by three timers, worst order first
+    setup.at(0, ("slow", rows((3, 1, 1))))
+    setup.at(0, ("slow", rows((3, 0, 2), (3, 0, 3))), ("fast", rows((3, 1, 4), (3, 0, 5))))
+    setup.at(0, ("fast", rows((3, 0, 6))))
+    setup.engine.run()
+    # machine 0 sends 5, 6, 2, 3 and machine 1 sends 4, 1; heads at 0, 1, 2, 7 and 0, 1 ms queue at machine 3,
+    # where equal heads go in the order of sending: fast from 0 (5, 6), from 1 (4), slow from 0 (2, 3), from 1
+    assert [(entry[0] // MS, entry[4]) for entry in setup.trace] == [
+        (1, 5), (2, 4), (3, 6), (8, 1), (13, 2), (18, 3),
+    ]  # fmt: skip
+
+
+def relay(setup: Setup, machines: int) -> None:
+    """Every row that arrives makes its receiver say more, until its value is used up."""
+
+    def handler(name: str) -> Any:
+        trace = setup.catch(name)
+
+        def act(cohort: Any) -> None:
+            trace(cohort)
+            for node, sender, value in cohort.tolist():
+                for turn in range(value % 3 if value > 0 else 0):
+                    target = (node * 7 + sender * 3 + value + turn) % (2 * machines)
+                    other = "slow" if (value + turn + node) % 2 else "fast"
+                    setup.net.send(other, rows((target, node, value - 1 - turn)))
+
+        return act
+
+    for kind in setup.net._kinds:
+        kind.handler = handler(kind.name)
+
+
+@QUICK
+@given(
+    st.sampled_from(("fifo", "equal")),
+    st.sampled_from((0.0, 0.010)),
+    st.sampled_from((1000.0, inf)),
+    st.lists(
+        st.tuples(
+            st.sampled_from((0, 1, 5 * MS, 10 * MS)),
+            st.sampled_from(("slow", "fast")),
+            st.integers(0, 7),
+            st.integers(0, 7),
+            st.integers(0, 9),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+)
+def test_cutting_cohorts_changes_nothing(
+    interfaces: str, latency: float, bandwidth: float, start: Any
+) -> None:
+    """Two nodes a machine, messages of both kinds that trigger one another, at one instant and later."""
+    seen = []
+    for limit in (None, 1, 2):
+        setup = Setup(
+            4,
+            interfaces=interfaces,
+            latency=latency,
+            bandwidth=bandwidth,
+            machine_of=[0, 1, 2, 3, 0, 1, 2, 3],
+            cohort_limit=limit,
+        )
+        relay(setup, 4)
+        for time, kind, node, sender, value in start:
+            setup.at(time, (kind, rows((node, sender, value))))
+        setup.engine.run()
+        interface = {name: column.tolist() for name, column in setup.net.interfaces().items()}
+        seen.append((setup.trace, setup.ledger(), interface))
+    assert seen[0] == seen[1] == seen[2]
+    ledger, interface = seen[0][1], seen[0][2]
+    sizes = {"slow": 5, "fast": 1}
+    for kind, row in ledger.items():
+        assert row["sent"] == row["delivered"] and row["dropped"] == row["in_flight"] == 0
+        assert row["bytes"] == row["sent"] * sizes[kind]
+    total = sum(row["bytes"] for row in ledger.values())
+    assert sum(interface["bytes_out"]) == sum(interface["bytes_in"]) == total
+    remote = [entry for entry in seen[0][0] if entry[2] % 4 != entry[3] % 4]
+    assert len(remote) == sum(row["sent"] for row in ledger.values())
+
+
+# -- the ledger -------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_the_ledger_knows_what_is_in_flight(interfaces: str) -> None:
+    setup = Setup(interfaces=interfaces)
+    setup.at(0, ("fast", rows((1, 0, 1), (0, 1, 2))), ("slow", rows((2, 1, 3))))
+    setup.engine.run(until=12 * MS)
+    assert list(setup.ledger()) == ["fast", "slow"]  # by priority, not as declared
+    fast, slow = setup.ledger().values()
+    assert (fast["sent"], fast["delivered"], fast["in_flight"], fast["bytes"]) == (2, 2, 0, 2)
+    assert (slow["sent"], slow["delivered"], slow["in_flight"], slow["bytes"]) == (1, 0, 1, 5)
+    interface = setup.net.interfaces()
+    assert interface["bytes_out"].tolist() == [1, 6, 0]
+    assert interface["bytes_in"].tolist() == [1, 1, 0]
+    setup.engine.run()
+    assert setup.ledger()["slow"]["in_flight"] == 0
+    assert setup.net.interfaces()["bytes_in"].tolist() == [1, 1, 5]
+
+
+def test_the_ledger_is_a_copy() -> None:
+    setup = Setup()
+    setup.net.ledger()["sent"][:] = 9
+    setup.net.interfaces()["bytes_in"][:] = 9
+    assert setup.net.ledger()["sent"].tolist() == [0, 0]
+    assert setup.net.interfaces()["bytes_in"].tolist() == [0, 0, 0]
+
+
+# -- deferred kinds ---------------------------------------------------------------------------------------
+
+
+def test_drain_hands_over_what_was_deferred() -> None:
+    setup = Setup(deferred=("slow",))
+    setup.at(0, ("slow", rows((1, 0, 1), (2, 0, 2), (0, 0, 3))), ("fast", rows((1, 2, 4))))
+    setup.engine.run(until=15 * MS)
+    # `fast` of 2 took 1's interface before the head of `slow` was through: 11 ms, then 16 ms
+    assert setup.trace == [(11 * MS, "fast", 1, 2, 4)]
+    setup.net.drain()
+    assert [entry[4] for entry in setup.trace] == [4, 3]  # on its own machine: at once
+    setup.engine.run(until=20 * MS)
+    setup.net.drain()
+    setup.net.drain()
+    # in order of delivery, and each once
+    assert [entry[4] for entry in setup.trace] == [4, 3, 1, 2]
+    assert setup.ledger()["slow"]["delivered"] == 2
+
+
+def test_the_ledger_drains() -> None:
+    setup = Setup(deferred=("slow",))
+    setup.at(0, ("slow", rows((1, 0, 1))))
+    setup.engine.run(until=15 * MS)
+    assert setup.trace == []
+    assert setup.ledger()["slow"]["delivered"] == 1
+    assert [entry[4] for entry in setup.trace] == [1]
+
+
+def test_deferred_kinds_wake_nobody() -> None:
+    """They are no events: the engine ends while they are on their way, or arrived and not handed over."""
+    setup = Setup(deferred=("slow",))
+    setup.at(0, ("slow", rows((1, 0, 1))))
+    setup.engine.run()
+    assert (setup.engine.now, setup.trace) == (0, [])
+
+
+def test_equal_delays_hand_over_at_once() -> None:
+    setup = Setup(interfaces="equal", deferred=("slow",))
+    setup.at(0, ("slow", rows((1, 0, 1))))
+    setup.engine.run()
+    assert setup.trace == [(15 * MS, "slow", 1, 0, 1)]
+    setup.net.drain()
+    assert len(setup.trace) == 1
+
+
+# -- what can be declared ---------------------------------------------------------------------------------
+
+
+@BOTH
+def test_no_kinds_at_all(interfaces: str) -> None:
+    engine = Engine()
+    net = Transport(engine, Network(interfaces=interfaces), 2)  # type: ignore[arg-type]
+    net.open()
+    fired: list[int] = []
+    engine.on("go", fired.extend, priority=0, phase=TIMER)
+    engine.at(5, "go")
+    engine.run()
+    net.drain()
+    assert fired == [0]
+    assert {name: len(column) for name, column in net.ledger().items()} == dict.fromkeys(
+        ("kind", "sent", "delivered", "dropped", "in_flight", "bytes"), 0
+    )
+    assert net.interfaces()["bytes_out"].tolist() == [0, 0]
+
+
+def test_never_opened() -> None:
+    """A scheduler that sends nothing need not open the network."""
+    net = Transport(Engine(), Network(), 2)
+    assert len(net.ledger()["kind"]) == 0
+    assert net.interfaces()["bytes_in"].tolist() == [0, 0]
+
+
+def test_unknown_kinds() -> None:
+    setup = Setup()
+    with pytest.raises(KeyError, match="odd"):
+        setup.net.send("odd", rows((0, 1, 2)))
+    setup.net.send("odd", rows())  # nothing said is nothing sent
+
+
+def test_messages_that_take_too_long() -> None:
+    with pytest.raises(ScenarioError, match=r"network.bandwidth .* 2.147 s, got 2.0: a slow of 5 bytes"):
+        Setup(bandwidth=2.0)
+    assert Setup(bandwidth=2.0, interfaces="equal").engine.now == 0
+
+
+def test_links_by_name() -> None:
+    setup = Setup()
+    links, number = setup.net.links("slow")
+    assert (number, setup.net.links("fast")) == (1, (links, 0))
+
+
+# -- sources ----------------------------------------------------------------------------------------------
+
+
+class Clockwork:
+    """A source with instants of its own; each posts to node 0 its name."""
+
+    def __init__(self, engine: Engine, name: int, times: list[int], asked: list[tuple[int, int]]) -> None:
+        self.name, self.times, self.asked = name, times, asked
+        engine.add_source(self)
+
+    def advance(self, limit: int) -> int:
+        self.asked.append((self.name, limit))
+        return self.times[0] if self.times and self.times[0] <= limit else NEVER
+
+    def collect(self, engine: Engine, time: int) -> None:
+        assert self.times.pop(0) == time
+        engine.post(time, "tick", rows((0, 0, self.name)))
+
+
+def test_sources_are_asked_in_turn_each_as_far_as_the_one_before_allows() -> None:
+    engine = Engine()
+    ticks: list[tuple[int, list[int]]] = []
+    engine.on("tick", lambda cohort: ticks.append((engine.now, cohort["value"].tolist())), priority=0)
+    asked: list[tuple[int, int]] = []
+    Clockwork(engine, 1, [10, 30], asked)
+    Clockwork(engine, 2, [10, 20], asked)
+    engine.run(until=100)
+    # both posted 10 before anything of that instant was handled, the first source first
+    assert ticks == [(10, [1, 2]), (20, [2]), (30, [1])]
+    assert asked[:6] == [
+        (1, 100), (2, 10),  # the first is due at 10: so far the second may run
+        (1, 10), (2, 10),  # it is at 10 as well
+        (1, 10), (2, 10),  # nobody else: the instant is complete
+    ]  # fmt: skip
+    assert asked[6:8] == [(1, 100), (2, 30)]
+    assert all(limit >= 10 for _, limit in asked)
+
+
+def test_a_source_and_the_network() -> None:
+    """A source added before `open` is asked first; the links do not run past what it has to say."""
+    engine = Engine()
+    asked: list[tuple[int, int]] = []
+    heard: list[tuple[int, int]] = []
+    engine.on("tick", lambda cohort: net.send("word", rows((1, 0, int(cohort["value"][0])))), priority=9)
+    net = Transport(engine, Network(latency=0.010, bandwidth=1000.0), 2)
+    net.kind("word", ROW, 5, lambda cohort: heard.append((engine.now, int(cohort["value"][0]))), priority=0)
+    Clockwork(engine, 4, [0, 2 * MS, 15 * MS], asked)
+    net.open()
+    engine.run()
+    # 15 ms: the source and the first delivery fall on one instant; the interface is shared, 5 ms each
+    assert heard == [(15 * MS, 4), (20 * MS, 4), (30 * MS, 4)]
+    assert [limit for name, limit in asked if name == 4 and limit == NEVER]
+
+
+def test_an_inner_source_runs_the_links() -> None:
+    """`run_by`: the inner source is asked instead of the links, and collects after them."""
+
+    class Inner:
+        def __init__(self) -> None:
+            self.calls: list[tuple[str, int]] = []
+
+        def advance(self, limit: int) -> int:
+            self.calls.append(("advance", limit))
+            return int(setup.net.links("slow")[0].advance(limit))
+
+        def collect(self, engine: Engine, time: int) -> None:
+            self.calls.append(("collect", time))
+
+    setup = Setup()
+    inner = Inner()
+    setup.net.run_by(inner)
+    setup.at(0, ("slow", rows((1, 0, 1))))
+    setup.engine.run()
+    assert setup.trace == [(15 * MS, "slow", 1, 0, 1)]
+    assert ("collect", 15 * MS) in inner.calls
+    assert inner.calls[0] == ("advance", 0)

@@ -1,0 +1,117 @@
+"""A cohort means what its rows one by one would mean, and a run is its scenario and its seed, no more.
+
+Whole cohorts over FIFO interfaces run in the compiled `SummaryFlow`; cohorts that are cut go through the
+Python handlers, message by message.  So the first law proves the flow as well.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from law_scenarios import CENTRAL, fair_trees, scenarios
+
+import gridsim as gs
+
+QUICK = settings(max_examples=14, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LONG = settings(QUICK, max_examples=300)
+
+
+def check_cohorts(scenario: gs.Scenario, scheduler: gs.Scheduler) -> None:
+    whole = gs.simulate(scenario, scheduler)
+    for limit in (1, 3):
+        cut = gs.simulate(scenario, scheduler, cohort_limit=limit)
+        assert cut.digest == whole.digest, f"cohorts of at most {limit} change the result"
+
+
+@QUICK
+@given(scenarios(), fair_trees())
+def test_cohorts_of_the_fair_tree(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+    check_cohorts(scenario, scheduler)
+
+
+@pytest.mark.claims
+@LONG
+@given(scenarios(), fair_trees())
+def test_cohorts_of_the_fair_tree_at_length(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+    check_cohorts(scenario, scheduler)
+
+
+@QUICK
+@given(scenarios(), fair_trees(spread="heartbeat", update_on="completion", run_on=True))
+def test_cohorts_of_the_flow(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+    """Where the flow has most to do: FIFO interfaces, a report for each task, until the machines are idle."""
+    fifo = gs.Network(
+        latency=scenario.network.latency, bandwidth=scenario.network.bandwidth, interfaces="fifo"
+    )
+    check_cohorts(gs.Scenario(scenario.platform, scenario.workload, fifo, scenario.seed), scheduler)
+
+
+@pytest.mark.parametrize("mode", CENTRAL)
+@settings(QUICK, max_examples=10)
+@given(scenario=scenarios())
+def test_cohorts_of_the_baselines(mode: str, scenario: gs.Scenario) -> None:
+    check_cohorts(scenario, CENTRAL[mode])
+
+
+def everyday() -> gs.Scenario:
+    return gs.Scenario(
+        gs.Platform.desktop_grid(nodes=20, seed=1),
+        gs.Workload.bags(8, interarrival=5.0, task_size=[4000.0, 9000.0], seed=2),
+        seed=3,
+    )
+
+
+ALL = {"fair-tree": gs.FairTree(), **CENTRAL}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_progress_changes_nothing(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    quiet = gs.simulate(everyday(), ALL[name])
+    assert capsys.readouterr() == ("", "")
+    shown = gs.simulate(everyday(), ALL[name], progress="force")
+    out, err = capsys.readouterr()
+    assert (out, ALL[name].name in err) == ("", True)
+    assert shown.digest == quiet.digest
+    assert shown.provenance["events"] == quiet.provenance["events"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_same_seed_same_digest(name: str) -> None:
+    digests = {gs.simulate(everyday(), ALL[name]).digest for _ in range(3)}
+    assert len(digests) == 1
+
+
+def test_only_the_random_baseline_depends_on_the_seed() -> None:
+    first = everyday()
+    other = gs.Scenario(first.platform, first.workload, first.network, seed=4)
+    for name, scheduler in ALL.items():
+        same = gs.simulate(first, scheduler).digest == gs.simulate(other, scheduler).digest
+        assert same == (name != "random"), name
+
+
+CHILD = """
+import sys
+import gridsim as gs
+from gridsim.schedulers import FairTree, Fcfs, MinCent
+scenario = gs.Scenario.from_toml(sys.stdin.read())
+schedulers = FairTree(), MinCent(), MinCent(mode="once"), Fcfs(), Fcfs(mode="pull"), Fcfs(mode="random")
+print(*(gs.simulate(scenario, scheduler).digest for scheduler in schedulers))
+"""
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "4242"])
+def test_another_process_has_the_same_digests(hash_seed: str) -> None:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD],
+        input=everyday().to_toml(),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert child.stdout.split() == [gs.simulate(everyday(), scheduler).digest for scheduler in ALL.values()]

@@ -1,0 +1,315 @@
+"""Which way imports point, and what goes with each kernel; read from the sources, the .pyx and .pxd too."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gridcore
+import gridsim
+
+CORE, SIM = Path(gridcore.__file__).parent, Path(gridsim.__file__).parent
+KERNELS = sorted(path.stem for path in CORE.glob("*.pyx"))
+#: Kernels that only tie others together: tested against a run without them.
+NO_TWIN = {"flow"}
+#: What knows of scenarios, files and processes; everything else is below.
+ABOVE = {"scenario", "results", "simulation", "experiment", "cli", "__main__"}
+
+
+# -- reading ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Import:
+    """`target` is a module, as far as the sources show; `lazy` inside a function, `typing` for checkers."""
+
+    target: str
+    lazy: bool = False
+    typing: bool = False
+
+
+def module_name(path: Path) -> str:
+    root = CORE if path.is_relative_to(CORE) else SIM
+    parts = path.relative_to(root.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def sources(*suffixes: str) -> list[Path]:
+    return sorted(path for root in (CORE, SIM) for suffix in suffixes for path in root.rglob(f"*{suffix}"))
+
+
+@cache
+def modules() -> frozenset[str]:
+    return frozenset(module_name(path) for path in sources(".py", ".pyx"))
+
+
+def _resolve(base: str, name: str | None) -> str:
+    """``from base import name`` names a module or something in one."""
+    return f"{base}.{name}" if name is not None and f"{base}.{name}" in modules() else base
+
+
+def python_imports(path: Path) -> Iterator[Import]:
+    own = module_name(path)
+    package = own if path.stem == "__init__" else own.rpartition(".")[0]
+
+    def walk(node: ast.AST, lazy: bool, typing: bool) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                for alias in child.names:
+                    yield Import(alias.name, lazy, typing)
+            elif isinstance(child, ast.ImportFrom):
+                base = child.module or ""
+                if child.level:
+                    up = package.split(".")[: len(package.split(".")) - child.level + 1]
+                    base = ".".join([*up, *([base] if base else [])])
+                for alias in child.names:
+                    yield Import(_resolve(base, alias.name), lazy, typing)
+            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+                yield from walk(ast.Module(child.body, []), lazy, True)
+                yield from walk(ast.Module(child.orelse, []), lazy, typing)
+            else:
+                function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+                yield from walk(child, lazy or function, typing)
+
+    yield from walk(ast.parse(path.read_text(encoding="utf-8")), False, False)
+
+
+CYTHON_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+c?import[ \t]+(\([^)]*\)|[^\n#]*)|c?import[ \t]+([^\n#(]+))",
+    re.MULTILINE,
+)
+
+
+def cython_imports(path: Path) -> Iterator[Import]:
+    code = re.sub(r'"""(?:.|\n)*?"""', "", path.read_text(encoding="utf-8"))
+    for match in CYTHON_IMPORT.finditer(code):
+        base, names, plain = match.groups()
+        if base is None:
+            for name in plain.split(","):
+                yield Import(name.split(" as ")[0].strip())
+        else:
+            for name in names.strip("()").replace("\n", " ").split(","):
+                if name.strip():
+                    yield Import(_resolve(base, name.split(" as ")[0].strip()))
+
+
+@cache
+def imports(path: Path) -> tuple[Import, ...]:
+    return tuple(python_imports(path) if path.suffix == ".py" else cython_imports(path))
+
+
+def inside(target: str, package: str) -> bool:
+    return target == package or target.startswith(package + ".")
+
+
+def outside(path: Path, *packages: str) -> list[str]:
+    """Imports at run time of anything but the standard library and `packages`."""
+    targets = (entry.target for entry in imports(path) if not entry.typing)
+    return sorted(
+        {
+            target
+            for target in targets
+            if target.split(".")[0] not in sys.stdlib_module_names
+            and not any(inside(target, package) for package in packages)
+        }
+    )
+
+
+def named(paths: list[Path]) -> Any:
+    return pytest.mark.parametrize("path", paths, ids=[f"{module_name(path)}{path.suffix}" for path in paths])
+
+
+def test_the_reader_reads() -> None:
+    found = {entry.target for entry in imports(CORE / "flow.pyx")}
+    assert {"gridcore.edf", "gridcore.links", "gridcore.queues", "gridcore.tree", "numpy"} <= found
+    assert {"gridcore.availability"} <= {entry.target for entry in imports(CORE / "tree.pxd")}
+    here = {entry.target: entry for entry in imports(SIM / "simulation.py")}
+    assert "gridsim.provenance" in here  # from gridsim import provenance
+    assert here["tqdm"].lazy and not here["numpy"].lazy
+    assert Import("gridsim.schedulers", typing=True) in imports(SIM / "__init__.py")
+
+
+# -- which way imports point ------------------------------------------------------------------------------
+
+
+@named([path for path in sources(".py", ".pyx", ".pxd") if path.is_relative_to(CORE)])
+def test_gridcore_imports_only_numpy(path: Path) -> None:
+    compiled = ("libc", "cython", "cpython") if path.suffix != ".py" else ()
+    assert outside(path, "numpy", "gridcore", *compiled) == []
+
+
+@pytest.mark.parametrize("package", ["gridcore", "gridsim"])
+def test_no_cycles(package: str) -> None:
+    """Between modules, by what runs when they are imported: not in functions, not for type checkers.
+
+    Importing a module also runs its package, but ``gridsim/__init__.py`` imports nothing of gridsim then.
+    """
+    graph: dict[str, set[str]] = {}
+    for path in sources(".py", ".pyx", ".pxd"):
+        if inside(own := module_name(path), package):
+            targets = {entry.target for entry in imports(path) if not (entry.lazy or entry.typing)}
+            graph.setdefault(own, set()).update(t for t in targets if inside(t, package) and t != own)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"import cycle: {' -> '.join(error.args[1])}")
+
+
+def test_the_public_names_are_lazy() -> None:
+    for entry in imports(SIM / "__init__.py"):
+        assert entry.typing or entry.lazy or not inside(entry.target, "gridsim")
+
+
+def _defines_scheduler(path: Path) -> bool:
+    classes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)]
+    return any(isinstance(base, ast.Name) and base.id == "Scheduler" for c in classes for base in c.bases)
+
+
+def leaves() -> dict[str, Path]:
+    """The modules of gridsim.schedulers that define a scheduler; the others there are helpers."""
+    return {
+        module_name(path): path
+        for path in (SIM / "schedulers").glob("*.py")
+        if path.stem != "__init__" and _defines_scheduler(path)
+    }
+
+
+def test_schedulers_do_not_import_one_another() -> None:
+    found = leaves()
+    assert {"gridsim.schedulers.fair_tree", "gridsim.schedulers.central"} <= set(found)
+    for path in (SIM / "schedulers").glob("*.py"):
+        if path.stem != "__init__":
+            reached = {entry.target for entry in imports(path) if not entry.typing}
+            assert not reached & (set(found) | {"gridsim.schedulers"}), path.name
+
+
+def test_only_their_package_imports_the_schedulers() -> None:
+    found = set(leaves())
+    for path in sources(".py"):
+        if path != SIM / "schedulers" / "__init__.py":
+            assert not {entry.target for entry in imports(path)} & found, path
+    everything = {entry.target for entry in imports(SIM / "schedulers" / "__init__.py")}
+    assert found <= everything
+
+
+@named([SIM / "engine.py", SIM / "calendar.py"])
+def test_the_engine_knows_nothing_of_grids(path: Path) -> None:
+    assert outside(path, "numpy", "gridsim.errors", "gridsim.calendar") == []
+
+
+@named([p for p in sources(".py") if p.is_relative_to(SIM) and p != SIM / "__init__.py"])
+def test_nothing_below_knows_scenarios(path: Path) -> None:
+    own = module_name(path).removeprefix("gridsim.").split(".")[0]
+    if own in ABOVE:
+        return
+    reached = {entry.target for entry in imports(path) if not entry.typing}
+    assert not {target for target in reached if target.removeprefix("gridsim.").split(".")[0] in ABOVE}
+
+
+def test_what_is_above_points_down() -> None:
+    order = ["scenario", "results", "simulation", "experiment", "cli"]
+    for number, name in enumerate(order):
+        reached = {entry.target for entry in imports(SIM / f"{name}.py") if not entry.typing}
+        assert not reached & {f"gridsim.{later}" for later in order[number + 1 :]}, name
+
+
+# -- kernels and their companions -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel_has_its_companions(name: str) -> None:
+    assert (CORE / f"{name}.pyi").is_file()
+    assert (CORE / "reference" / f"{name}.py").is_file() == (name not in NO_TWIN)
+
+
+Shape = list[tuple[str, str, str]]
+
+
+def shape(signature: inspect.Signature) -> Shape:
+    """Names, kinds and defaults of the parameters, without ``self`` and types."""
+    return [
+        (p.name, p.kind.name, "" if p.default is p.empty else repr(p.default))
+        for p in signature.parameters.values()
+        if p.name != "self"
+    ]
+
+
+def constructor(kernel: str, name: str) -> Shape:
+    """The shape of a compiled class's constructor, which `inspect` does not see: read from the source."""
+    code = (CORE / f"{kernel}.pyx").read_text(encoding="utf-8")
+    body = re.split(r"\n(?=\S)", code.split(f"\ncdef class {name}:")[1])[0]
+    found = re.findall(r"def __c?init__\(self,?\s*([^)]*)\)", body)
+    parameters = [part.strip() for part in next(text for text in found if text.strip()).split(",")]
+    # without the C types: the last word, with its default if it has one
+    plain = [part if part == "*" else re.findall(r"\w+(?:=.*)?$", part)[0] for part in parameters]
+    namespace: dict[str, Any] = {}
+    exec(f"def made({', '.join(plain)}): pass", namespace)
+    return shape(inspect.signature(namespace["made"]))
+
+
+def public(module: Any) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_") and callable(value) and value.__module__ == module.__name__
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in KERNELS if name not in NO_TWIN])
+def test_twins_have_the_same_signatures(name: str) -> None:
+    kernel, twin = import_module(f"gridcore.{name}"), import_module(f"gridcore.reference.{name}")
+    assert public(kernel)
+    for what, compiled in public(kernel).items():
+        plain = getattr(twin, what)
+        if not isinstance(compiled, type):
+            assert shape(inspect.signature(compiled)) == shape(inspect.signature(plain)), what
+            continue
+        assert constructor(name, what) == shape(inspect.signature(plain)), what
+        for member, value in vars(compiled).items():
+            if member.startswith("_"):
+                continue
+            if inspect.isgetsetdescriptor(value):
+                assert not callable(getattr(plain, member, None)), f"{what}.{member}"
+            else:
+                other = inspect.signature(getattr(plain, member))
+                assert shape(inspect.signature(value)) == shape(other), f"{what}.{member}"
+
+
+def test_all_kernels_are_offered() -> None:
+    for name in KERNELS:
+        for what in public(import_module(f"gridcore.{name}")):
+            assert what in gridcore.__all__, f"gridcore.{name}.{what}"
+
+
+# -- what the library never does --------------------------------------------------------------------------
+
+
+@named(sources(".py", ".pyx", ".pxd"))
+def test_chance_comes_from_named_streams(path: Path) -> None:
+    """No global generator: neither the module random nor numpy's legacy functions."""
+    assert not {entry.target for entry in imports(path)} & {"random", "numpy.random", "secrets.randbelow"}
+    code = path.read_text(encoding="utf-8")
+    used = set(re.findall(r"\bn(?:p|umpy)\.random\.(\w+)", code))
+    assert used <= {"Generator", "PCG64", "SeedSequence"}
+    assert not re.search(r"libc\.stdlib cimport [^\n]*\bs?rand\b", code)
+
+
+@named([path for path in sources(".py", ".pyx") if path != SIM / "cli.py"])
+def test_the_library_never_prints(path: Path) -> None:
+    code = path.read_text(encoding="utf-8")
+    if path.suffix == ".pyx":
+        assert not re.search(r"\bprint\(", re.sub(r'"""(?:.|\n)*?"""', "", code))
+        return
+    calls = [node.func for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    assert not [f for f in calls if isinstance(f, ast.Name) and f.id == "print"]
