@@ -34,6 +34,7 @@ cdef class SummaryTree:
     cdef long long gap, hold_off
     # applications
     cdef bint shifted
+    cdef double longest                 # Mflop, the largest task of all applications
     cdef const double[::1] size, task_size, release
     # what the father knows of each node
     cdef int[::1] held, debt

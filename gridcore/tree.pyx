@@ -98,6 +98,7 @@ cdef class SummaryTree:
         check_array(self.size, "size", POSITIVE)
         check_array(self.task_size, "task_size", POSITIVE)
         check_lengths(self.size.shape[0], self.task_size.shape[0], "size", "task_size")
+        self.longest = np.max(self.task_size, initial=0.0)
         self.shifted = release is not None
         self.release = doubles(release if self.shifted else np.zeros(0), "release")
         check_array(self.release, "release", FINITE)
@@ -386,7 +387,7 @@ cdef class SummaryTree:
             if later > 0.0:
                 # each leaf loses speed * later and at most one more of the longest tasks, whole tasks of a
                 lost = self.below[child] - 1 + quotient_up(
-                    self.power[child] * later + self.below[child] * self.ga[self.g.n_task_size - 1], self.ga[ia])
+                    self.power[child] * later + self.below[child] * self.longest, self.ga[ia])
         cdef unsigned int found = cells[(i * self.g.n_size + iw) * self.g.n_task_size + ia]
         return found if lost == 0.0 else <long long> max(0.0, found - lost)
 

@@ -273,8 +273,7 @@ class SummaryTree:
         here = later = 0.0
         if self._released is not None and child.held >= 0:
             here, later = self._payloads[child.held].cell, self._released[application]
-        # no task is longer than the longest that summaries speak of
-        longest = float(self.grid.task_size[-1])
+        longest = float(max(self._task_size))  # of all applications: the father knows no better
         return [
             lookup(
                 cells, self.grid, stretch, w, a,

@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim.cli import cli
+from gridsim.cli import _setting, cli
+from gridsim.experiment import make_scheduler
 from gridsim.platform import PlatformRecipe
 from gridsim.results import UNITS
 from gridsim.workload import WorkloadRecipe
@@ -112,6 +113,14 @@ def test_links_and_images_exist(page):
         assert file.is_file(), f"{page.name} links to {target}"
         if anchor:
             assert anchor in headings(file), f"{page.name} links to {target}"
+
+
+@page_of
+def test_settings_of_known_schedulers_are_valid(page):
+    for setting in re.findall(r"--set ([^\s'`]+|'[^']+')", page.read_text()):
+        name, parameter, value = _setting(setting.strip("'"))
+        if ":" not in name and name.islower():  # neither module:Class nor NAME.PARAM=VALUE
+            make_scheduler(name, {parameter: value})
 
 
 @page_of

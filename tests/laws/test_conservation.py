@@ -137,9 +137,7 @@ def test_nothing_after_the_last_placement_changes_the_schedule(
 def test_what_the_submitters_know_is_true(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
     result = gs.simulate(scenario, scheduler)
     total = int(result.applications["tasks"].sum())
-    messages = dict(
-        zip(result.messages["kind"].tolist(), result.messages["in_flight"].tolist(), strict=True)
-    )
+    messages = dict(zip(result.messages["kind"].tolist(), result.messages["in_flight"].tolist(), strict=True))
     for fact, kind in (("tasks_accepted_known", "accept"), ("tasks_completed_known", "completion")):
         assert result.facts[fact] <= total
         assert (result.facts[fact] == total) == (messages[kind] == 0), kind
