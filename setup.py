@@ -29,5 +29,5 @@ setup(
             "embedsignature": True,
             "embedsignature.format": "python",
         },
-    )
+    ),
 )

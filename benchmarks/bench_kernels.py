@@ -24,9 +24,7 @@ SPEED, NOW = 2000.0, 1000.0
 GRID = SummaryGrid.geometric(stretch=(1e-3, 32.0, 16), size=(1e4, 5e8, 24), task_size=(1e3, 3e6, 24))
 SMALL = SummaryGrid.geometric(stretch=(1e-3, 32.0, 10), size=(1e4, 5e8, 9), task_size=(1e3, 3e6, 8))
 EDF = pytest.mark.parametrize("module", [edf, edf_twin], ids=["kernel", "twin"])
-AVAILABILITY = pytest.mark.parametrize(
-    "module", [availability, availability_twin], ids=["kernel", "twin"]
-)
+AVAILABILITY = pytest.mark.parametrize("module", [availability, availability_twin], ids=["kernel", "twin"])
 
 
 def queue(n: int) -> tuple[Any, Any, Any]:
@@ -143,9 +141,7 @@ def summary(grid: SummaryGrid) -> Any:
 @AVAILABILITY
 def test_lookup(benchmark: Any, module: ModuleType) -> None:
     benchmark.group = "lookup"
-    benchmark(
-        module.lookup, summary(SMALL), SMALL, 1.0, 1e6, 5e3, release=NOW - 9.0, cell_release=NOW
-    )
+    benchmark(module.lookup, summary(SMALL), SMALL, 1.0, 1e6, 5e3, release=NOW - 9.0, cell_release=NOW)
 
 
 @AVAILABILITY

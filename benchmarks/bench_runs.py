@@ -71,7 +71,9 @@ def test_run(benchmark: Any, name: str) -> None:
 def main() -> None:
     """Print a table of the named runs, or of all."""
     chosen = sys.argv[1:] or list(RUNS)
-    print(f"{'run':54s} {'wall s':>8s} {'cpu s':>8s} {'peak MB':>8s} {'S*s_agg':>8s} {'messages':>9s}  digest")
+    print(
+        f"{'run':54s} {'wall s':>8s} {'cpu s':>8s} {'peak MB':>8s} {'S*s_agg':>8s} {'messages':>9s}  digest"
+    )
     for name in chosen:
         m = run(name)
         print(

@@ -3,9 +3,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-def meets_deadlines(
-    work: npt.ArrayLike, deadlines: npt.ArrayLike, *, speed: float, now: float
-) -> bool: ...
+def meets_deadlines(work: npt.ArrayLike, deadlines: npt.ArrayLike, *, speed: float, now: float) -> bool: ...
 def optimal_stretch(
     release: npt.ArrayLike,
     size: npt.ArrayLike,

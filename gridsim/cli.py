@@ -331,15 +331,17 @@ def _task_size(value: Any) -> Any:
 
 
 def _setting(setting: str) -> tuple[str, str, Any]:
-    """NAME.PARAM=VALUE; the value is a TOML value, and plain text if it is none."""
+    """NAME.PARAM=VALUE; the value is a TOML value, a list without its brackets, or plain text."""
     target, equals, value = setting.partition("=")
     name, dot, parameter = target.strip().rpartition(".")
     if not (equals and dot and name and parameter):
         raise ScenarioError(f"--set {setting}: expected NAME.PARAM=VALUE")
-    try:
-        return name, parameter, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return name, parameter, value.strip()
+    for text in (value, f"[{value}]") if "," in value else (value,):
+        try:
+            return name, parameter, tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            continue
+    return name, parameter, value.strip()
 
 
 def _scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:

@@ -22,7 +22,7 @@ from gridsim.scenario import Scenario
 FORMAT = 1
 CORE_TABLES = ("applications", "machines", "messages")
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # equal results are equal files
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same result saved twice is the same file
 _ABOUT = "result.json"
 
 #: Units of what `Result.summary` says.

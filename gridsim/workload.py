@@ -47,7 +47,7 @@ class BagRecipe(
     tasks_per_node: float = 10.0
     tasks: float | None = None
     variation: float = 0.2
-    task_size: TaskSize = 32768.0
+    task_size: TaskSize = 65536.0
 
     def __post_init__(self) -> None:
         variation = real("workload.variation", self.variation, low=0)
@@ -212,7 +212,7 @@ class Workload:
         interarrival: float = 10.0,
         tasks_per_node: float = 10.0,
         variation: float = 0.2,
-        task_size: float | tuple[float, float] | Sequence[float] = 32768.0,
+        task_size: float | tuple[float, float] | Sequence[float] = 65536.0,
         *,
         seed: int,
         tasks: float | None = None,

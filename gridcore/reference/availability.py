@@ -320,9 +320,7 @@ def lowest_stretch(totals: npt.ArrayLike, n_tasks: int) -> int | None:
         raise ValueError(f"n_tasks must be >= 0, got {n_tasks}")
     for i in range(1, len(counts)):
         if counts[i] < counts[i - 1]:
-            raise ValueError(
-                f"totals must not decrease, got totals[{i}] = {counts[i]} after {counts[i - 1]}"
-            )
+            raise ValueError(f"totals must not decrease, got totals[{i}] = {counts[i]} after {counts[i - 1]}")
     if not counts or counts[-1] < n_tasks:
         return None
     lo, hi = 0, len(counts) - 1

@@ -184,9 +184,7 @@ class FairTreePolicy(Policy):
         # The flow runs where nothing but summaries follows from a summary, and cohorts may be whole.
         self.flow: SummaryFlow | None = None
         alone = (
-            network.network.interfaces == "fifo"
-            and engine.whole_cohorts
-            and parameters.spread == "heartbeat"
+            network.network.interfaces == "fifo" and engine.whole_cohorts and parameters.spread == "heartbeat"
         )
         if not alone:
             engine.add_source(self)  # before the network, which runs ahead as far as this allows
@@ -353,7 +351,7 @@ class FairTreePolicy(Policy):
         level[requests["application"]] = requests["level"]
         finish = totals["finish"]
         served = requests["application"]
-        stretch = (finish[served] / NS - applications.release[served]) / applications.size[served]
+        stretch = (finish[served] - applications.release_ns[served]) / NS / applications.size[served]
         requests["stretch"] = stretch
         kept = (requests["guaranteed"] == 1) & (stretch <= requests["promised"])
         requests["kept"] = kept.astype(np.int64)

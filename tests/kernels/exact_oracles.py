@@ -141,7 +141,5 @@ def project(node: Node, until: Fraction, preemptive: bool) -> Node:
             now += step / node.speed
             if now > until:
                 floor = (now - share.release) / share.size
-    queue = tuple(
-        share._replace(work=work) for share, work in zip(node.queue, left, strict=True) if work > 0
-    )
+    queue = tuple(share._replace(work=work) for share, work in zip(node.queue, left, strict=True) if work > 0)
     return Node(queue, node.speed, max(now, until), floor)

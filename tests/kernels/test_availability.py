@@ -106,7 +106,14 @@ def test_gap_is_not_monotone_in_the_release():
         values = []
         for instant in range(6):
             left, free_at, _ = edf.project_queues(
-                [0, 1], [-1.0], [10.0], [4.0], [1.0], speed=[1.0], free_at=[0.0], until=instant,
+                [0, 1],
+                [-1.0],
+                [10.0],
+                [4.0],
+                [1.0],
+                speed=[1.0],
+                free_at=[0.0],
+                until=instant,
                 preemptive=True,
             )
             values.append(
@@ -206,8 +213,12 @@ def test_batch_is_one_by_one(batch, grid, release, threads):
             for name in ("running_release", "running_size")
         }
         one = availability.sample_availability(
-            grid, release, *(column[part] for column in flat), speed=nodes["speed"][u],
-            free_at=nodes["free_at"][u], **running,
+            grid,
+            release,
+            *(column[part] for column in flat),
+            speed=nodes["speed"][u],
+            free_at=nodes["free_at"][u],
+            **running,
         )
         np.testing.assert_array_equal(cells, one)
 
@@ -226,8 +237,14 @@ def test_threads_do_not_matter():
     np.testing.assert_array_equal(one, four)
     with pytest.raises(OverflowError):
         availability.sample_availability_batch(
-            grid, 0.0, offsets, -flat[0] * 1.9e307, *flat[1:], speed=nodes["speed"],
-            free_at=nodes["free_at"] + 1e308, threads=4,
+            grid,
+            0.0,
+            offsets,
+            -flat[0] * 1.9e307,
+            *flat[1:],
+            speed=nodes["speed"],
+            free_at=nodes["free_at"] + 1e308,
+            threads=4,
         )
 
 

@@ -186,8 +186,16 @@ def test_projecting_twice_is_projecting_once():
     left, end, at = edf.project_queues(*case, speed=[1.0], free_at=[0.0], until=2.5)
     assert (end[0], at[0]) == (3.0, 0)
     again = edf.project_queues(
-        [0, 2], [0.0, 0.0], [4.0, 9.0], left, [1.0, 2.0], speed=[1.0], free_at=end, until=7.0,
-        running_release=[0.0], running_size=[4.0],
+        [0, 2],
+        [0.0, 0.0],
+        [4.0, 9.0],
+        left,
+        [1.0, 2.0],
+        speed=[1.0],
+        free_at=end,
+        until=7.0,
+        running_release=[0.0],
+        running_size=[4.0],
     )
     for a, b in zip(once, again, strict=True):
         np.testing.assert_array_equal(a, b)

@@ -262,9 +262,7 @@ def test_input_is_never_written():
     availability.debit(cells[0], GRID, tasks=1, task_size=1.0, size=4.0, stretch=1.0, leaves=1)
     assert (cells == 7).all()
     work = np.array([4.0])
-    left, _, _ = edf.project_queues(
-        [0, 1], [0.0], [4.0], work, [1.0], speed=[1.0], free_at=[0.0], until=2.0
-    )
+    left, _, _ = edf.project_queues([0, 1], [0.0], [4.0], work, [1.0], speed=[1.0], free_at=[0.0], until=2.0)
     assert work[0] == 4.0 and left[0] == 2.0
 
 
@@ -275,9 +273,7 @@ def test_no_nodes_and_no_entries(module):
     if hasattr(module, "project_queues"):
         for nodes in (0, 2):
             offsets, node = [0] * (nodes + 1), {name: np.ones(nodes) for name in none}
-            left, end, at = module.project_queues(
-                offsets, *empty.values(), np.zeros(0), **node, until=3.0
-            )
+            left, end, at = module.project_queues(offsets, *empty.values(), np.zeros(0), **node, until=3.0)
             assert (left.size, end.tolist(), at.tolist()) == (0, [3.0] * nodes, [-1] * nodes)
     else:
         batch = module.sample_availability_batch(GRID, 0.0, [0], *empty.values(), **none, threads=2)

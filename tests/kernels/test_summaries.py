@@ -162,9 +162,7 @@ def test_a_cell_of_another_release_is_not_a_bound():
     )
     cells = availability.sample_availability(grid, 4.0, [-1.0], [10.0], left, speed=1.0, free_at=free_at[0])
     assert cells[0, 1, 0] == 6
-    true = availability.available_tasks(
-        0.5, 0.0, 12.0, 1.0, [-1.0], [10.0], [4.0], speed=1.0, free_at=0.0
-    )
+    true = availability.available_tasks(0.5, 0.0, 12.0, 1.0, [-1.0], [10.0], [4.0], speed=1.0, free_at=0.0)
     safe = availability.lookup(cells, grid, 0.5, 12.0, 1.0, release=0.0, cell_release=4.0)
     assert (true, safe) == (2, 2)
 
@@ -292,7 +290,13 @@ def dispatched(leaves, stretch, size, task_size, tasks, grid, rule="subtree"):
     new = Share(Fraction(0), Fraction(size), Fraction(task_size) * tasks)
     after = exact_summary([EMPTY._replace(queue=(new,))] * leaves, grid, Fraction(0))
     debited = availability.debit(
-        before, grid, tasks=tasks * leaves, task_size=task_size, size=size, stretch=stretch, leaves=leaves,
+        before,
+        grid,
+        tasks=tasks * leaves,
+        task_size=task_size,
+        size=size,
+        stretch=stretch,
+        leaves=leaves,
         rule=rule,
     )
     return debited, after
