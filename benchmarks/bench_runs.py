@@ -20,7 +20,9 @@ import gridsim as gs
 nodes, interfaces, name, parameters = json.loads(sys.argv[1])
 scenario = gs.Scenario(
     platform=gs.Platform.desktop_grid(nodes=nodes, seed=1),
-    workload=gs.Workload.bags(applications=100, interarrival=10.0, tasks_per_node=10.0, task_size=65536.0, seed=1),
+    workload=gs.Workload.bags(
+        applications=100, interarrival=10.0, tasks_per_node=10.0, task_size=65536.0, seed=1
+    ),
     network=gs.Network(interfaces=interfaces),
     seed=1,
 )
