@@ -289,18 +289,25 @@ def test_control_c(folder):
     Path("waiting.py").write_text(
         "import sys, time\nprint('up', file=sys.stderr, flush=True)\ntime.sleep(60)\n"
     )
-    with run_process("run", "--scheduler", "waiting:X") as process:
+    # A shell's background jobs ignore SIGINT, and their children inherit that.
+    heed = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    with run_process("run", "--scheduler", "waiting:X", **heed) as process:
         assert process.stderr.readline() == "up\n"
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
     assert (process.returncode, out, err) == (130, "", "gridsim: interrupted\n")
 
 
-def test_import_is_light():
+def test_import_is_light(tmp_path):
     code = "import sys, gridsim, gridsim.simulation; print(*sorted(sys.modules))"
     environment = {**os.environ, "PYTHONPATH": ROOT}
     found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        check=True,
     )
     loaded = set(found.stdout.split())
     assert not loaded & {"click", "tqdm", "tomli_w", "pandas", "scipy", "matplotlib", "gridsim.traces"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -104,12 +105,15 @@ print(*(gs.simulate(scenario, scheduler).digest for scheduler in schedulers))
 
 
 @pytest.mark.parametrize("hash_seed", ["1", "4242"])
-def test_another_process_has_the_same_digests(hash_seed: str) -> None:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+def test_another_process_has_the_same_digests(hash_seed: str, tmp_path: Path) -> None:
+    # the same gridsim as here, whether installed or in the source tree
+    package = str(Path(gs.__file__).parents[1])
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": package}
     child = subprocess.run(
         [sys.executable, "-c", CHILD],
         input=everyday().to_toml(),
         env=environment,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
