@@ -3,6 +3,14 @@
 Units: seconds, Mflop, Mflop/s, bytes, bytes/s; instants of the bulk kernels are int64 nanoseconds.
 """
 
+from importlib.util import find_spec
+
+if find_spec("gridcore.edf") is None:
+    raise ImportError(
+        "gridcore is not compiled in this folder: it is the source tree. Start Python in another folder, "
+        "or compile in place with `pip install -e .`"
+    )
+
 from gridcore.availability import (
     aggregate,
     aggregate_into,

@@ -56,6 +56,7 @@ class Comparison:
         unit = f"1e{exponent} s/Mflop"
         columns = [["scheduler", "", *(row["name"] for row in rows)]]
         for title, below, cell in (
+            ("completed", "tasks", lambda row: self._completed(row["name"])),
             ("max stretch", unit, lambda row: f"{row['max_stretch'] / 10.0**exponent:.5g}"),
             ("relative to", self.baseline, lambda row: f"{row['ratio']:.3f}"),
             ("S * s_agg", "max", lambda row: f"{row['max_stretch_agg']:.5g}"),
@@ -77,6 +78,11 @@ class Comparison:
         return "\n".join(lines).rstrip()
 
     __str__ = format
+
+    def _completed(self, name: str) -> str:
+        result = self.results[name]
+        done, given = int(result.machines["tasks"].sum()), int(result.applications["tasks"].sum())
+        return "all" if done == given else f"{done} of {given}"
 
     def to_dict(self) -> dict[str, Any]:
         """Scenario (TOML), baseline, rows and their units, as plain values."""
