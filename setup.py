@@ -17,7 +17,12 @@ setup(
     options={"build_ext": {"parallel": os.cpu_count() or 1}},
     ext_modules=cythonize(
         [
-            Extension(f"gridcore.{name}", [f"gridcore/{name}.pyx"], extra_compile_args=FLAGS)
+            Extension(
+                f"gridcore.{name}",
+                [f"gridcore/{name}.pyx"],
+                extra_compile_args=FLAGS,
+                depends=["gridcore/cells.h"],
+            )
             for name in KERNELS
         ],
         compiler_directives={

@@ -26,7 +26,7 @@ from gridcore.availability import (
 )
 from gridcore.dispatch import PullQueue, bind_earliest
 from gridcore.edf import meets_deadlines, optimal_stretch, project_queues
-from gridcore.flow import SummaryFlow
+from gridcore.flow import TreeFlow
 from gridcore.grid import SummaryGrid
 from gridcore.links import Links
 from gridcore.queues import NEVER, TaskQueues
@@ -36,7 +36,7 @@ __all__ = [
     "NEVER",
     "Links",
     "PullQueue",
-    "SummaryFlow",
+    "TreeFlow",
     "SummaryGrid",
     "SummaryTree",
     "TaskQueues",

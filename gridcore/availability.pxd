@@ -19,4 +19,4 @@ cdef void add_cells(const unsigned int* a, const unsigned int* b, unsigned int* 
     # the saturating sum; out may be a or b.
 cdef void debit_cells(const unsigned int* given, unsigned int* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil
     # `given` less drops[a], nothing in rows with a size above limits[S], and the monotone closure.
-    # drops: 2*nA entries, the second half 2**32 - 1. out must not be `given`.
+    # drops: nA entries. out must not be `given`.

@@ -45,165 +45,14 @@ from gridcore.edf cimport (
 from gridcore.edf import _SPAN
 from gridcore.grid import SummaryGrid
 
-cdef extern from *:
-    """
-    #include <stdint.h>
-    #include <stddef.h>
-    #if defined(__SSE2__) || defined(_M_X64)
-    #include <emmintrin.h>
-    #define GRIDCORE_SSE2 1
-    #endif
-    #if defined(GRIDCORE_SSE2) && defined(__GNUC__) && defined(__x86_64__)
-    #include <immintrin.h>
-    #define GRIDCORE_AVX2 1
-    #endif
-    #if defined(__GNUC__) && !defined(__clang__)
-    #define GRIDCORE_IVDEP _Pragma("GCC ivdep")
-    #elif defined(__clang__)
-    #define GRIDCORE_IVDEP _Pragma("clang loop vectorize(assume_safety)")
-    #else
-    #define GRIDCORE_IVDEP
-    #endif
-
-    /* 0 plain C and SSE2, 1 AVX2. All variants give the same bits: IEEE division, integer sums. */
-    static int gridcore_level = 0;
-
-    static int gridcore_detect(int most)
-    {
-        gridcore_level = 0;
-    #ifdef GRIDCORE_AVX2
-        __builtin_cpu_init();
-        if (most > 0 && __builtin_cpu_supports("avx2"))
-            gridcore_level = 1;
-    #endif
-        (void)most;
-        return gridcore_level;
-    }
-
-    static inline void gridcore_divide_tail(double h, const double *a, uint32_t *out, ptrdiff_t k, ptrdiff_t n)
-    {
-        const double top = 4294967295.0;
-        for (; k < n; k++) {
-            double x = h / a[k];
-            out[k] = (uint32_t)(uint64_t)(x < top ? x : top);
-        }
-    }
-
-    static inline void gridcore_divide_base(double h, const double *a, uint32_t *out, ptrdiff_t n)
-    {
-        ptrdiff_t k = 0;
-    #ifdef GRIDCORE_SSE2
-        const __m128d hh = _mm_set1_pd(h), half = _mm_set1_pd(2147483648.0), most = _mm_set1_pd(4294967295.0);
-        for (; k + 4 <= n; k += 4) {
-            __m128d x = _mm_min_pd(_mm_div_pd(hh, _mm_loadu_pd(a + k)), most);
-            __m128d y = _mm_min_pd(_mm_div_pd(hh, _mm_loadu_pd(a + k + 2)), most);
-            __m128d u = _mm_cmpge_pd(x, half), v = _mm_cmpge_pd(y, half);
-            __m128i i = _mm_cvttpd_epi32(_mm_sub_pd(x, _mm_and_pd(u, half)));
-            __m128i j = _mm_cvttpd_epi32(_mm_sub_pd(y, _mm_and_pd(v, half)));
-            __m128i high = _mm_castps_si128(
-                _mm_shuffle_ps(_mm_castpd_ps(u), _mm_castpd_ps(v), _MM_SHUFFLE(2, 0, 2, 0)));
-            __m128i both = _mm_xor_si128(_mm_unpacklo_epi64(i, j), _mm_slli_epi32(high, 31));
-            _mm_storeu_si128((__m128i *)(out + k), both);
-        }
-    #endif
-        gridcore_divide_tail(h, a, out, k, n);
-    }
-
-    /* out = min(a + b, 2**32 - 1), element by element; out may be a or b. */
-    #define GRIDCORE_ADD_BODY \
-        ptrdiff_t k; \
-        GRIDCORE_IVDEP \
-        for (k = 0; k < n; k++) { \
-            uint32_t s = a[k] + b[k]; \
-            out[k] = s < a[k] ? 0xFFFFFFFFu : s; \
-        }
-
-    static void gridcore_add_base(const uint32_t *a, const uint32_t *b, uint32_t *out, ptrdiff_t n)
-    {
-        GRIDCORE_ADD_BODY
-    }
-
-    #ifdef GRIDCORE_AVX2
-    __attribute__((target("avx2")))
-    static void gridcore_divide_avx2(double h, const double *a, uint32_t *out, ptrdiff_t n)
-    {
-        ptrdiff_t k = 0;
-        const __m256d hh = _mm256_set1_pd(h), half = _mm256_set1_pd(2147483648.0);
-        const __m256d most = _mm256_set1_pd(4294967295.0);
-        for (; k + 4 <= n; k += 4) {
-            __m256d x = _mm256_min_pd(_mm256_div_pd(hh, _mm256_loadu_pd(a + k)), most);
-            __m256d u = _mm256_cmp_pd(x, half, _CMP_GE_OQ);
-            __m128i i = _mm256_cvttpd_epi32(_mm256_sub_pd(x, _mm256_and_pd(u, half)));
-            __m128i high = _mm_castps_si128(_mm_shuffle_ps(_mm_castpd_ps(_mm256_castpd256_pd128(u)),
-                _mm_castpd_ps(_mm256_extractf128_pd(u, 1)), _MM_SHUFFLE(2, 0, 2, 0)));
-            _mm_storeu_si128((__m128i *)(out + k), _mm_xor_si128(i, _mm_slli_epi32(high, 31)));
-        }
-        gridcore_divide_tail(h, a, out, k, n);
-    }
-
-    __attribute__((target("avx2")))
-    static void gridcore_add_avx2(const uint32_t *a, const uint32_t *b, uint32_t *out, ptrdiff_t n)
-    {
-        GRIDCORE_ADD_BODY
-    }
-    #endif
-
-    /* out[k] = floor(h / a[k]), at most 2**32 - 1; h >= 0. */
-    static inline void gridcore_divide(double h, const double *a, uint32_t *out, ptrdiff_t n)
-    {
-    #ifdef GRIDCORE_AVX2
-        if (gridcore_level) {
-            gridcore_divide_avx2(h, a, out, n);
-            return;
-        }
-    #endif
-        gridcore_divide_base(h, a, out, n);
-    }
-
-    static inline void gridcore_add(const uint32_t *a, const uint32_t *b, uint32_t *out, ptrdiff_t n)
-    {
-    #ifdef GRIDCORE_AVX2
-        if (gridcore_level) {
-            gridcore_add_avx2(a, b, out, n);
-            return;
-        }
-    #endif
-        gridcore_add_base(a, b, out, n);
-    }
-
-    /* One debited row: given - drop, at least 0 and at least the rows at a smaller stretch and size, then
-       the running maximum from the back. low and left may be NULL. */
-    static void gridcore_debit_row(const uint32_t *given, const uint32_t *drop, const uint32_t *low,
-                                   const uint32_t *left, uint32_t *out, ptrdiff_t n)
-    {
-        ptrdiff_t k;
-        uint32_t most = 0;
-        GRIDCORE_IVDEP
-        for (k = 0; k < n; k++)
-            out[k] = given[k] > drop[k] ? given[k] - drop[k] : 0;
-        if (low) {
-            GRIDCORE_IVDEP
-            for (k = 0; k < n; k++)
-                out[k] = out[k] > low[k] ? out[k] : low[k];
-        }
-        if (left) {
-            GRIDCORE_IVDEP
-            for (k = 0; k < n; k++)
-                out[k] = out[k] > left[k] ? out[k] : left[k];
-        }
-        for (k = n - 1; k >= 0; k--) {
-            most = out[k] > most ? out[k] : most;
-            out[k] = most;
-        }
-    }
-    """
+cdef extern from "cells.h":
     int detect "gridcore_detect"(int most) noexcept nogil
     void divide "gridcore_divide"(double h, const double* a, unsigned int* out, Py_ssize_t n) noexcept nogil
     void saturating_add "gridcore_add"(
         const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil
-    void debit_row "gridcore_debit_row"(
-        const unsigned int* given, const unsigned int* drop, const unsigned int* low, const unsigned int* left,
-        unsigned int* out, Py_ssize_t n) noexcept nogil
+    void debit_rows "gridcore_debit"(
+        const unsigned int* given, unsigned int* out, Py_ssize_t n_stretch, Py_ssize_t n_size, Py_ssize_t n_task_size,
+        const double* size, const unsigned int* drops, const double* limits) noexcept nogil
 
 detect(1)
 
@@ -969,13 +818,7 @@ def debit_drop(tasks, task_size, double cell_task_size, leaves) -> int:
 
 
 cdef void debit_cells(const unsigned int* given, unsigned int* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil:
-    cdef Py_ssize_t i, j, na = g.n_task_size, row = g.n_size * g.n_task_size
-    for i in range(g.n_stretch):
-        for j in range(g.n_size):
-            debit_row(given, drops + na if g.size[j] > limits[i] else drops, out - row if i > 0 else NULL,
-                      out - na if j > 0 else NULL, out, na)
-            given += na
-            out += na
+    debit_rows(given, out, g.n_stretch, g.n_size, g.n_task_size, g.size, drops, limits)
 
 
 cdef void add_cells(const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil:
@@ -1015,8 +858,7 @@ def debit(summary, grid, *, tasks, task_size, size, stretch, leaves, str rule="s
         raise ValueError(f"rule must be 'subtree' or 'printed', got {rule!r}")
     result = np.empty(grid.shape, dtype=np.uint32)
     cdef unsigned int[:, :, ::1] out = result        # OUT
-    # the drops of a row, then those of a row that must not be counted on at all
-    cdef unsigned int[::1] drops = np.full(2 * na, 4294967295, dtype=np.uint32)
+    cdef unsigned int[::1] drops = np.empty(na, dtype=np.uint32)
     cdef double[::1] limits = np.full(ns, np.inf)
     for k in range(na):
         drops[k] = ledger.capped_drop(axis_a[k]) if closed else ledger.printed_drop(axis_a[k])

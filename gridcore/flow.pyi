@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import disjoint_base
@@ -6,24 +8,31 @@ from gridcore.links import Links
 from gridcore.queues import TaskQueues
 from gridcore.tree import SummaryTree
 
-__all__ = ["NEVER", "SummaryFlow"]
+__all__ = ["NEVER", "SHARE", "TreeFlow"]
 
 NEVER: int
+SHARE: np.dtype[Any]
 
 @disjoint_base
-class SummaryFlow:
+class TreeFlow:
+    goal: int
     def __init__(
         self,
         tree: SummaryTree,
         queues: TaskQueues,
         links: Links,
-        kind: int,
-        nbytes: int,
-        idle_minimum: ArrayLike,
         *,
+        summary: tuple[int, int],
+        request: tuple[int, int],
+        accept: tuple[int, int],
+        idle_minimum: ArrayLike,
+        submitter: ArrayLike,
+        goal: int,
         cell: int = 0,
     ) -> None: ...
     def advance(self, limit: int) -> int: ...
+    def report(self, nodes: ArrayLike, now: int) -> None: ...
     def take_turns(self, now: int) -> NDArray[np.int64]: ...
-    def wait(self, nodes: NDArray[np.int64], until: NDArray[np.int64]) -> None: ...
+    def take_orders(self) -> NDArray[np.int64]: ...
     def arrived(self) -> NDArray[np.int64]: ...
+    def decisions(self) -> NDArray[Any]: ...

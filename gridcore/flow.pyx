@@ -1,78 +1,150 @@
-"""The traffic of summaries by itself: from a leaf's change to the root without a handler in between.
+"""The fair tree's traffic by itself: summaries, requests and shares, without a handler in between.
 
-Where every interface is a queue, deliveries fall on instants of their own, and a handler call for each
-would cost more than the work.  `SummaryFlow` ties the tree, the leaves' queues and the links together and
-runs what happens between two instants at which somebody else must act: summaries that arrive, nodes whose
-turn to report has come, leaves that run idle.  An instant at which anything else is due is left to the
-caller as a whole, so that the order of events does not change: the same run without the flow has the same
-digest, which is how it is tested; it has no twin of its own.
+Most messages arrive at instants of their own, and a handler call for each would cost more than the work.
+`TreeFlow` ties the tree, the leaves' queues and the links together and runs what happens between two
+instants at which somebody else must act: summaries and requests that arrive, leaves that take their shares
+and order their queues, nodes whose turn to report has come, leaves that run idle.  An instant at which
+anything else is due is left to the caller as a whole, so that the order of events does not change: the
+same run without the flow has the same digest, which is how it is tested; it has no twin of its own.
 """
 
-from libc.stdlib cimport free
-
-from gridcore.edf cimport Queue, doubles, minimum_stretch
-from gridcore.links cimport Event, Heap, Links, heap_pop, heap_push
+from gridcore.edf cimport Queue, doubles, integers, minimum_stretch
+from gridcore.links cimport Event, Links, Pending, pending_first, pending_free, pending_pop, pending_push
 from gridcore.queues cimport Scratch, TaskQueues, scratch_free, scratch_make
-from gridcore.tree cimport Summary, SummaryTree
+from gridcore.tree cimport Decision, Request, Summary, SummaryTree
 
 import numpy as np
 
-from gridcore.tree import SUMMARY
+from gridcore.tree import DECISION
 
-__all__ = ["NEVER", "SummaryFlow"]
+__all__ = ["NEVER", "SHARE", "TreeFlow"]
 
 cdef long long _NEVER = 9223372036854775807
 NEVER = _NEVER
 
+#: What a leaf tells a submitter: so many tasks of the application have come, or have been completed.
+SHARE = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8")])
 
-cdef class SummaryFlow:
-    """Runs the summaries of `tree` over `links` as messages of `kind` and `nbytes` bytes.
+cdef packed struct Share:
+    long long node, sender, application, tasks
+
+cdef struct Kind:
+    int number
+    long long nbytes, length
+
+
+cdef class _Marked:
+    """A set of nodes."""
+
+    cdef int[::1] item
+    cdef unsigned char[::1] within
+    cdef Py_ssize_t n
+
+    def __init__(self, Py_ssize_t nodes):
+        self.item, self.within = np.zeros(nodes, np.int32), np.zeros(nodes, np.uint8)
+
+    cdef void add(self, Py_ssize_t m) noexcept nogil:
+        if not self.within[m]:
+            self.within[m] = True
+            self.item[self.n] = <int> m
+            self.n += 1
+
+    cdef int sort(self) except -1:
+        cdef Py_ssize_t k
+        for k in range(1, self.n):
+            if self.item[k] < self.item[k - 1]:
+                np.asarray(self.item)[:self.n].sort()
+                break
+        return 0
+
+    cdef void clear(self) noexcept nogil:
+        cdef Py_ssize_t k
+        for k in range(self.n):
+            self.within[self.item[k]] = False
+        self.n = 0
+
+    cdef object taken(self):
+        """The nodes, ascending; there are none any more."""
+        self.sort()
+        result = np.array(self.item[:self.n], np.int64)
+        self.clear()
+        return result
+
+
+cdef class TreeFlow:
+    """Runs `tree` and `queues` over `links`.
 
     Leaf u of the tree is machine u of `queues`; idle, it reports the minimum stretch ``idle_minimum[u]``.
     Its summaries are sampled for a release at the next multiple of `cell` ns, or at the moment (0).
+
+    summary, request, accept : number of the kind in `links`, and bytes of a message.
+    submitter : int64[applications], the node that gets the accept messages.
+    goal : tasks in all; the instant at which the last of them has been placed is left to the caller once
+        everything has arrived: nobody has acted on it yet.
     """
 
     cdef SummaryTree tree
     cdef TaskQueues queues
     cdef Links links
-    cdef int kind
-    cdef long long nbytes, length, cell
+    cdef Kind summary, request, accept
+    cdef long long cell
+    cdef public long long goal
     cdef const double[::1] idle_minimum
-    cdef Heap turns                     # nodes that wait for their turn: (time, node, node)
-    # nodes to report at the instant in hand
-    cdef int[::1] dirty
-    cdef unsigned char[::1] marked
-    cdef Py_ssize_t n_dirty
+    cdef const long long[::1] submitter
+    cdef Pending turns                  # nodes that wait for their turn: (time, node, node)
+    cdef _Marked reports, orders         # who must act at the instant in hand
     cdef Scratch scratch
     cdef Py_ssize_t room
     # what has reached the root: (when, oldest change), ns
     cdef long long[:, ::1] arrivals
     cdef Py_ssize_t n_arrivals
+    # what routers have decided on requests that climbed to them
+    cdef Decision[::1] made
+    cdef Py_ssize_t n_made
 
     def __cinit__(self):
-        self.room = 0
-        self.turns.event = NULL
         scratch_make(&self.scratch, 0, 0)
 
-    def __init__(self, SummaryTree tree, TaskQueues queues, Links links, int kind, long long nbytes,
-                 idle_minimum, *, long long cell=0):
+    def __init__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary, request, accept,
+                 idle_minimum, submitter, long long goal, long long cell=0):
         if queues.machines != tree.leaves:
             raise ValueError(f"queues must have {tree.leaves} machines, got {queues.machines}")
         self.idle_minimum = doubles(idle_minimum, "idle_minimum")
         if self.idle_minimum.shape[0] != tree.leaves:
             raise ValueError(f"idle_minimum must have {tree.leaves} entries, got {self.idle_minimum.shape[0]}")
-        if links.width[kind] != sizeof(Summary):
-            raise ValueError(f"records of kind {kind} must be {sizeof(Summary)} bytes wide, got {links.width[kind]}")
-        self.tree, self.queues, self.links = tree, queues, links
-        self.kind, self.nbytes, self.length, self.cell = kind, nbytes, links._length(nbytes), cell
-        links.inner = kind
-        self.dirty = np.zeros(tree.nodes, np.int32)
-        self.marked = np.zeros(tree.nodes, np.uint8)
+        self.submitter = integers(submitter, "submitter")
+        cdef Py_ssize_t k
+        if self.submitter.shape[0] != queues.n_applications:
+            raise ValueError(f"submitter must have {queues.n_applications} entries, got {self.submitter.shape[0]}")
+        for k in range(self.submitter.shape[0]):
+            if not 0 <= self.submitter[k] < tree.nodes:
+                raise ValueError(f"submitter[{k}] must be in 0..{tree.nodes - 1}, got {self.submitter[k]}")
+        self.tree, self.queues, self.links, self.goal, self.cell = tree, queues, links, goal, cell
+        self.summary = self._kind("summary", summary, sizeof(Summary))
+        self.request = self._kind("request", request, sizeof(Request))
+        self.accept = self._kind("accept", accept, sizeof(Share))
+        links.inner[self.summary.number] = links.inner[self.request.number] = True
+        self.reports, self.orders = _Marked(tree.nodes), _Marked(tree.nodes)
         self.arrivals = np.zeros((64, 2), np.int64)
+        self.made = np.zeros(64, DECISION)
+
+    cdef Kind _kind(self, str name, object given, Py_ssize_t width) except *:
+        cdef Kind kind
+        cdef long long number, nbytes
+        number, nbytes = given
+        if not 0 <= number < self.links.kinds:
+            raise ValueError(f"{name} must be a kind in 0..{self.links.kinds - 1}, got {number}")
+        if self.links.width[number] != width:
+            raise ValueError(f"records of kind {number} must be {width} bytes wide, "
+                             f"got {self.links.width[number]}")
+        kind.number, kind.nbytes, kind.length = <int> number, nbytes, self.links._length(nbytes)
+        return kind
 
     def __dealloc__(self):
         scratch_free(&self.scratch)
-        free(self.turns.event)
+        pending_free(&self.turns)
+
+    # -- time ---------------------------------------------------------------------------------------------
 
     def advance(self, long long limit):
         """Run up to `limit` ns; the first instant <= limit that is not the flow's alone, else `NEVER`.
@@ -80,22 +152,49 @@ cdef class SummaryFlow:
         What is due at `limit` itself is left to the caller: the instant is his.
         """
         cdef long long turn, outer, at
-        cdef Summary row
-        cdef Py_ssize_t k
+        cdef const Event* first
         while True:
             turn = self.queues.change[self.queues.heap[0]]
-            if self.turns.n:
-                turn = min(turn, self.turns.event[0].time)
-            at = self.links.advance(min(limit, turn))
-            at = min(at, turn)
-            outer = self.links.ends.event[0].time if self.links.ends.n else _NEVER
+            first = pending_first(&self.turns)
+            if first != NULL and first.time < turn:
+                turn = first.time
+            at = min(self.links.advance(min(limit, turn)), turn)
+            outer = self.links._first_outer()
             if at >= min(outer, limit):
                 at = min(at, outer)
                 return at if at <= limit else _NEVER
-            while self.links._pop_inner(at, &row):
-                self._receive(&row, at)
             self._take_turns(at)
+            while self._arrive(at):
+                self.links.advance(at)
+            if self.queues.enqueued >= self.goal:
+                return at
+            self._reorder(at)
             self._report(at)
+
+    cdef bint _arrive(self, long long now) except -1:
+        """Hand over what arrives now, and send what follows; False if nothing did."""
+        cdef Py_ssize_t k, n, m, summaries
+        cdef Summary summary
+        cdef Request request
+        summaries = self.links._take(self.summary.number, now)
+        for k in range(summaries):
+            summary = (<Summary*> self._record(k))[0]
+            self._receive(&summary, now)
+        # by receiver, routers before leaves: so their messages leave in order of kind and sender
+        n = self.links._take(self.request.number, now)
+        self.links._by_node(n)
+        for k in range(n):
+            request = (<Request*> self._record(k))[0]
+            if request.node < self.tree.first_leaf:
+                self._route(&request, now)
+            else:
+                self._enqueue(&request, now)
+        return summaries > 0 or n > 0
+
+    cdef void* _record(self, Py_ssize_t k) noexcept nogil:
+        """The record of the k-th message taken; its slot is free from now on, so copy it before sending."""
+        self.links._give_back(self.links.due[k].slot)
+        return self.links.data + self.links.due[k].slot * self.links.stride
 
     cdef int _receive(self, const Summary* row, long long now) except -1:
         self.tree._receive(row)
@@ -107,66 +206,97 @@ cdef class SummaryFlow:
             self.arrivals[self.n_arrivals, 0] = now
             self.arrivals[self.n_arrivals, 1] = row.since
             self.n_arrivals += 1
-        self._mark(row.node)
+        self.reports.add(row.node)
         return 0
 
-    cdef void _mark(self, Py_ssize_t m) noexcept nogil:
-        if not self.marked[m]:
-            self.marked[m] = 1
-            self.dirty[self.n_dirty] = <int> m
-            self.n_dirty += 1
+    cdef int _route(self, const Request* row, long long now) except -1:
+        cdef Request[2] out
+        cdef Decision made
+        cdef Py_ssize_t k, n = 0
+        if self.tree._route(row, out, &n, &made) and made.hops >= 0:
+            if self.n_made == self.made.shape[0]:
+                wider = np.zeros(2 * self.n_made, DECISION)
+                wider[:self.n_made] = self.made
+                self.made = wider
+            self.made[self.n_made] = made
+            self.n_made += 1
+        for k in range(n):
+            self.links._send(now, self.request.number, &out[k], self.request.nbytes, self.request.length)
+        return 0
+
+    cdef int _enqueue(self, const Request* row, long long now) except -1:
+        cdef Share share
+        self.tree._acknowledge(row)
+        self.queues._enqueue(row.node - self.tree.first_leaf, <int> row.application, row.tasks, now)
+        self.orders.add(row.node)
+        share.node, share.sender = self.submitter[row.application], row.node
+        share.application, share.tasks = row.application, row.tasks
+        self.links._send(now, self.accept.number, &share, self.accept.nbytes, self.accept.length)
+        return 0
+
+    cdef int _reorder(self, long long now) except -1:
+        """Let the leaves that got shares order their queues."""
+        cdef Py_ssize_t k, u
+        if self.orders.n:
+            self._make_room()
+        for k in range(self.orders.n):
+            u = self.orders.item[k] - self.tree.first_leaf
+            self.queues._advance(u, now)
+            self.queues._reorder(u, now, &self.scratch)
+            self.queues._update(u)
+            self.reports.add(self.orders.item[k])
+        self.orders.clear()
+        return 0
 
     cdef int _take_turns(self, long long now) except -1:
         """Mark the nodes whose turn has come and the leaves that have changed by themselves."""
         cdef Py_ssize_t u
-        while self.turns.n and self.turns.event[0].time <= now:
-            self._mark(heap_pop(&self.turns).slot)
+        cdef const Event* first
+        while True:
+            first = pending_first(&self.turns)
+            if first == NULL or first.time > now:
+                break
+            self.reports.add(pending_pop(&self.turns).slot)
         while self.queues.change[self.queues.heap[0]] <= now:
             u = self.queues.heap[0]
             self.queues._advance(u, now)
             self.queues._update(u)
-            self._mark(self.tree.first_leaf + u)
+            self.reports.add(self.tree.first_leaf + u)
         return 0
 
     cdef int _report(self, long long now) except -1:
         """Let the marked nodes report, in ascending order, and send what they say."""
-        cdef Py_ssize_t k, n = self.n_dirty
-        cdef long long due
-        cdef int handle, m
+        cdef Py_ssize_t k
+        self.reports.sort()
+        for k in range(self.reports.n):
+            self._tell(self.reports.item[k], now)
+        self.reports.clear()
+        return 0
+
+    cdef int _tell(self, int m, long long now) except -1:
+        cdef int handle
         cdef double least
         cdef Summary row
         cdef long long at = (now // self.cell + 1) * self.cell if self.cell > 0 else now
-        if n > 1:
-            np.asarray(self.dirty)[:n].sort()
-        for k in range(n):
-            m = self.dirty[k]
-            self.marked[m] = 0
-            due = self.tree._turn(m, now)
-            if due > now:
-                self._wait(m, due)
-            if due != now:
-                continue
-            handle = self.tree._new_payload()
-            if m >= self.tree.first_leaf:
-                self.tree.cell[handle] = at / 1e9 if self.cell > 0 else 0.0
-                least = self._sample(m - self.tree.first_leaf, now, at, self.tree._payload(handle))
-            elif not self.tree._sum(m, handle, &least):
-                continue
-            if self.tree._say(m, now, handle, least, &row):
-                self.links._send(now, self.kind, &row, self.nbytes, self.length)
-        self.n_dirty = 0
+        cdef long long due = self.tree._turn(m, now)
+        if due > now:
+            self._wait(m, due)
+        if due != now:
+            return 0
+        handle = self.tree._new_payload()
+        if m >= self.tree.first_leaf:
+            self.tree.cell[handle] = at / 1e9 if self.cell > 0 else 0.0
+            least = self._sample(m - self.tree.first_leaf, now, at, self.tree._payload(handle))
+        elif not self.tree._sum(m, handle, &least):
+            return 0
+        if self.tree._say(m, now, handle, least, &row):
+            self.links._send(now, self.summary.number, &row, self.summary.nbytes, self.summary.length)
         return 0
 
     cdef double _sample(self, Py_ssize_t u, long long now, long long at, unsigned int* out) except? -1.0:
         """The summary for the release `at` and the minimum stretch of leaf `u`."""
         cdef Queue q
-        if self.room < self.queues.capacity:
-            scratch_free(&self.scratch)
-            self.room = 0
-            if not scratch_make(&self.scratch, self.queues.capacity, self.tree.g.n_size):
-                scratch_make(&self.scratch, 0, 0)
-                raise MemoryError
-            self.room = self.queues.capacity
+        self._make_room()
         self.queues._advance(u, now)
         self.queues._update(u)
         self.queues._sample(u, now, at, &self.tree.g, out, &self.scratch)
@@ -175,26 +305,46 @@ cdef class SummaryFlow:
         self.queues._gather(u, now, False, &q, &self.scratch)
         return minimum_stretch(&q, self.scratch.order, self.scratch.room)
 
+    cdef int _make_room(self) except -1:
+        if self.room < self.queues.capacity:
+            scratch_free(&self.scratch)
+            self.room = 0
+            if not scratch_make(&self.scratch, self.queues.capacity, self.tree.g.n_size):
+                scratch_make(&self.scratch, 0, 0)
+                raise MemoryError
+            self.room = self.queues.capacity
+        return 0
+
+    # -- what the caller does -------------------------------------------------------------------------------
+
+    def report(self, nodes, long long now):
+        """`nodes` (ascending) report at `now` ns, or when their turn comes."""
+        cdef const long long[::1] u = integers(nodes, "nodes")
+        cdef Py_ssize_t k
+        for k in range(u.shape[0]):
+            if not 0 <= u[k] < self.tree.nodes:
+                raise ValueError(f"nodes[{k}] must be in 0..{self.tree.nodes - 1}, got {u[k]}")
+        for k in range(u.shape[0]):
+            self._tell(<int> u[k], now)
+
     def take_turns(self, long long now):
         """int64[k]: nodes that must report at `now` ns because their turn has come or their queue changed."""
         self._take_turns(now)
-        result = np.array(self.dirty[:self.n_dirty], np.int64)
-        for m in result:
-            self.marked[m] = 0
-        self.n_dirty = 0
-        result.sort()
-        return result
+        return self.reports.taken()
 
-    def wait(self, nodes, until):
-        """`nodes` must wait `until` (ns) before they may report; they will be served in time."""
-        for m, due in zip(nodes.tolist(), until.tolist()):
-            self._wait(m, due)
+    def take_orders(self):
+        """int64[k]: leaves that must order their queues, at the instant that `advance` gave."""
+        return self.orders.taken()
 
     cdef int _wait(self, int m, long long due) except -1:
         cdef Event e
         e.time, e.sequence, e.slot = due, m, m
-        return heap_push(&self.turns, e)
+        return pending_push(&self.turns, e)
 
     def arrived(self):
         """int64[k, 2]: when a summary reached the root, and the oldest change of a leaf in it (ns)."""
         return np.array(self.arrivals[:self.n_arrivals])
+
+    def decisions(self):
+        """`DECISION` rows: what routers decided on requests that had climbed to them."""
+        return np.array(self.made[:self.n_made])

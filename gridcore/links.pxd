@@ -6,26 +6,33 @@ cdef struct Event:
     int slot
 
 
-cdef struct Heap:                   # a 4-ary heap by (time, sequence)
-    Event* event
+cdef struct Pending:                # events by (time, sequence); all zero when empty
+    Event* event                    # a 4-ary heap
     Py_ssize_t n, room
+    Event* run                      # a ring of those that came in order: most do, and need no heap
+    Py_ssize_t first, n_run, run_room
 
-cdef int heap_push(Heap* h, Event e) except -1 nogil
-cdef Event heap_pop(Heap* h) noexcept nogil
+cdef int pending_push(Pending* p, Event e) except -1 nogil
+cdef const Event* pending_first(const Pending* p) noexcept nogil
+    # NULL if there is none
+cdef Event pending_pop(Pending* p) noexcept nogil
+cdef void pending_free(Pending* p) noexcept nogil
 
 cdef struct Message:
-    long long node, sequence, start
-    int kind, source, target, source_life, target_life, length, nbytes
+    long long start, length
+    int node, kind, source, target, source_life, target_life, nbytes
 
-cdef struct Due:                    # what `collect` sorts
-    long long node, sequence
-    int kind, slot
+cdef struct Due:                    # a message taken off: to whom, where its record lies, which one, when
+    int node, slot
+    Py_ssize_t rank
+    long long time
 
 
 cdef class Links:
     cdef readonly Py_ssize_t machines
     cdef long long latency
     cdef double bandwidth
+    cdef bint fifo
     cdef Py_ssize_t kinds, stride
     cdef const long long[::1] machine_of, width
     cdef unsigned char[::1] deferred
@@ -35,8 +42,9 @@ cdef class Links:
     cdef int[::1] life
     cdef readonly object sent, delivered, dropped, traffic, bytes_out, bytes_in
     cdef long long[::1] _sent, _delivered, _dropped, _traffic, _out, _in
-    cdef Heap heads, ends, inner_ends, later
-    cdef readonly int inner           # the kind that another kernel handles, -1 for none
+    cdef Pending heads                # on their way to the receiver's interface
+    cdef Pending* queue               # per kind, with the instant of delivery
+    cdef unsigned char[::1] inner     # kinds that another kernel handles
     cdef Message* message
     cdef char* data
     cdef int* unused
@@ -48,10 +56,12 @@ cdef class Links:
     cdef int _make_slots(self) except -1
     cdef long long _length(self, long long nbytes) except -1
     cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1
-    cdef int _end(self, Event e) except -1 nogil
     cpdef long long advance(self, long long limit) except -1
     cdef long long _first_end(self) noexcept nogil
-    cdef bint _pop_inner(self, long long time, void* record) noexcept nogil
+    cdef long long _first_outer(self) noexcept nogil
     cdef long long _until(self, int machine, int life) noexcept nogil
     cdef void _drop(self, int slot) noexcept nogil
-    cdef list _take(self, Heap* heap, long long only, long long until)
+    cdef void _give_back(self, int slot) noexcept nogil
+    cdef Py_ssize_t _take(self, int kind, long long until) except -1
+    cdef void _by_node(self, Py_ssize_t n) noexcept nogil
+    cdef object _records(self, int kind, Py_ssize_t n)

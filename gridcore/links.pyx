@@ -1,4 +1,4 @@
-"""Messages over FIFO interfaces: every machine sends, and receives, one message after another.
+"""Messages in flight: every machine sends, and receives, one message after another.
 
 Exact in two stages.  At sending, the message starts when the sender's interface is free,
 ``start = max(now, up_free)``, and its head arrives `latency` later; when the head arrives, the message is
@@ -7,14 +7,15 @@ delivered once the receiver's interface, free again, has taken its bytes,
 arrive first once uplinks queue.
 
 The kernel runs the first stage of everything in flight by itself and stops where somebody must be told.
-Messages between nodes of one machine take no time and are not counted.
+Messages between nodes of one machine take no time and are not counted.  Without FIFO interfaces
+(``fifo=False``) nobody waits: each message takes the latency and its own length.
 
 A record is opaque but for its first two int64 fields, the receiving and the sending node.
 The twin is `gridcore.reference.links`.
 """
 
 from libc.math cimport llrint
-from libc.stdlib cimport free, malloc, qsort, realloc
+from libc.stdlib cimport calloc, free, qsort, realloc
 from libc.string cimport memcpy
 
 from gridcore.edf cimport integers
@@ -25,41 +26,71 @@ __all__ = ["NEVER", "Links"]
 
 cdef long long _NEVER = 9223372036854775807
 NEVER = _NEVER
+# The longest message, and the latest start of one: no sum of two can overflow.
+cdef long long _LONGEST = 2**40, _LATEST = 2**61
 
 
 cdef inline bint before(const Event* a, const Event* b) noexcept nogil:
     return a.time < b.time or (a.time == b.time and a.sequence < b.sequence)
 
 
-cdef int heap_push(Heap* h, Event e) except -1 nogil:
+cdef void* grown(void* block, Py_ssize_t size) except NULL nogil:
+    """`block`, `size` bytes long from now on."""
+    cdef void* result = realloc(block, size)
+    if result == NULL:
+        with gil:
+            raise MemoryError
+    return result
+
+
+cdef int pending_push(Pending* p, Event e) except -1 nogil:
     cdef Py_ssize_t k, parent
-    cdef Event* grown
-    if h.n == h.room:
-        grown = <Event*> realloc(h.event, (2 * h.room + 64) * sizeof(Event))
-        if grown == NULL:
-            with gil:
-                raise MemoryError
-        h.event = grown
-        h.room = 2 * h.room + 64
-    k = h.n
-    h.n += 1
+    if p.n_run == 0 or not before(&e, &p.run[(p.first + p.n_run - 1) & (p.run_room - 1)]):
+        if p.n_run == p.run_room:
+            # a ring of twice the size: what lies before `first` has gone round
+            k = max(64, 2 * p.run_room)
+            p.run = <Event*> grown(p.run, k * sizeof(Event))
+            memcpy(p.run + p.run_room, p.run, p.first * sizeof(Event))
+            p.run_room = k
+        p.run[(p.first + p.n_run) & (p.run_room - 1)] = e
+        p.n_run += 1
+        return 0
+    if p.n == p.room:
+        p.event = <Event*> grown(p.event, (2 * p.room + 64) * sizeof(Event))
+        p.room = 2 * p.room + 64
+    k = p.n
+    p.n += 1
     while k > 0:
         parent = (k - 1) // 4
-        if not before(&e, &h.event[parent]):
+        if not before(&e, &p.event[parent]):
             break
-        h.event[k] = h.event[parent]
+        p.event[k] = p.event[parent]
         k = parent
-    h.event[k] = e
+    p.event[k] = e
     return 0
 
 
-cdef Event heap_pop(Heap* h) noexcept nogil:
-    cdef Event top = h.event[0], e
+cdef const Event* pending_first(const Pending* p) noexcept nogil:
+    cdef const Event* first = NULL
+    if p.n:
+        first = &p.event[0]
+    if p.n_run and (first == NULL or before(&p.run[p.first], first)):
+        first = &p.run[p.first]
+    return first
+
+
+cdef Event pending_pop(Pending* p) noexcept nogil:
+    cdef const Event* first = pending_first(p)
+    cdef Event top = first[0], e
     cdef Py_ssize_t k = 0, child, least, last, n
-    h.n -= 1
-    n = h.n
+    if p.n == 0 or first != &p.event[0]:
+        p.first = (p.first + 1) & (p.run_room - 1)
+        p.n_run -= 1
+        return top
+    p.n -= 1
+    n = p.n
     if n:
-        e = h.event[n]
+        e = p.event[n]
         while True:
             child = 4 * k + 1
             if child >= n:
@@ -68,25 +99,28 @@ cdef Event heap_pop(Heap* h) noexcept nogil:
             last = min(child + 4, n)
             child += 1
             while child < last:
-                if before(&h.event[child], &h.event[least]):
+                if before(&p.event[child], &p.event[least]):
                     least = child
                 child += 1
-            if not before(&h.event[least], &e):
+            if not before(&p.event[least], &e):
                 break
-            h.event[k] = h.event[least]
+            p.event[k] = p.event[least]
             k = least
-        h.event[k] = e
+        p.event[k] = e
     return top
 
 
-cdef int by_kind_node(const void* a, const void* b) noexcept nogil:
+cdef void pending_free(Pending* p) noexcept nogil:
+    free(p.event)
+    free(p.run)
+
+
+cdef int by_node(const void* a, const void* b) noexcept nogil:
     cdef const Due* x = <const Due*> a
     cdef const Due* y = <const Due*> b
-    if x.kind != y.kind:
-        return -1 if x.kind < y.kind else 1
     if x.node != y.node:
         return -1 if x.node < y.node else 1
-    return -1 if x.sequence < y.sequence else 1
+    return -1 if x.rank < y.rank else 1
 
 
 cdef class Links:
@@ -101,19 +135,15 @@ cdef class Links:
     widths : bytes of a record of each kind (at least 16).
     deferred : per kind, True if nobody must be told at the instant: `drain` hands such messages out later,
         with their true times.
+    fifo : whether messages wait for one another at the interfaces.
     """
 
-    def __cinit__(self):
-        self.heads.event = self.ends.event = self.inner_ends.event = self.later.event = NULL
-        self.inner = -1
-        self.message = NULL
-        self.data = NULL
-        self.unused = NULL
-        self.due = NULL
-
-    def __init__(self, machine_of, Py_ssize_t machines, *, long long latency, double bandwidth, widths, deferred):
+    def __init__(self, machine_of, Py_ssize_t machines, *, long long latency, double bandwidth, widths, deferred,
+                 bint fifo=True):
         self.machine_of = integers(machine_of, "machine_of")
         cdef Py_ssize_t k
+        if self.machine_of.shape[0] >= 2**31:
+            raise ValueError(f"machine_of must have fewer than 2**31 entries, got {self.machine_of.shape[0]}")
         for k in range(self.machine_of.shape[0]):
             if not 0 <= self.machine_of[k] < machines:
                 raise ValueError(f"machine_of[{k}] must be in 0..{machines - 1}, got {self.machine_of[k]}")
@@ -123,6 +153,10 @@ cdef class Links:
             raise ValueError(f"bandwidth must be > 0 bytes/s, got {bandwidth}")
         self.width = integers(widths, "widths")
         self.kinds = self.width.shape[0]
+        self.queue = <Pending*> calloc(self.kinds + 1, sizeof(Pending))
+        if self.queue == NULL:
+            self.kinds = 0
+            raise MemoryError
         self.stride = 16
         for k in range(self.kinds):
             if self.width[k] < 16:
@@ -131,7 +165,8 @@ cdef class Links:
         self.deferred = np.array(deferred, np.uint8)
         if self.deferred.shape[0] != self.kinds:
             raise ValueError(f"deferred must have {self.kinds} entries, got {self.deferred.shape[0]}")
-        self.machines, self.latency, self.bandwidth = machines, latency, bandwidth
+        self.inner = np.zeros(self.kinds, np.uint8)
+        self.machines, self.latency, self.bandwidth, self.fifo = machines, latency, bandwidth, fifo
         self.up_free = np.zeros(machines, np.int64)
         self.down_free = np.zeros(machines, np.int64)
         self.failures = np.zeros((machines, 2), np.int64)
@@ -145,29 +180,22 @@ cdef class Links:
         self._in = self.bytes_in = np.zeros(machines, np.int64)
 
     def __dealloc__(self):
-        free(self.heads.event)
-        free(self.ends.event)
-        free(self.inner_ends.event)
-        free(self.later.event)
+        cdef Py_ssize_t k
+        pending_free(&self.heads)
+        for k in range(self.kinds):
+            pending_free(&self.queue[k])
+        free(self.queue)
         free(self.message)
         free(self.data)
         free(self.unused)
         free(self.due)
 
     cdef int _make_slots(self) except -1:
-        cdef Py_ssize_t more = 2 * self.slots + 256, k
-        message = realloc(self.message, more * sizeof(Message))
-        if message == NULL:
-            raise MemoryError
-        self.message = <Message*> message
-        data = realloc(self.data, more * self.stride)
-        if data == NULL:
-            raise MemoryError
-        self.data = <char*> data
-        unused = realloc(self.unused, more * sizeof(int))
-        if unused == NULL:
-            raise MemoryError
-        self.unused = <int*> unused
+        # by half: what is in flight may be most of the memory of a run
+        cdef Py_ssize_t more = self.slots + self.slots // 2 + 256, k
+        self.message = <Message*> grown(self.message, more * sizeof(Message))
+        self.data = <char*> grown(self.data, more * self.stride)
+        self.unused = <int*> grown(self.unused, more * sizeof(int))
         for k in range(more - 1, self.slots - 1, -1):
             self.unused[self.n_unused] = <int> k
             self.n_unused += 1
@@ -197,9 +225,9 @@ cdef class Links:
 
     cdef long long _length(self, long long nbytes) except -1:
         cdef double length = nbytes / self.bandwidth * 1e9
-        if not length < 2.0**31 - 1:
+        if not length <= _LONGEST:
             raise ValueError(f"a message of {nbytes} bytes takes {length} ns at {self.bandwidth} bytes/s; "
-                             f"at most {2**31 - 1} ns are possible")
+                             f"at most {_LONGEST} ns are possible")
         return llrint(length)
 
     cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1:
@@ -208,87 +236,86 @@ cdef class Links:
         cdef Event e
         if self.n_unused == 0:
             self._make_slots()
-        m.node = header[0]
+        m.node = <int> header[0]
         m.kind = kind
-        m.sequence = self.sequence
         m.source = <int> self.machine_of[header[1]]
         m.target = <int> self.machine_of[header[0]]
         m.source_life = self.life[m.source]
         m.target_life = self.life[m.target]
         m.nbytes = <int> nbytes
-        m.length = <int> length
+        m.length = length
+        m.start = now
+        e.sequence = self.sequence
         self.sequence += 1
         self.n_unused -= 1
         e.slot = self.unused[self.n_unused]
-        e.sequence = m.sequence
         memcpy(self.data + e.slot * self.stride, record, self.width[kind])
         if m.source == m.target:
-            m.start = now
             m.nbytes = -1
             self.message[e.slot] = m
             e.time = now
-            return self._end(e)
-        m.start = max(now, self.up_free[m.source])
-        self.up_free[m.source] = m.start + length
+            return pending_push(&self.queue[kind], e)
         self._sent[kind] += 1
         self._traffic[kind] += nbytes
         self._out[m.source] += nbytes
+        if not self.fifo:
+            self.message[e.slot] = m
+            e.time = now + self.latency + length
+            return pending_push(&self.queue[kind], e)
+        m.start = max(now, self.up_free[m.source])
+        if m.start > _LATEST:
+            raise OverflowError(f"what machine {m.source} sends would start after {_LATEST} ns")
+        self.up_free[m.source] = m.start + length
         self.message[e.slot] = m
         e.time = m.start + self.latency
-        return heap_push(&self.heads, e)
-
-    cdef int _end(self, Event e) except -1 nogil:
-        cdef int kind = self.message[e.slot].kind
-        if self.deferred[kind]:
-            heap_push(&self.later, e)
-        elif kind == self.inner:
-            heap_push(&self.inner_ends, e)
-        else:
-            heap_push(&self.ends, e)
-        return 0
+        return pending_push(&self.heads, e)
 
     cpdef long long advance(self, long long limit) except -1:
         """Run up to `limit` ns; the first instant <= limit at which a message is delivered, else `NEVER`."""
         cdef Event e
+        cdef const Event* head
         cdef Message* m
-        cdef long long until
-        while self.heads.n:
-            until = min(limit, self._first_end())
-            if self.heads.event[0].time > until:
+        cdef long long until = min(limit, self._first_end())
+        while True:
+            head = pending_first(&self.heads)
+            if head == NULL or head.time > until:
                 break
-            e = heap_pop(&self.heads)
+            e = pending_pop(&self.heads)
             m = &self.message[e.slot]
             if self.life[m.target] != m.target_life or m.start > self._until(m.source, m.source_life):
                 self._drop(e.slot)
                 continue
             e.time = max(e.time, self.down_free[m.target]) + m.length
             self.down_free[m.target] = e.time
-            self._end(e)
+            pending_push(&self.queue[m.kind], e)
+            if not self.deferred[m.kind]:
+                until = min(until, e.time)
         until = self._first_end()
         return until if until <= limit else _NEVER
 
     cdef long long _first_end(self) noexcept nogil:
-        cdef long long first = self.ends.event[0].time if self.ends.n else _NEVER
-        return min(first, self.inner_ends.event[0].time) if self.inner_ends.n else first
+        """The first delivery known of that somebody must be told at the instant."""
+        cdef long long first = _NEVER
+        cdef const Event* e
+        cdef int kind
+        for kind in range(self.kinds):
+            if not self.deferred[kind]:
+                e = pending_first(&self.queue[kind])
+                if e != NULL and e.time < first:
+                    first = e.time
+        return first
 
-    cdef bint _pop_inner(self, long long time, void* record) noexcept nogil:
-        """Take the next message of the inner kind that is delivered at `time`; False if there is none."""
-        cdef Event e
-        cdef Message* m
-        while self.inner_ends.n and self.inner_ends.event[0].time == time:
-            e = heap_pop(&self.inner_ends)
-            m = &self.message[e.slot]
-            if e.time >= self._until(m.target, m.target_life):
-                self._drop(e.slot)
-                continue
-            if m.nbytes >= 0:
-                self._delivered[m.kind] += 1
-                self._in[m.target] += m.nbytes
-            memcpy(record, self.data + e.slot * self.stride, self.width[m.kind])
-            self.unused[self.n_unused] = e.slot
-            self.n_unused += 1
-            return True
-        return False
+    cdef long long _first_outer(self) noexcept nogil:
+        """The first of them that is of no inner kind."""
+        cdef long long first = _NEVER
+        cdef const Event* e
+        cdef int kind
+        for kind in range(self.kinds):
+            if not self.deferred[kind] and not self.inner[kind]:
+                e = pending_first(&self.queue[kind])
+                if e != NULL and e.time < first:
+                    first = e.time
+        return first
 
     cdef long long _until(self, int machine, int life) noexcept nogil:
         """When that life of the machine ended, `NEVER` if it has not."""
@@ -304,76 +331,88 @@ cdef class Links:
     cdef void _drop(self, int slot) noexcept nogil:
         if self.message[slot].nbytes >= 0:
             self._dropped[self.message[slot].kind] += 1
+        self._give_back(slot)
+
+    cdef void _give_back(self, int slot) noexcept nogil:
         self.unused[self.n_unused] = slot
         self.n_unused += 1
+
+    cdef Py_ssize_t _take(self, int kind, long long until) except -1:
+        """Take what of `kind` is delivered by `until` ns, in order of delivery, into `due`; how many that are.
+
+        Their slots are given back by whoever has read the records.
+        """
+        cdef Py_ssize_t n = 0
+        cdef const Event* first
+        cdef Event e
+        cdef Message* m
+        while True:
+            first = pending_first(&self.queue[kind])
+            if first == NULL or first.time > until:
+                return n
+            e = pending_pop(&self.queue[kind])
+            m = &self.message[e.slot]
+            if e.time >= self._until(m.target, m.target_life):
+                self._drop(e.slot)
+                continue
+            if m.nbytes >= 0:
+                self._delivered[kind] += 1
+                self._in[m.target] += m.nbytes
+            if n == self.due_room:
+                self.due = <Due*> grown(self.due, (2 * n + 64) * sizeof(Due))
+                self.due_room = 2 * n + 64
+            self.due[n].node, self.due[n].slot, self.due[n].rank, self.due[n].time = m.node, e.slot, n, e.time
+            n += 1
+
+    cdef void _by_node(self, Py_ssize_t n) noexcept nogil:
+        """Sort what has been taken by (receiver, order of delivery)."""
+        cdef Py_ssize_t k
+        for k in range(1, n):
+            if self.due[k].node < self.due[k - 1].node:
+                qsort(self.due, n, sizeof(Due), by_node)
+                return
+
+    cdef object _records(self, int kind, Py_ssize_t n):
+        """uint8[n, width]: the records of what has been taken."""
+        cdef Py_ssize_t k, width = self.width[kind]
+        result = np.empty((n, width), np.uint8)
+        cdef unsigned char[:, ::1] out = result
+        for k in range(n):
+            memcpy(&out[k, 0], self.data + self.due[k].slot * self.stride, width)
+            self._give_back(self.due[k].slot)
+        return result
 
     def collect(self, long long time):
         """What is delivered at `time` ns: a list of (kind, uint8[k, width]), sorted by (kind, node, sequence).
 
         Call it with the instant that `advance` gave.
         """
-        cdef Event e
-        while self.inner_ends.n and self.inner_ends.event[0].time <= time:
-            e = heap_pop(&self.inner_ends)
-            heap_push(&self.ends, e)
-        return [(kind, records) for kind, records, _ in self._take(&self.ends, time, time)]
+        cdef Py_ssize_t n
+        cdef int kind
+        result = []
+        for kind in range(self.kinds):
+            if not self.deferred[kind]:
+                n = self._take(kind, time)
+                if n:
+                    self._by_node(n)
+                    result.append((kind, self._records(kind, n)))
+        return result
 
     def drain(self, long long until):
         """The deferred messages delivered by `until` ns: a list of (kind, uint8[k, width], int64[k] ns)."""
-        return self._take(&self.later, -1, until)
-
-    cdef list _take(self, Heap* heap, long long only, long long until):
-        cdef Py_ssize_t n = 0, k, j, width
-        cdef Event e
-        cdef Message* m
-        cdef char[:, ::1] out
+        cdef Py_ssize_t n, k
+        cdef int kind
         cdef long long[::1] at
-        cdef long long[::1] times = np.zeros(16 if only >= 0 else heap.n, np.int64)
-        while heap.n and heap.event[0].time <= until:
-            e = heap_pop(heap)
-            m = &self.message[e.slot]
-            if e.time >= self._until(m.target, m.target_life):
-                self._drop(e.slot)
-                continue
-            if m.nbytes >= 0:
-                self._delivered[m.kind] += 1
-                self._in[m.target] += m.nbytes
-            if n == self.due_room:
-                due = realloc(self.due, (2 * n + 64) * sizeof(Due))
-                if due == NULL:
-                    raise MemoryError
-                self.due = <Due*> due
-                self.due_room = 2 * n + 64
-            self.due[n].node = m.node
-            # deferred messages keep the order of their delivery, which the heap gives
-            self.due[n].sequence = n
-            self.due[n].kind = m.kind
-            self.due[n].slot = e.slot
-            if only < 0:
-                times[n] = e.time
-                self.due[n].node = 0
-            n += 1
-        if n > 1:
-            qsort(self.due, n, sizeof(Due), by_kind_node)
         result = []
-        k = 0
-        while k < n:
-            j = k + 1
-            while j < n and self.due[j].kind == self.due[k].kind:
-                j += 1
-            width = self.width[self.due[k].kind]
-            records = np.empty((j - k, width), np.int8)
-            when = np.empty(0 if only >= 0 else j - k, np.int64)
-            out, at = records, when
-            kind = self.due[k].kind
-            while k < j:
-                memcpy(&out[out.shape[0] - (j - k), 0], self.data + self.due[k].slot * self.stride, width)
-                if only < 0:
-                    at[out.shape[0] - (j - k)] = times[self.due[k].sequence]
-                self.unused[self.n_unused] = self.due[k].slot
-                self.n_unused += 1
-                k += 1
-            result.append((kind, records.view(np.uint8), when))
+        for kind in range(self.kinds):
+            if self.deferred[kind]:
+                n = self._take(kind, until)
+                if n:
+                    times = np.empty(n, np.int64)
+                    at = times
+                    for k in range(n):
+                        at[k] = self.due[k].time
+                    result.append((kind, self._records(kind, n), times))
         return result
 
     def fail(self, machines, long long now):

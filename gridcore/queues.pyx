@@ -195,6 +195,8 @@ cdef class TaskQueues:
                 self.share[u, k, 1] += <int> tasks
                 break
         else:
+            if tasks > 2**31 - 1:
+                raise OverflowError(f"more than {2**31 - 1} tasks of application {application} on machine {u}")
             if f + n == self.capacity:
                 self._make_room(u)
                 f = self.first[u]
@@ -205,6 +207,7 @@ cdef class TaskQueues:
         if idle:
             self.free_at[u] = start
         self.idle_at[u] = start + tasks * length
+        self.enqueued += tasks
         self.waiting[u] += tasks
         self.peak[u] = max(self.peak[u], self.waiting[u])
         self._update(u)

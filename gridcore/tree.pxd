@@ -63,6 +63,7 @@ cdef class SummaryTree:
     cdef unsigned int* right
     cdef unsigned int* drops
     cdef double* limits
+    cdef long long* rooms
     cdef readonly long long below_window, above_window
 
     cdef unsigned int* _payload(self, int handle) noexcept nogil
@@ -72,11 +73,15 @@ cdef class SummaryTree:
     cdef void _settle(self, Py_ssize_t child, long long echo) noexcept nogil
     cdef const unsigned int* _read(self, Py_ssize_t child, unsigned int* room) noexcept nogil
     cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1
+    cdef void _acknowledge(self, const Request* row) noexcept nogil
     cdef void _receive(self, const Summary* row) noexcept nogil
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil
         # now: m may report; later: m must wait until then and has not waited yet; -1: nothing to do
-    cdef long long _room(self, const unsigned int* cells, Py_ssize_t child, Py_ssize_t i, Py_ssize_t iw,
-                         Py_ssize_t ia, Py_ssize_t application) noexcept nogil
+    cdef void _drop_of(self, Py_ssize_t child) noexcept nogil
+    cdef bint _route(self, const Request* row, Request* out, Py_ssize_t* n_out, Decision* made) except -1
+        # at most two requests to send, and True and a decision, or False where the request climbs
+    cdef void _column(self, Py_ssize_t child, Py_ssize_t iw, Py_ssize_t ia, Py_ssize_t application,
+                      long long* rooms) noexcept nogil
     cdef bint _sum(self, Py_ssize_t m, int handle, double* least) noexcept nogil
         # the sum of the debited children of router m in the payload `handle`, and their minimum stretch;
         # False, and the payload given back, if the children's summaries are of different cells

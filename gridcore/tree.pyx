@@ -70,6 +70,7 @@ cdef class SummaryTree:
         self.debts = NULL
         self.left = self.right = self.drops = NULL
         self.limits = NULL
+        self.rooms = NULL
 
     def __init__(self, grid, speed, *, size, task_size, release=None, long long nbytes, double rate=0.0, long long hold_off=0,
                  double bound=2.0):
@@ -128,11 +129,11 @@ cdef class SummaryTree:
             self.power[k] = self.power[2 * k + 1] + self.power[2 * k + 2]
         self.left = <unsigned int*> malloc(self.cells * sizeof(int))
         self.right = <unsigned int*> malloc(self.cells * sizeof(int))
-        self.drops = <unsigned int*> malloc(2 * self.g.n_task_size * sizeof(int))
+        self.drops = <unsigned int*> malloc(self.g.n_task_size * sizeof(int))
         self.limits = <double*> malloc(self.g.n_stretch * sizeof(double))
-        if self.left == NULL or self.right == NULL or self.drops == NULL or self.limits == NULL:
+        self.rooms = <long long*> malloc(2 * self.g.n_stretch * sizeof(long long))
+        if self.left == NULL or self.right == NULL or self.drops == NULL or self.limits == NULL or self.rooms == NULL:
             raise MemoryError
-        memset(self.drops, 255, 2 * self.g.n_task_size * sizeof(int))
         self.free_debt = -1
 
     def __dealloc__(self):
@@ -148,6 +149,7 @@ cdef class SummaryTree:
         free(self.right)
         free(self.drops)
         free(self.limits)
+        free(self.rooms)
 
     # -- payloads and ledgers ---------------------------------------------------------------------------
 
@@ -231,21 +233,14 @@ cdef class SummaryTree:
                 before = entry
             entry = after
 
-    cdef const unsigned int* _read(self, Py_ssize_t child, unsigned int* room) noexcept nogil:
-        """What the father may count on from `child`: its summary, debited; NULL if it never reported."""
-        cdef int entry = self.debt[child]
-        if self.held[child] < 0:
-            return NULL
-        cdef const unsigned int* cells = self._payload(self.held[child])
-        if entry < 0:
-            return cells
+    cdef void _drop_of(self, Py_ssize_t child) noexcept nogil:
+        """What the ledger of `child` takes from its summary: per task size, and the size from which nothing is left."""
         cdef Py_ssize_t i, k
         cdef long long total = 0
         cdef double volume = 0.0, each, together, a
-        cdef int e
+        cdef int e = self.debt[child]
         for i in range(self.g.n_stretch):
             self.limits[i] = INFINITY
-        e = entry
         while e >= 0:
             total += self.debts[e].tasks
             volume += self.debts[e].tasks * self.debts[e].task_size
@@ -257,12 +252,21 @@ cdef class SummaryTree:
         for k in range(self.g.n_task_size):
             a = self.ga[k]
             each = 0.0
-            e = entry
+            e = self.debt[child]
             while e >= 0:
                 each += self.debts[e].tasks * quotient_up(self.debts[e].task_size, a)
                 e = self.debts[e].next
             together = quotient_up(volume, a) + min(total, self.below[child]) - 1
             self.drops[k] = <unsigned int> <long long> min(4294967295.0, min(each, together))
+
+    cdef const unsigned int* _read(self, Py_ssize_t child, unsigned int* room) noexcept nogil:
+        """What the father may count on from `child`: its summary, debited; NULL if it never reported."""
+        if self.held[child] < 0:
+            return NULL
+        cdef const unsigned int* cells = self._payload(self.held[child])
+        if self.debt[child] < 0:
+            return cells
+        self._drop_of(child)
         debit_cells(cells, room, &self.g, self.drops, self.limits)
         return room
 
@@ -282,13 +286,6 @@ cdef class SummaryTree:
         out_array, made_array = np.empty(2 * n, REQUEST), np.empty(n, DECISION)
         cdef Request[::1] out = out_array
         cdef Decision[::1] made = made_array
-        cdef const unsigned int* child[2]
-        cdef long long room[2]
-        cdef long long share[2]
-        cdef long long total, rest
-        cdef Py_ssize_t u, i, iw, ia, j, sample
-        cdef double minimum, w, a
-        cdef Request r
         for k in range(n):
             if not 0 <= rows[k].node < self.first_leaf:
                 raise ValueError(f"rows[{k}].node must be a router 0..{self.first_leaf - 1}, got {rows[k].node}")
@@ -298,98 +295,131 @@ cdef class SummaryTree:
             if not 1 <= rows[k].tasks < 2**52:
                 raise ValueError(f"rows[{k}].tasks must be in 1..{2**52 - 1}, got {rows[k].tasks}")
         for k in range(n):
-            r = rows[k]
-            u = r.node
-            if r.sequence >= 0:
-                self.got[u] = max(self.got[u], r.sequence)
-                self.asked[u] = 1
-                if not isnan(r.minimum):
-                    self.rest[u] = r.minimum
-            w, a = self.size[r.application], self.task_size[r.application]
-            iw = self.g.n_size - 1
-            while iw >= 0 and self.gw[iw] > w:
-                iw -= 1
-            ia = 0
-            while ia < self.g.n_task_size and self.ga[ia] < a:
-                ia += 1
-            sample = -1
-            room[0] = room[1] = 0
-            child[0] = child[1] = NULL
-            if iw >= 0 and ia < self.g.n_task_size:
-                child[0] = self._read(2 * u + 1, self.left)
-                child[1] = self._read(2 * u + 2, self.right)
-                # the totals grow with S: the first one that hosts the request is Algorithm 4's answer
-                for i in range(self.g.n_stretch):
-                    for j in range(2):
-                        room[j] = 0
-                        if child[j] != NULL:
-                            room[j] = self._room(child[j], 2 * u + 1 + j, i, iw, ia, r.application)
-                    if room[0] + room[1] >= r.tasks:
-                        sample = i
-                        break
-            if r.sequence < 0 and u > 0:
-                minimum = min(self.rest[u], min(self.held_minimum[2 * u + 1], self.held_minimum[2 * u + 2]))
-                if sample < 0 or not isfinite(minimum) or self.gs[sample] > self.bound * minimum:
-                    r.sender = u
-                    r.node = (u - 1) // 2
-                    r.hops += 1
-                    out[n_out] = r
-                    n_out += 1
-                    continue
-            if sample >= 0:
-                self._divide(r.tasks, room, share)
-                self.below_window += sample == 0
-            else:
-                self.above_window += 1
-                rest = r.tasks - room[0] - room[1]
-                share[0] = <long long> floor(
-                    rest * (self.power[2 * u + 1] / (self.power[2 * u + 1] + self.power[2 * u + 2])) + 0.5)
-                share[1] = room[1] + rest - share[0]
-                share[0] += room[0]
-            made[n_made].node = u
-            made[n_made].application = r.application
-            made[n_made].tasks = r.tasks
-            made[n_made].sample = sample
-            made[n_made].guaranteed = sample >= 0
-            made[n_made].hops = -1 if r.sequence >= 0 else r.hops
-            n_made += 1
-            for j in range(2):
-                if share[j] == 0:
-                    continue
-                i = 2 * u + 1 + j
-                self.issued[i] += 1
-                # without a guarantee no sample is kept: the child may miss deadlines at all of them
-                self._owe(i, share[j], r.application, self.gs[sample] if sample >= 0 else INFINITY)
-                # the rest of the tree, seen from this child
-                self.told[i] = min(self.rest[u], self.held_minimum[2 * u + 2 - j])
-                out[n_out].node = i
-                out[n_out].sender = u
-                out[n_out].application = r.application
-                out[n_out].tasks = share[j]
-                out[n_out].sequence = self.issued[i]
-                out[n_out].minimum = self.told[i]
-                out[n_out].hops = r.hops
-                n_out += 1
+            # there is always room for two: `n_out` is at most 2 * k
+            if self._route(&rows[k], &out[n_out], &n_out, &made[n_made]):
+                n_made += 1
         return out_array[:n_out], made_array[:n_made]
 
-    cdef long long _room(self, const unsigned int* cells, Py_ssize_t child, Py_ssize_t i, Py_ssize_t iw,
-                         Py_ssize_t ia, Py_ssize_t application) noexcept nogil:
-        """What `cells` of `child` guarantee at sample `i`; `iw` and `ia` are the application's."""
-        cdef double later, w, lost = 0.0
+    cdef bint _route(self, const Request* row, Request* out, Py_ssize_t* n_out, Decision* made) except -1:
+        cdef Request r = row[0]
+        cdef Py_ssize_t u = r.node, iw, ia, i, j, child, sample = -1
+        cdef long long[2] room
+        cdef long long[2] share
+        cdef long long rest
+        cdef double minimum
+        if r.sequence >= 0:
+            self.got[u] = max(self.got[u], r.sequence)
+            self.asked[u] = 1
+            if not isnan(r.minimum):
+                self.rest[u] = r.minimum
+        iw = self.g.n_size - 1
+        while iw >= 0 and self.gw[iw] > self.size[r.application]:
+            iw -= 1
+        ia = 0
+        while ia < self.g.n_task_size and self.ga[ia] < self.task_size[r.application]:
+            ia += 1
+        room[0] = room[1] = 0
+        if iw >= 0 and ia < self.g.n_task_size:
+            self._column(2 * u + 1, iw, ia, r.application, self.rooms)
+            self._column(2 * u + 2, iw, ia, r.application, self.rooms + self.g.n_stretch)
+            # the totals grow with S: the first one that hosts the request is Algorithm 4's answer
+            for i in range(self.g.n_stretch):
+                room[0], room[1] = self.rooms[i], self.rooms[self.g.n_stretch + i]
+                if room[0] + room[1] >= r.tasks:
+                    sample = i
+                    break
+        if r.sequence < 0 and u > 0:
+            minimum = min(self.rest[u], min(self.held_minimum[2 * u + 1], self.held_minimum[2 * u + 2]))
+            if sample < 0 or not isfinite(minimum) or self.gs[sample] > self.bound * minimum:
+                r.sender = u
+                r.node = (u - 1) // 2
+                r.hops += 1
+                out[0] = r
+                n_out[0] += 1
+                return False
+        if sample >= 0:
+            self._divide(r.tasks, room, share)
+            self.below_window += sample == 0
+        else:
+            self.above_window += 1
+            rest = r.tasks - room[0] - room[1]
+            share[0] = <long long> floor(
+                rest * (self.power[2 * u + 1] / (self.power[2 * u + 1] + self.power[2 * u + 2])) + 0.5)
+            share[1] = room[1] + rest - share[0]
+            share[0] += room[0]
+        made.node = u
+        made.application = r.application
+        made.tasks = r.tasks
+        made.sample = sample
+        made.guaranteed = sample >= 0
+        made.hops = -1 if r.sequence >= 0 else r.hops
+        i = 0
+        for j in range(2):
+            if share[j] == 0:
+                continue
+            child = 2 * u + 1 + j
+            self.issued[child] += 1
+            # without a guarantee no sample is kept: the child may miss deadlines at all of them
+            self._owe(child, share[j], r.application, self.gs[sample] if sample >= 0 else INFINITY)
+            # the rest of the tree, seen from this child
+            self.told[child] = min(self.rest[u], self.held_minimum[2 * u + 2 - j])
+            out[i].node = child
+            out[i].sender = u
+            out[i].application = r.application
+            out[i].tasks = share[j]
+            out[i].sequence = self.issued[child]
+            out[i].minimum = self.told[child]
+            out[i].hops = r.hops
+            i += 1
+        n_out[0] += i
+        return True
+
+    cdef void _column(self, Py_ssize_t child, Py_ssize_t iw, Py_ssize_t ia, Py_ssize_t application,
+                      long long* rooms) noexcept nogil:
+        """What the father may count on from `child` for an application, at each stretch sample.
+
+        The same as the column (iw, ia) of `_read`, without debiting the whole summary: the cells are
+        monotone before the debit, so that what the closure may raise a cell to lies in its own row.
+        """
+        cdef Py_ssize_t i, j, k
+        cdef const unsigned int* cells
+        cdef const unsigned int* row
+        cdef bint owes = self.debt[child] >= 0
+        cdef double later = 0.0, w, lost = 0.0
+        cdef long long found
+        if self.held[child] < 0:
+            for i in range(self.g.n_stretch):
+                rooms[i] = 0
+            return
+        cells = self._payload(self.held[child])
+        if owes:
+            self._drop_of(child)
         if self.shifted:
             later = self.release[application] - self.cell[self.held[child]]
-            w = self.size[application] + later / self.gs[i]
-            iw = self.g.n_size - 1
-            while iw >= 0 and self.gw[iw] > w:
-                iw -= 1
-            if iw < 0:
-                return 0
             if later > 0.0:
                 # each leaf loses speed * later and at most one more of the longest tasks, whole tasks of a
                 lost = self.below[child] - 1 + quotient_up(
                     self.power[child] * later + self.below[child] * self.longest, self.ga[ia])
-        cdef unsigned int found = cells[(i * self.g.n_size + iw) * self.g.n_task_size + ia]
-        return found if lost == 0.0 else <long long> max(0.0, found - lost)
+        for i in range(self.g.n_stretch):
+            rooms[i] = 0
+            j = iw
+            if self.shifted:
+                w = self.size[application] + later / self.gs[i]
+                j = self.g.n_size - 1
+                while j >= 0 and self.gw[j] > w:
+                    j -= 1
+            if owes:
+                while j >= 0 and self.gw[j] > self.limits[i]:
+                    j -= 1
+            if j < 0:
+                continue
+            row = cells + (i * self.g.n_size + j) * self.g.n_task_size
+            found = row[ia]
+            if owes:
+                found -= self.drops[ia]
+                for k in range(ia + 1, self.g.n_task_size):
+                    found = max(found, <long long> row[k] - self.drops[k])
+            rooms[i] = max(0, found) if lost == 0.0 else <long long> max(0.0, found - lost)
 
     cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1:
         """Largest remainder for two children, as `gridcore.split`; room[0] + room[1] >= tasks."""
@@ -413,8 +443,11 @@ cdef class SummaryTree:
         for k in range(rows.shape[0]):
             if not 0 <= rows[k].node < self.nodes:
                 raise ValueError(f"rows[{k}].node must be in 0..{self.nodes - 1}, got {rows[k].node}")
-            self.got[rows[k].node] = max(self.got[rows[k].node], rows[k].sequence)
-            self.asked[rows[k].node] = 1
+            self._acknowledge(&rows[k])
+
+    cdef void _acknowledge(self, const Request* row) noexcept nogil:
+        self.got[row.node] = max(self.got[row.node], row.sequence)
+        self.asked[row.node] = 1
 
     # -- summaries ----------------------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ from gridsim.errors import ScenarioError
 from gridsim.network import Network
 
 Rows = NDArray[Any]
-#: What a message on a FIFO interface must take less than (s): `Links` counts its ns in 32 bits.
-LONGEST = (2**31 - 1) / NS
+#: The longest that a message may take on an interface, s (see `Links`).
+LONGEST = 2**40 / NS
 
 
 def message(*fields: tuple[str, str]) -> np.dtype[Any]:
@@ -49,11 +49,10 @@ class Transport:
         self._kinds: list[_Kind] = []
         self._by_name: dict[str, _Kind] = {}
         self._machine_of: NDArray[np.int64] = np.arange(machines, dtype=np.int64)
-        self._links: Links | None = None
+        #: The kernel that carries the messages.
+        self.links = self._connect()
         self._inner: Source | None = None
         self._waiting = False
-        self._counts = np.zeros((3, 0), np.int64)
-        self._interface = np.zeros((2, machines), np.int64)
 
     def kind(
         self,
@@ -72,7 +71,7 @@ class Transport:
         new = _Kind(name, len(self._kinds), dtype, nbytes, handler, priority, deferred)
         self._kinds.append(new)
         self._by_name[name] = new
-        self._engine.on(name, lambda rows: self._deliver(new, rows), priority=priority, phase=DELIVERY)
+        self._engine.on(name, handler, priority=priority, phase=DELIVERY)
 
     def open(self, machine_of: NDArray[np.int64] | None = None) -> None:
         """All kinds are declared; node i sits on machine ``machine_of[i]`` (default: node = machine)."""
@@ -81,27 +80,29 @@ class Transport:
         self._kinds.sort(key=lambda kind: kind.priority)
         for number, kind in enumerate(self._kinds):
             kind.number = number
-        self._counts = np.zeros((3, len(self._kinds)), np.int64)
-        if self.network.interfaces == "fifo":
-            self._check_lengths()
-            self._links = Links(
-                self._machine_of,
-                self._machines,
-                latency=nanoseconds(self.network.latency),
-                bandwidth=self.network.bandwidth,
-                widths=np.array([kind.dtype.itemsize for kind in self._kinds], np.int64),
-                deferred=[kind.deferred for kind in self._kinds],
-            )
-            self._engine.add_source(self)
+        self._check_lengths()
+        self.links = self._connect()
+        self._engine.add_source(self)
         self._engine.at_wave_end(self._flush)
+
+    def _connect(self) -> Links:
+        return Links(
+            self._machine_of,
+            self._machines,
+            latency=nanoseconds(self.network.latency),
+            bandwidth=self.network.bandwidth,
+            widths=np.array([kind.dtype.itemsize for kind in self._kinds], np.int64),
+            deferred=[kind.deferred for kind in self._kinds],
+            fifo=self.network.interfaces == "fifo",
+        )
 
     def _check_lengths(self) -> None:
         """Raise ScenarioError for a kind of message that takes longer than the links can count."""
         for kind in self._kinds:
             seconds = kind.nbytes / self.network.bandwidth
-            if not seconds < LONGEST:
+            if not seconds <= LONGEST:
                 raise ScenarioError(
-                    f"network.bandwidth must let each message through in less than {LONGEST:.4g} s, got "
+                    f"network.bandwidth must let each message through within {LONGEST:.4g} s, got "
                     f"{self.network.bandwidth!r}: a {kind.name} of {kind.nbytes} bytes takes {seconds:g} s"
                 )
 
@@ -125,39 +126,15 @@ class Transport:
                 sender = rows["sender"]
                 if (sender[1:] < sender[:-1]).any():
                     rows = rows[np.argsort(sender, kind="stable")]
-            if self._links is not None:
-                records = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
-                self._links.send(now, kind.number, records, kind.nbytes)
-            else:
-                self._send_equal(kind, rows, now)
-
-    def _send_equal(self, kind: _Kind, rows: Rows, now: int) -> None:
-        source, target = self._machine_of[rows["sender"]], self._machine_of[rows["node"]]
-        away = source != target
-        if not away.all():
-            # what stays on its machine arrives at once; delivering is not counted either
-            self._engine.post(now, kind.name, rows[~away])
-            rows, source, target = rows[away], source[away], target[away]
-        self._counts[0, kind.number] += len(rows)
-        self._counts[2, kind.number] += len(rows) * kind.nbytes
-        np.add.at(self._interface[0], source, kind.nbytes)
-        delay = nanoseconds(self.network.latency + kind.nbytes / self.network.bandwidth)
-        self._engine.post(now + delay, kind.name, rows)
-
-    def _deliver(self, kind: _Kind, rows: Rows) -> None:
-        if self._links is None:
-            target = self._machine_of[rows["node"]]
-            away = self._machine_of[rows["sender"]] != target
-            self._counts[1, kind.number] += int(away.sum())
-            np.add.at(self._interface[1], target[away], kind.nbytes)
-        kind.handler(rows)
+            records = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
+            self.links.send(now, kind.number, records, kind.nbytes)
 
     # -- as a source of the engine ----------------------------------------------------------------------
 
-    def links(self, name: str) -> tuple[Links, int]:
-        """The kernel that carries messages, where interfaces are queues, and the number of kind `name`."""
-        assert self._links is not None
-        return self._links, self._by_name[name].number
+    def number(self, name: str) -> tuple[int, int]:
+        """The number of kind `name` in `links`, and the bytes of such a message."""
+        kind = self._by_name[name]
+        return kind.number, kind.nbytes
 
     def run_by(self, inner: Source) -> None:
         """Let `inner`, a kernel that handles some kinds by itself, run the links from now on."""
@@ -167,13 +144,11 @@ class Transport:
         """See `gridsim.engine.Source`."""
         if self._inner is not None:
             return self._inner.advance(limit)
-        assert self._links is not None
-        return self._links.advance(limit)
+        return self.links.advance(limit)
 
     def collect(self, engine: Engine, time: int) -> None:
         """See `gridsim.engine.Source`."""
-        assert self._links is not None
-        for number, records in self._links.collect(time):
+        for number, records in self.links.collect(time):
             kind = self._kinds[number]
             engine.post(time, kind.name, records.view(kind.dtype).reshape(-1))
         if self._inner is not None:
@@ -181,33 +156,25 @@ class Transport:
 
     def drain(self) -> None:
         """Hand over the deferred messages that have arrived by now."""
-        if self._links is not None:
-            for number, records, _ in self._links.drain(self._engine.now):
-                kind = self._kinds[number]
-                kind.handler(records.view(kind.dtype).reshape(-1))
+        for number, records, _ in self.links.drain(self._engine.now):
+            kind = self._kinds[number]
+            kind.handler(records.view(kind.dtype).reshape(-1))
 
     # -- the ledger -------------------------------------------------------------------------------------
 
     def ledger(self) -> dict[str, NDArray[Any]]:
         """Messages per kind: columns kind, sent, delivered, dropped, in_flight, bytes (sent)."""
         self.drain()
-        if self._links is not None:
-            sent, delivered, dropped = self._links.sent, self._links.delivered, self._links.dropped
-            traffic = self._links.traffic
-        else:
-            sent, delivered, traffic = self._counts
-            dropped = np.zeros_like(sent)
+        sent, delivered, dropped = self.links.sent, self.links.delivered, self.links.dropped
         return {
             "kind": np.array([kind.name for kind in self._kinds], dtype="U"),
             "sent": sent.copy(),
             "delivered": delivered.copy(),
             "dropped": dropped.copy(),
             "in_flight": sent - delivered - dropped,
-            "bytes": traffic.copy(),
+            "bytes": self.links.traffic.copy(),
         }
 
     def interfaces(self) -> dict[str, NDArray[np.int64]]:
         """Bytes that each machine has sent and received: columns bytes_out, bytes_in."""
-        if self._links is not None:
-            return {"bytes_out": self._links.bytes_out.copy(), "bytes_in": self._links.bytes_in.copy()}
-        return {"bytes_out": self._interface[0].copy(), "bytes_in": self._interface[1].copy()}
+        return {"bytes_out": self.links.bytes_out.copy(), "bytes_in": self.links.bytes_in.copy()}

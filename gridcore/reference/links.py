@@ -14,6 +14,7 @@ __all__ = ["NEVER", "Links"]
 
 NEVER = 2**63 - 1
 MOST = 2**31 - 1
+LONGEST, LATEST = 2**40, 2**61
 
 Integers = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -43,8 +44,6 @@ class Message:
 class Links:
     """See `gridcore.links.Links`."""
 
-    inner = -1
-
     def __init__(
         self,
         machine_of: ArrayLike,
@@ -54,8 +53,10 @@ class Links:
         bandwidth: float,
         widths: ArrayLike,
         deferred: ArrayLike,
+        fifo: bool = True,
     ) -> None:
         self._machine_of = integers(machine_of, "machine_of")
+        self._fifo = fifo
         for k, u in enumerate(self._machine_of):
             if not 0 <= u < machines:
                 raise ValueError(f"machine_of[{k}] must be in 0..{machines - 1}, got {u}")
@@ -101,10 +102,10 @@ class Links:
                     f"records[{k}] goes from node {sender} to node {node}, but there are nodes 0..{nodes - 1}"
                 )
         length = nbytes / self._bandwidth * 1e9
-        if not length < 2.0**31 - 1:
+        if not length <= LONGEST:
             raise ValueError(
                 f"a message of {nbytes} bytes takes {length} ns at {self._bandwidth} bytes/s; "
-                f"at most {MOST} ns are possible"
+                f"at most {LONGEST} ns are possible"
             )
         for (node, sender), record in zip(header, records, strict=True):
             source, target = self._machine_of[sender], self._machine_of[node]
@@ -114,8 +115,13 @@ class Links:
             if m.local:
                 m.end = now
                 continue
-            m.start = max(now, self._up_free[source])
-            self._up_free[source] = m.start + m.length
+            if self._fifo:
+                m.start = max(now, self._up_free[source])
+                if m.start > LATEST:
+                    raise OverflowError(f"what machine {source} sends would start after {LATEST} ns")
+                self._up_free[source] = m.start + m.length
+            else:
+                m.end = now + self._latency + m.length
             self.sent[kind] += 1
             self.traffic[kind] += nbytes
             self.bytes_out[source] += nbytes

@@ -83,7 +83,7 @@ class TaskQueues:
         self._machine = [Machine(s) for s in speeds]
         self._application: list[Application] = []
         self._log: list[tuple[int, int, int]] = []
-        self.machines = len(speeds)
+        self.machines, self.enqueued = len(speeds), 0
         self.order, self.watch, self.log = order, watch, log
 
     # -- what is there ------------------------------------------------------------------------------
@@ -159,6 +159,7 @@ class TaskQueues:
             raise OverflowError(
                 f"tasks of application {application} on machine {u} end after the last instant"
             )
+        self.enqueued += tasks
         waiting = {share.application: share for share in m.queue}
         if application in waiting:
             if waiting[application].tasks + tasks > MOST:

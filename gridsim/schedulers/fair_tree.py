@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.flow import SummaryFlow
+from gridcore.flow import SHARE, TreeFlow
 from gridcore.queues import NEVER, TaskQueues
 from gridcore.tree import DECISION, REQUEST, SPREAD, SUMMARY, SummaryTree
 from gridsim.engine import ACT, NS, TIMER, Engine, nanoseconds
@@ -23,10 +23,8 @@ from gridsim.errors import ScenarioError
 from gridsim.overlays import tree_level, tree_machines
 from gridsim.scheduler import Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.summary_grid import derive_grid, explicit_grid
-from gridsim.transport import message
 
 Rows = NDArray[Any]
-_SHARE = message(("application", "i8"), ("tasks", "i8"))
 #: The longest period, s: the clock counts int64 nanoseconds.
 _LONGEST = 4e9
 
@@ -154,7 +152,7 @@ class FairTreePolicy(Policy):
         self.cell = nanoseconds(parameters.release_cell)
         self.first_leaf = self.tree.first_leaf
         self.routers = np.arange(self.first_leaf)
-        self.left_to_place = int(applications.tasks.sum())
+        self.to_place = int(applications.tasks.sum())
         self.ledger_end: int | None = None
         self.decisions: list[Rows] = []
         self.updates: list[tuple[int, Any]] = []
@@ -165,9 +163,9 @@ class FairTreePolicy(Policy):
         network.kind("summary", SUMMARY, summary_bytes, self.on_summary, priority=10)
         network.kind("spread", SPREAD, parameters.spread_bytes, self.on_spread, priority=11)
         network.kind("request", REQUEST, parameters.request_bytes, self.on_request, priority=12)
-        network.kind("accept", _SHARE, parameters.accept_bytes, self.on_accept, priority=13, deferred=True)
+        network.kind("accept", SHARE, parameters.accept_bytes, self.on_accept, priority=13, deferred=True)
         network.kind(
-            "completion", _SHARE, parameters.completion_bytes, self.on_completion, priority=14, deferred=True
+            "completion", SHARE, parameters.completion_bytes, self.on_completion, priority=14, deferred=True
         )
         engine.on("reorder", self.reorder, priority=10, phase=ACT)
         engine.on("report", self.report, priority=11, phase=ACT)
@@ -181,21 +179,21 @@ class FairTreePolicy(Policy):
             "all": np.zeros(machines),
             "inverse-speed": 1.0 / run.speeds,
         }[parameters.minimum_of]
-        # The flow runs where nothing but summaries follows from a summary, and cohorts may be whole.
-        self.flow: SummaryFlow | None = None
-        alone = (
-            network.network.interfaces == "fifo" and engine.whole_cohorts and parameters.spread == "heartbeat"
-        )
+        # With cohorts cut in pieces everything goes through the handlers below: the flow's test.
+        alone = engine.whole_cohorts and parameters.spread == "heartbeat"
         if not alone:
             engine.add_source(self)  # before the network, which runs ahead as far as this allows
         network.open(tree_machines(machines))
+        self.flow: TreeFlow | None = None
         if alone:
-            self.flow = SummaryFlow(
+            self.flow = TreeFlow(
                 self.tree,
                 self.queues,
-                *network.links("summary"),
-                summary_bytes,
-                self.idle_minimum,
+                network.links,
+                **{kind: network.number(kind) for kind in ("summary", "request", "accept")},
+                idle_minimum=self.idle_minimum,
+                submitter=applications.submitter + self.first_leaf,
+                goal=self.to_place,
                 cell=self.cell,
             )
             network.run_by(self)
@@ -221,6 +219,7 @@ class FairTreePolicy(Policy):
         rows["sequence"] = -1
         rows["minimum"] = np.nan
         self.run.network.send("request", rows)
+        self.run.network.drain()
 
     def on_request(self, rows: Rows) -> None:
         """Routers decide and split; leaves enqueue."""
@@ -241,10 +240,9 @@ class FairTreePolicy(Policy):
         self.queues.enqueue(nodes - self.first_leaf, rows["application"], rows["tasks"], engine.now)
         engine.touch("reorder", nodes)
         self.tell_submitters("accept", nodes, rows["application"], rows["tasks"])
-        self.left_to_place -= int(rows["tasks"].sum())
 
     def tell_submitters(self, kind: str, nodes: Rows, applications: Rows, tasks: Rows) -> None:
-        rows = np.empty(len(nodes), _SHARE)
+        rows = np.empty(len(nodes), SHARE)
         rows["node"] = self.run.applications.submitter[applications] + self.first_leaf
         rows["sender"] = nodes
         rows["application"] = applications
@@ -282,22 +280,24 @@ class FairTreePolicy(Policy):
         """Leaves whose queue has changed order it anew."""
         self.queues.reschedule(np.array(nodes) - self.first_leaf, self.run.engine.now)
         self.run.engine.touch("report", nodes)
-        if self.left_to_place == 0 and self.ledger_end is None:
+        if self.queues.enqueued == self.to_place and self.ledger_end is None:
             self.ledger_end = self.run.engine.now
+            if self.flow is not None:
+                self.flow.goal = NEVER
             if not self.parameters.run_on:
                 self.run.engine.stop()
 
     def report(self, nodes: list[int]) -> None:
         """Nodes that learnt something, or whose turn has come, tell their fathers."""
         engine, now = self.run.engine, self.run.engine.now
+        if self.flow is not None:
+            self.flow.report(nodes, now)
+            return
         if self.parameters.spread == "change" and nodes[0] < self.first_leaf:
             self.run.network.send("spread", self.tree.spread([n for n in nodes if n < self.first_leaf]))
         ready, waiting, until = self.tree.ready(nodes, now)
-        if self.flow is not None:
-            self.flow.wait(waiting, until)
-        else:
-            for at in np.unique(until).tolist():
-                engine.touch("report", waiting[until == at], time=at)
+        for at in np.unique(until).tolist():
+            engine.touch("report", waiting[until == at], time=at)
         if len(ready):
             leaves = ready[ready >= self.first_leaf] - self.first_leaf
             cell = (now // self.cell + 1) * self.cell if self.cell else None
@@ -313,7 +313,7 @@ class FairTreePolicy(Policy):
         machines, applications, tasks, _ends = self.queues.advance(run.engine.now)
         if len(machines):
             self.tell_submitters("completion", machines + self.first_leaf, applications, tasks)
-        elif self.left_to_place == 0 and self.queues.next_change() == NEVER:
+        elif self.queues.enqueued == self.to_place and self.queues.next_change() == NEVER:
             run.engine.stop()  # idle since the last heartbeat, which has said so
             return
         if self.first_leaf:
@@ -327,7 +327,7 @@ class FairTreePolicy(Policy):
     # -- what happens between two instants of the engine -----------------------------------------------------
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: leaves that run idle, or end a task; with the flow, all summaries."""
+        """See `gridsim.engine.Source`: what leaves, or the whole flow, do by themselves."""
         at: int = self.queues.next_change() if self.flow is None else self.flow.advance(limit)
         return at if at <= limit else NEVER
 
@@ -336,6 +336,7 @@ class FairTreePolicy(Policy):
         if self.flow is None:
             engine.touch("report", self.queues.due(time) + self.first_leaf)
         else:
+            engine.touch("reorder", self.flow.take_orders())
             engine.touch("report", self.flow.take_turns(time))
 
     # -- the end --------------------------------------------------------------------------------------------
@@ -385,7 +386,9 @@ class FairTreePolicy(Policy):
 
     def requests(self) -> dict[str, NDArray[Any]]:
         """One row an application: who accepted it, after how many steps up, and what was promised."""
-        rows = np.concatenate(self.decisions) if self.decisions else np.zeros(0, DECISION)
+        rows = np.concatenate([np.zeros(0, DECISION), *self.decisions])
+        if self.flow is not None:
+            rows = np.concatenate((rows, self.flow.decisions()))
         rows = rows[np.argsort(rows["application"], kind="stable")]
         sample = rows["sample"]
         promised = np.where(sample >= 0, self.grid.stretch[sample], np.inf)

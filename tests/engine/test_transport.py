@@ -278,13 +278,17 @@ def test_deferred_kinds_wake_nobody() -> None:
     assert (setup.engine.now, setup.trace) == (0, [])
 
 
-def test_equal_delays_hand_over_at_once() -> None:
-    setup = Setup(interfaces="equal", deferred=("slow",))
+@BOTH
+def test_deferred_messages_wait_for_drain(interfaces: str) -> None:
+    setup = Setup(interfaces=interfaces, deferred=("slow",))
     setup.at(0, ("slow", rows((1, 0, 1))))
-    setup.engine.run()
-    assert setup.trace == [(15 * MS, "slow", 1, 0, 1)]
+    setup.engine.run(until=14 * MS)
     setup.net.drain()
-    assert len(setup.trace) == 1
+    assert setup.trace == []
+    setup.engine.run(until=20 * MS)
+    assert setup.trace == []
+    setup.net.drain()
+    assert setup.trace == [(20 * MS, "slow", 1, 0, 1)]
 
 
 # -- what can be declared ---------------------------------------------------------------------------------
@@ -322,15 +326,14 @@ def test_unknown_kinds() -> None:
 
 
 def test_messages_that_take_too_long() -> None:
-    with pytest.raises(ScenarioError, match=r"network.bandwidth .* 2.147 s, got 2.0: a slow of 5 bytes"):
-        Setup(bandwidth=2.0)
-    assert Setup(bandwidth=2.0, interfaces="equal").engine.now == 0
+    with pytest.raises(ScenarioError, match=r"network.bandwidth .* 1100 s, got 0.002: a slow of 5 bytes"):
+        Setup(bandwidth=0.002)
+    assert Setup(bandwidth=0.02).engine.now == 0
 
 
-def test_links_by_name() -> None:
+def test_numbers_of_kinds() -> None:
     setup = Setup()
-    links, number = setup.net.links("slow")
-    assert (number, setup.net.links("fast")) == (1, (links, 0))
+    assert (setup.net.number("fast"), setup.net.number("slow")) == ((0, 1), (1, 5))
 
 
 # -- sources ----------------------------------------------------------------------------------------------
@@ -396,7 +399,7 @@ def test_an_inner_source_runs_the_links() -> None:
 
         def advance(self, limit: int) -> int:
             self.calls.append(("advance", limit))
-            return int(setup.net.links("slow")[0].advance(limit))
+            return int(setup.net.links.advance(limit))
 
         def collect(self, engine: Engine, time: int) -> None:
             self.calls.append(("collect", time))

@@ -212,7 +212,7 @@ def test_the_compiled_flow_runs_where_it_may() -> None:
         ("fifo", "heartbeat", None, True),
         ("fifo", "heartbeat", 1, False),
         ("fifo", "change", None, False),
-        ("equal", "heartbeat", None, False),
+        ("equal", "heartbeat", None, True),
     ):
         gs.simulate(scenario(4, interfaces=network), Kept(samples=SMALL, spread=spread), cohort_limit=limit)
         assert (policies[-1].flow is not None) == expected
@@ -548,7 +548,7 @@ def test_every_parameter_can_be_zero_that_may() -> None:
 
 def test_a_network_too_slow_for_a_summary_is_refused() -> None:
     with pytest.raises(gs.ScenarioError, match=r"^network.bandwidth .*: a summary of 2970 bytes takes"):
-        gs.simulate(scenario(4, bandwidth=1000.0), FairTree())
+        gs.simulate(scenario(4, bandwidth=1.0), FairTree())
 
 
 def test_facts_and_explicit_grids() -> None:

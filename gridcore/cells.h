@@ -1,0 +1,200 @@
+/* Arithmetic on the cells of summaries, with AVX2 where the processor has it: chosen when the program runs,
+   since a wheel is built for all processors.  All variants give the same bits: IEEE division, integers. */
+
+#ifndef GRIDCORE_CELLS_H
+#define GRIDCORE_CELLS_H
+
+#include <stdint.h>
+#include <stddef.h>
+#if defined(__SSE2__) || defined(_M_X64)
+#include <emmintrin.h>
+#define GRIDCORE_SSE2 1
+#endif
+#if defined(GRIDCORE_SSE2) && defined(__GNUC__) && defined(__x86_64__)
+#include <immintrin.h>
+#define GRIDCORE_AVX2 1
+#endif
+#if defined(__GNUC__) && !defined(__clang__)
+#define GRIDCORE_IVDEP _Pragma("GCC ivdep")
+#elif defined(__clang__)
+#define GRIDCORE_IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define GRIDCORE_IVDEP
+#endif
+
+/* 0 plain C and SSE2, 1 AVX2. */
+static int gridcore_level = 0;
+
+static int gridcore_detect(int most)
+{
+    gridcore_level = 0;
+#ifdef GRIDCORE_AVX2
+    __builtin_cpu_init();
+    if (most > 0 && __builtin_cpu_supports("avx2"))
+        gridcore_level = 1;
+#endif
+    (void)most;
+    return gridcore_level;
+}
+
+static inline void gridcore_divide_tail(double h, const double *a, uint32_t *out, ptrdiff_t k, ptrdiff_t n)
+{
+    const double top = 4294967295.0;
+    for (; k < n; k++) {
+        double x = h / a[k];
+        out[k] = (uint32_t)(uint64_t)(x < top ? x : top);
+    }
+}
+
+static inline void gridcore_divide_base(double h, const double *a, uint32_t *out, ptrdiff_t n)
+{
+    ptrdiff_t k = 0;
+#ifdef GRIDCORE_SSE2
+    const __m128d hh = _mm_set1_pd(h), half = _mm_set1_pd(2147483648.0), most = _mm_set1_pd(4294967295.0);
+    for (; k + 4 <= n; k += 4) {
+        __m128d x = _mm_min_pd(_mm_div_pd(hh, _mm_loadu_pd(a + k)), most);
+        __m128d y = _mm_min_pd(_mm_div_pd(hh, _mm_loadu_pd(a + k + 2)), most);
+        __m128d u = _mm_cmpge_pd(x, half), v = _mm_cmpge_pd(y, half);
+        __m128i i = _mm_cvttpd_epi32(_mm_sub_pd(x, _mm_and_pd(u, half)));
+        __m128i j = _mm_cvttpd_epi32(_mm_sub_pd(y, _mm_and_pd(v, half)));
+        __m128i high = _mm_castps_si128(
+            _mm_shuffle_ps(_mm_castpd_ps(u), _mm_castpd_ps(v), _MM_SHUFFLE(2, 0, 2, 0)));
+        __m128i both = _mm_xor_si128(_mm_unpacklo_epi64(i, j), _mm_slli_epi32(high, 31));
+        _mm_storeu_si128((__m128i *)(out + k), both);
+    }
+#endif
+    gridcore_divide_tail(h, a, out, k, n);
+}
+
+/* out = min(a + b, 2**32 - 1), element by element; out may be a or b. */
+#define GRIDCORE_ADD_BODY \
+    ptrdiff_t k; \
+    GRIDCORE_IVDEP \
+    for (k = 0; k < n; k++) { \
+        uint32_t s = a[k] + b[k]; \
+        out[k] = s < a[k] ? 0xFFFFFFFFu : s; \
+    }
+
+static void gridcore_add_base(const uint32_t *a, const uint32_t *b, uint32_t *out, ptrdiff_t n)
+{
+    GRIDCORE_ADD_BODY
+}
+
+#ifdef GRIDCORE_AVX2
+__attribute__((target("avx2")))
+static void gridcore_divide_avx2(double h, const double *a, uint32_t *out, ptrdiff_t n)
+{
+    ptrdiff_t k = 0;
+    const __m256d hh = _mm256_set1_pd(h), half = _mm256_set1_pd(2147483648.0);
+    const __m256d most = _mm256_set1_pd(4294967295.0);
+    for (; k + 4 <= n; k += 4) {
+        __m256d x = _mm256_min_pd(_mm256_div_pd(hh, _mm256_loadu_pd(a + k)), most);
+        __m256d u = _mm256_cmp_pd(x, half, _CMP_GE_OQ);
+        __m128i i = _mm256_cvttpd_epi32(_mm256_sub_pd(x, _mm256_and_pd(u, half)));
+        __m128i high = _mm_castps_si128(_mm_shuffle_ps(_mm_castpd_ps(_mm256_castpd256_pd128(u)),
+            _mm_castpd_ps(_mm256_extractf128_pd(u, 1)), _MM_SHUFFLE(2, 0, 2, 0)));
+        _mm_storeu_si128((__m128i *)(out + k), _mm_xor_si128(i, _mm_slli_epi32(high, 31)));
+    }
+    gridcore_divide_tail(h, a, out, k, n);
+}
+
+__attribute__((target("avx2")))
+static void gridcore_add_avx2(const uint32_t *a, const uint32_t *b, uint32_t *out, ptrdiff_t n)
+{
+    GRIDCORE_ADD_BODY
+}
+#endif
+
+/* out[k] = floor(h / a[k]), at most 2**32 - 1; h >= 0. */
+static inline void gridcore_divide(double h, const double *a, uint32_t *out, ptrdiff_t n)
+{
+#ifdef GRIDCORE_AVX2
+    if (gridcore_level) {
+        gridcore_divide_avx2(h, a, out, n);
+        return;
+    }
+#endif
+    gridcore_divide_base(h, a, out, n);
+}
+
+static inline void gridcore_add(const uint32_t *a, const uint32_t *b, uint32_t *out, ptrdiff_t n)
+{
+#ifdef GRIDCORE_AVX2
+    if (gridcore_level) {
+        gridcore_add_avx2(a, b, out, n);
+        return;
+    }
+#endif
+    gridcore_add_base(a, b, out, n);
+}
+
+static void gridcore_debit_base(const uint32_t *given, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
+                                const double *size, const uint32_t *drops, const double *limits)
+{
+    ptrdiff_t i, j, k;
+    for (i = 0; i < ns; i++) {
+        for (j = 0; j < nw; j++, given += na, out += na) {
+            const uint32_t *low = i > 0 ? out - nw * na : NULL, *left = j > 0 ? out - na : NULL;
+            uint32_t most = 0;
+            for (k = 0; k < na; k++)
+                out[k] = given[k] > drops[k] && !(size[j] > limits[i]) ? given[k] - drops[k] : 0;
+            for (k = 0; low && k < na; k++)
+                out[k] = out[k] > low[k] ? out[k] : low[k];
+            for (k = 0; left && k < na; k++)
+                out[k] = out[k] > left[k] ? out[k] : left[k];
+            for (k = na - 1; k >= 0; k--)
+                out[k] = most = out[k] > most ? out[k] : most;
+        }
+    }
+}
+
+#ifdef GRIDCORE_AVX2
+/* na must be a multiple of 8. */
+__attribute__((target("avx2")))
+static void gridcore_debit_avx2(const uint32_t *given, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
+                                const double *size, const uint32_t *drops, const double *limits)
+{
+    const __m256i by1 = _mm256_setr_epi32(1, 2, 3, 4, 5, 6, 7, 7), by2 = _mm256_setr_epi32(2, 3, 4, 5, 6, 7, 7, 7);
+    const __m256i by4 = _mm256_setr_epi32(4, 5, 6, 7, 7, 7, 7, 7), first = _mm256_setzero_si256();
+    ptrdiff_t i, j, k;
+    for (i = 0; i < ns; i++) {
+        for (j = 0; j < nw; j++, given += na, out += na) {
+            __m256i most = _mm256_setzero_si256();
+            for (k = na - 8; k >= 0; k -= 8) {
+                __m256i x = _mm256_setzero_si256();
+                if (!(size[j] > limits[i])) {
+                    const __m256i drop = _mm256_loadu_si256((const __m256i *)(drops + k));
+                    x = _mm256_loadu_si256((const __m256i *)(given + k));
+                    x = _mm256_sub_epi32(_mm256_max_epu32(x, drop), drop);
+                }
+                if (i > 0)
+                    x = _mm256_max_epu32(x, _mm256_loadu_si256((const __m256i *)(out + k - nw * na)));
+                if (j > 0)
+                    x = _mm256_max_epu32(x, _mm256_loadu_si256((const __m256i *)(out + k - na)));
+                x = _mm256_max_epu32(x, _mm256_permutevar8x32_epi32(x, by1));
+                x = _mm256_max_epu32(x, _mm256_permutevar8x32_epi32(x, by2));
+                x = _mm256_max_epu32(x, _mm256_permutevar8x32_epi32(x, by4));
+                x = _mm256_max_epu32(x, most);
+                most = _mm256_permutevar8x32_epi32(x, first);
+                _mm256_storeu_si256((__m256i *)(out + k), x);
+            }
+        }
+    }
+}
+#endif
+
+/* out = the cells [stretch, size, task size] of `given` less drops[task size], 0 where the size is above
+   limits[stretch], and then the largest at no larger stretch and size and no smaller task size. */
+static void gridcore_debit(const uint32_t *given, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
+                           const double *size, const uint32_t *drops, const double *limits)
+{
+#ifdef GRIDCORE_AVX2
+    if (gridcore_level && na % 8 == 0) {
+        gridcore_debit_avx2(given, out, ns, nw, na, size, drops, limits);
+        return;
+    }
+#endif
+    gridcore_debit_base(given, out, ns, nw, na, size, drops, limits);
+}
+
+#endif
