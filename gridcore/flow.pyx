@@ -100,6 +100,7 @@ cdef class TreeFlow:
     cdef Py_ssize_t n_arrivals
     # what routers have decided on requests that climbed to them
     cdef Decision[::1] made
+    cdef long long[::1] made_at
     cdef Py_ssize_t n_made
 
     def __cinit__(self):
@@ -126,7 +127,7 @@ cdef class TreeFlow:
         links.inner[self.summary.number] = links.inner[self.request.number] = True
         self.reports, self.orders = _Marked(tree.nodes), _Marked(tree.nodes)
         self.arrivals = np.zeros((64, 2), np.int64)
-        self.made = np.zeros(64, DECISION)
+        self.made, self.made_at = np.zeros(64, DECISION), np.zeros(64, np.int64)
 
     cdef Kind _kind(self, str name, object given, Py_ssize_t width) except *:
         cdef Kind kind
@@ -166,7 +167,7 @@ cdef class TreeFlow:
             self._take_turns(at)
             while self._arrive(at):
                 self.links.advance(at)
-            if self.queues.enqueued >= self.goal:
+            if self._lose() or self.queues.enqueued >= self.goal:
                 return at
             self._reorder(at)
             self._report(at)
@@ -190,6 +191,21 @@ cdef class TreeFlow:
             else:
                 self._enqueue(&request, now)
         return summaries > 0 or n > 0
+
+    cdef bint _lose(self) noexcept nogil:
+        """Forget summaries that were dropped; True if something else was, which the caller must be told."""
+        cdef Py_ssize_t k, left = 0
+        cdef int slot
+        for k in range(self.links.n_missing):
+            slot = self.links.missing[k]
+            if self.links.message[slot].kind == self.summary.number:
+                self.tree._release(<int> (<Summary*> (self.links.data + slot * self.links.stride)).payload)
+                self.links._give_back(slot)
+            else:
+                self.links.missing[left] = slot
+                left += 1
+        self.links.n_missing = left
+        return left > 0
 
     cdef void* _record(self, Py_ssize_t k) noexcept nogil:
         """The record of the k-th message taken; its slot is free from now on, so copy it before sending."""
@@ -218,7 +234,10 @@ cdef class TreeFlow:
                 wider = np.zeros(2 * self.n_made, DECISION)
                 wider[:self.n_made] = self.made
                 self.made = wider
-            self.made[self.n_made] = made
+                wider = np.zeros(2 * self.n_made, np.int64)
+                wider[:self.n_made] = self.made_at
+                self.made_at = wider
+            self.made[self.n_made], self.made_at[self.n_made] = made, now
             self.n_made += 1
         for k in range(n):
             self.links._send(now, self.request.number, &out[k], self.request.nbytes, self.request.length)
@@ -346,5 +365,5 @@ cdef class TreeFlow:
         return np.array(self.arrivals[:self.n_arrivals])
 
     def decisions(self):
-        """`DECISION` rows: what routers decided on requests that had climbed to them."""
-        return np.array(self.made[:self.n_made])
+        """(`DECISION` rows, int64[k] ns): what routers decided on requests that had climbed to them, and when."""
+        return np.array(self.made[:self.n_made]), np.array(self.made_at[:self.n_made])

@@ -21,6 +21,7 @@ cdef void pending_free(Pending* p) noexcept nogil
 cdef struct Message:
     long long start, length
     int node, kind, source, target, source_life, target_life, nbytes
+    bint lost                       # found on the way, to be told on arrival
 
 cdef struct Due:                    # a message taken off: to whom, where its record lies, which one, when
     int node, slot
@@ -34,8 +35,9 @@ cdef class Links:
     cdef double bandwidth
     cdef bint fifo
     cdef Py_ssize_t kinds, stride
-    cdef const long long[::1] machine_of, width
-    cdef unsigned char[::1] deferred
+    cdef long long[::1] machine_of
+    cdef const long long[::1] width, level_of
+    cdef unsigned char[::1] deferred, keep, down
     cdef long long[::1] up_free, down_free
     cdef long long[:, ::1] failures     # when, and the row of the failure before it
     cdef Py_ssize_t n_failures
@@ -50,6 +52,14 @@ cdef class Links:
     cdef int* unused
     cdef Py_ssize_t slots, n_unused
     cdef long long sequence
+    # what traffic there was: [messages or bytes, kind, level of the sender], and bytes per machine and window
+    cdef readonly object by_level, windows
+    cdef long long[:, :, ::1] _by_level
+    cdef long long[:, ::1] _windows
+    cdef long long window_start, window
+    cdef Py_ssize_t n_windows
+    cdef int* missing                 # slots of lost messages
+    cdef Py_ssize_t n_missing
     cdef Due* due
     cdef Py_ssize_t due_room
 
@@ -63,5 +73,8 @@ cdef class Links:
     cdef void _drop(self, int slot) noexcept nogil
     cdef void _give_back(self, int slot) noexcept nogil
     cdef Py_ssize_t _take(self, int kind, long long until) except -1
+    cdef int _reserve_due(self, Py_ssize_t n) except -1
     cdef void _by_node(self, Py_ssize_t n) noexcept nogil
     cdef object _records(self, int kind, Py_ssize_t n)
+    cdef const long long[::1] _machines(self, machines)
+    cdef void _count_window(self, int machine, long long at, int nbytes) noexcept nogil

@@ -136,11 +136,13 @@ cdef class Links:
     deferred : per kind, True if nobody must be told at the instant: `drain` hands such messages out later,
         with their true times.
     fifo : whether messages wait for one another at the interfaces.
+    keep : per kind, True if `lost` must hand back what is dropped, at the instant of its delivery.
+    level_of : int64[nodes], 0..63; messages and bytes are also counted by the level of their sender.
     """
 
     def __init__(self, machine_of, Py_ssize_t machines, *, long long latency, double bandwidth, widths, deferred,
-                 bint fifo=True):
-        self.machine_of = integers(machine_of, "machine_of")
+                 bint fifo=True, keep=None, level_of=None):
+        self.machine_of = np.array(integers(machine_of, "machine_of"))
         cdef Py_ssize_t k
         if self.machine_of.shape[0] >= 2**31:
             raise ValueError(f"machine_of must have fewer than 2**31 entries, got {self.machine_of.shape[0]}")
@@ -165,7 +167,19 @@ cdef class Links:
         self.deferred = np.array(deferred, np.uint8)
         if self.deferred.shape[0] != self.kinds:
             raise ValueError(f"deferred must have {self.kinds} entries, got {self.deferred.shape[0]}")
+        self.keep = np.array(np.zeros(self.kinds) if keep is None else keep, np.uint8)
+        if self.keep.shape[0] != self.kinds:
+            raise ValueError(f"keep must have {self.kinds} entries, got {self.keep.shape[0]}")
+        levels = np.zeros(self.machine_of.shape[0], np.int64) if level_of is None else level_of
+        self.level_of = integers(levels, "level_of")
+        if self.level_of.shape[0] != self.machine_of.shape[0]:
+            raise ValueError(f"level_of must have {self.machine_of.shape[0]} entries, got {self.level_of.shape[0]}")
+        for k in range(self.level_of.shape[0]):
+            if not 0 <= self.level_of[k] < 64:
+                raise ValueError(f"level_of[{k}] must be in 0..63, got {self.level_of[k]}")
+        self._by_level = self.by_level = np.zeros((2, self.kinds, 64), np.int64)
         self.inner = np.zeros(self.kinds, np.uint8)
+        self.down = np.zeros(machines, np.uint8)
         self.machines, self.latency, self.bandwidth, self.fifo = machines, latency, bandwidth, fifo
         self.up_free = np.zeros(machines, np.int64)
         self.down_free = np.zeros(machines, np.int64)
@@ -189,6 +203,7 @@ cdef class Links:
         free(self.data)
         free(self.unused)
         free(self.due)
+        free(self.missing)
 
     cdef int _make_slots(self) except -1:
         # by half: what is in flight may be most of the memory of a run
@@ -245,6 +260,7 @@ cdef class Links:
         m.nbytes = <int> nbytes
         m.length = length
         m.start = now
+        m.lost = self.down[m.source]
         e.sequence = self.sequence
         self.sequence += 1
         self.n_unused -= 1
@@ -258,9 +274,14 @@ cdef class Links:
         self._sent[kind] += 1
         self._traffic[kind] += nbytes
         self._out[m.source] += nbytes
+        self._by_level[0, kind, self.level_of[header[1]]] += 1
+        self._by_level[1, kind, self.level_of[header[1]]] += nbytes
         if not self.fifo:
             self.message[e.slot] = m
             e.time = now + self.latency + length
+            if self.windows is not None:
+                self._count_window(m.source, now, m.nbytes)
+                self._count_window(m.target, now + self.latency, m.nbytes)
             return pending_push(&self.queue[kind], e)
         m.start = max(now, self.up_free[m.source])
         if m.start > _LATEST:
@@ -282,11 +303,22 @@ cdef class Links:
                 break
             e = pending_pop(&self.heads)
             m = &self.message[e.slot]
-            if self.life[m.target] != m.target_life or m.start > self._until(m.source, m.source_life):
-                self._drop(e.slot)
+            if (m.lost or e.time >= self._until(m.target, m.target_life)
+                    or m.start > self._until(m.source, m.source_life)):
+                # where it would have arrived it is found to be lost
+                m.lost = True
+                if self.keep[m.kind]:
+                    pending_push(&self.queue[m.kind], e)
+                    until = min(until, e.time)
+                else:
+                    self._drop(e.slot)
                 continue
+            if self.windows is not None:
+                self._count_window(m.source, m.start, m.nbytes)
             e.time = max(e.time, self.down_free[m.target]) + m.length
             self.down_free[m.target] = e.time
+            if self.windows is not None:
+                self._count_window(m.target, e.time - m.length, m.nbytes)
             pending_push(&self.queue[m.kind], e)
             if not self.deferred[m.kind]:
                 until = min(until, e.time)
@@ -318,11 +350,11 @@ cdef class Links:
         return first
 
     cdef long long _until(self, int machine, int life) noexcept nogil:
-        """When that life of the machine ended, `NEVER` if it has not."""
+        """When that life of the machine ended, `NEVER` if it has not; a machine that is down has none."""
         cdef long long entry = machine
         cdef int later = self.life[machine] - life - 1
         if later < 0:
-            return _NEVER
+            return self.failures[machine, 0] if self.down[machine] else _NEVER
         while later > 0:
             entry = self.failures[entry, 1]
             later -= 1
@@ -352,17 +384,28 @@ cdef class Links:
                 return n
             e = pending_pop(&self.queue[kind])
             m = &self.message[e.slot]
-            if e.time >= self._until(m.target, m.target_life):
-                self._drop(e.slot)
+            if m.lost or e.time >= self._until(m.target, m.target_life):
+                if self.keep[kind]:
+                    self.missing = <int*> grown(self.missing, (self.n_missing + 1) * sizeof(int))
+                    self.missing[self.n_missing] = e.slot
+                    self.n_missing += 1
+                    if m.nbytes >= 0:
+                        self._dropped[kind] += 1
+                else:
+                    self._drop(e.slot)
                 continue
             if m.nbytes >= 0:
                 self._delivered[kind] += 1
                 self._in[m.target] += m.nbytes
-            if n == self.due_room:
-                self.due = <Due*> grown(self.due, (2 * n + 64) * sizeof(Due))
-                self.due_room = 2 * n + 64
+            self._reserve_due(n + 1)
             self.due[n].node, self.due[n].slot, self.due[n].rank, self.due[n].time = m.node, e.slot, n, e.time
             n += 1
+
+    cdef int _reserve_due(self, Py_ssize_t n) except -1:
+        if n > self.due_room:
+            self.due = <Due*> grown(self.due, (2 * n + 64) * sizeof(Due))
+            self.due_room = 2 * n + 64
+        return 0
 
     cdef void _by_node(self, Py_ssize_t n) noexcept nogil:
         """Sort what has been taken by (receiver, order of delivery)."""
@@ -415,15 +458,30 @@ cdef class Links:
                     result.append((kind, self._records(kind, n), times))
         return result
 
-    def fail(self, machines, long long now):
-        """Reset `machines` at `now` ns: what is addressed to them, or queued at them unsent, is dropped."""
-        cdef const long long[::1] u = integers(machines, "machines")
+    def lost(self):
+        """What of the kinds to `keep` has been dropped since the last call: a list of (kind, uint8[k, width])."""
         cdef Py_ssize_t k
+        result = []
+        for k in range(self.n_missing):
+            kind = self.message[self.missing[k]].kind
+            self._reserve_due(1)
+            self.due[0].slot = self.missing[k]
+            result.append((kind, self._records(kind, 1)))
+        self.n_missing = 0
+        return result
+
+    def fail(self, machines, long long now, *, bint down=False):
+        """Reset `machines` at `now` ns: what is addressed to them, or queued at them unsent, is dropped.
+
+        With `down` they stay away until `restore`: so is what is sent to them until then.
+        """
+        cdef const long long[::1] u = self._machines(machines)
+        cdef Py_ssize_t k
+        cdef long long at
         for k in range(u.shape[0]):
-            if not 0 <= u[k] < self.machines:
-                raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u[k]}")
-        for k in range(u.shape[0]):
-            # row u holds the last failure of u and where the one before it has been put
+            # a life spent away ended as it began; row u holds the last failure of u and where the one
+            # before it has been put
+            at = self.failures[u[k], 0] if self.down[u[k]] else now
             if self.life[u[k]] > 0:
                 if self.n_failures == self.failures.shape[0]:
                     wider = np.zeros((2 * self.n_failures, 2), np.int64)
@@ -433,10 +491,52 @@ cdef class Links:
                 self.failures[self.n_failures, 1] = self.failures[u[k], 1]
                 self.failures[u[k], 1] = self.n_failures
                 self.n_failures += 1
-            self.failures[u[k], 0] = now
+            self.failures[u[k], 0] = at
             self.life[u[k]] += 1
             self.up_free[u[k]] = min(self.up_free[u[k]], now)
             self.down_free[u[k]] = min(self.down_free[u[k]], now)
+            self.down[u[k]] = down
+
+    def restore(self, machines, long long now):
+        """`machines` are back at `now` ns."""
+        self.fail(machines, now)
+
+    def move(self, nodes, machines):
+        """From now on `nodes` sit on `machines` (int64[k] both); what is in flight stays addressed as it is."""
+        cdef const long long[::1] m = integers(nodes, "nodes")
+        cdef const long long[::1] u = self._machines(machines)
+        cdef Py_ssize_t k
+        if m.shape[0] != u.shape[0]:
+            raise ValueError(f"nodes and machines must be equally long, got {m.shape[0]} and {u.shape[0]}")
+        for k in range(m.shape[0]):
+            if not 0 <= m[k] < self.machine_of.shape[0]:
+                raise ValueError(f"nodes[{k}] must be in 0..{self.machine_of.shape[0] - 1}, got {m[k]}")
+        for k in range(m.shape[0]):
+            self.machine_of[m[k]] = u[k]
+
+    cdef const long long[::1] _machines(self, machines):
+        cdef const long long[::1] u = integers(machines, "machines")
+        cdef Py_ssize_t k
+        for k in range(u.shape[0]):
+            if not 0 <= u[k] < self.machines:
+                raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u[k]}")
+        return u
+
+    def watch(self, long long start, long long end, long long width):
+        """Count the bytes that each machine sends and receives in windows of `width` ns, from `start` to `end`.
+
+        A message counts where it begins to cross the interface.  See `windows`.
+        """
+        if not (0 <= start < end and width > 0):
+            raise ValueError(f"start < end and width must be positive, got {start}, {end}, {width}")
+        self.window_start, self.window = start, width
+        self.n_windows = (end - start + width - 1) // width
+        self.windows = np.zeros((self.machines, self.n_windows), np.int64)
+        self._windows = self.windows
+
+    cdef void _count_window(self, int machine, long long at, int nbytes) noexcept nogil:
+        if self.window_start <= at < self.window_start + self.n_windows * self.window:
+            self._windows[machine, (at - self.window_start) // self.window] += nbytes
 
     def in_flight(self):
         """int64[kinds]: messages sent, and neither delivered nor dropped yet."""

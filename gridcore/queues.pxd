@@ -21,7 +21,7 @@ cdef class TaskQueues:
     cdef readonly bint log
     cdef bint edf, each_task
     cdef const double[::1] speed
-    cdef readonly long long enqueued    # tasks, since the beginning
+    cdef readonly long long enqueued, tasks_done    # since the beginning
     # per machine
     cdef Py_ssize_t capacity
     cdef int[:, :, ::1] share

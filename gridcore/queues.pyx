@@ -360,6 +360,7 @@ cdef class TaskQueues:
     cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long end) noexcept nogil:
         self.completed[application] += tasks
         self.done[u] += tasks
+        self.tasks_done += tasks
         if end > self.finish[application]:
             self.finish[application] = end
         if not self.log:

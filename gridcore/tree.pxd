@@ -44,8 +44,9 @@ cdef class SummaryTree:
     cdef int[::1] said
     cdef double[::1] said_minimum, rest
     cdef long long[::1] number, got, free_at, due_at, since
-    cdef unsigned char[::1] asked
-    # static
+    cdef unsigned char[::1] asked, away
+    # who there is
+    cdef const double[::1] speed
     cdef long long[::1] below
     cdef double[::1] power
     # payloads
@@ -82,6 +83,9 @@ cdef class SummaryTree:
         # at most two requests to send, and True and a decision, or False where the request climbs
     cdef void _column(self, Py_ssize_t child, Py_ssize_t iw, Py_ssize_t ia, Py_ssize_t application,
                       long long* rooms) noexcept nogil
+    cdef void _unhear(self, Py_ssize_t child) noexcept nogil
+    cdef const long long[::1] _leaves(self, leaves)
+    cdef void _weigh(self, Py_ssize_t m, long long below, double power) noexcept nogil
     cdef bint _sum(self, Py_ssize_t m, int handle, double* least) noexcept nogil
         # the sum of the debited children of router m in the payload `handle`, and their minimum stretch;
         # False, and the payload given back, if the children's summaries are of different cells

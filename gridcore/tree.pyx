@@ -120,6 +120,8 @@ cdef class SummaryTree:
         self.due_at = np.full(m, _NEVER, np.int64)
         self.since = np.full(m, _NEVER, np.int64)
         self.asked = np.zeros(m, np.uint8)
+        self.away = np.zeros(m, np.uint8)
+        self.speed = s
         self.below = np.ones(m, np.int64)
         self.power = np.zeros(m)
         for k in range(n):
@@ -256,7 +258,7 @@ cdef class SummaryTree:
             while e >= 0:
                 each += self.debts[e].tasks * quotient_up(self.debts[e].task_size, a)
                 e = self.debts[e].next
-            together = quotient_up(volume, a) + min(total, self.below[child]) - 1
+            together = quotient_up(volume, a) + min(total, max(1, self.below[child])) - 1
             self.drops[k] = <unsigned int> <long long> min(4294967295.0, min(each, together))
 
     cdef const unsigned int* _read(self, Py_ssize_t child, unsigned int* room) noexcept nogil:
@@ -306,7 +308,7 @@ cdef class SummaryTree:
         cdef long long[2] room
         cdef long long[2] share
         cdef long long rest
-        cdef double minimum
+        cdef double minimum, part
         if r.sequence >= 0:
             self.got[u] = max(self.got[u], r.sequence)
             self.asked[u] = 1
@@ -343,8 +345,10 @@ cdef class SummaryTree:
         else:
             self.above_window += 1
             rest = r.tasks - room[0] - room[1]
-            share[0] = <long long> floor(
-                rest * (self.power[2 * u + 1] / (self.power[2 * u + 1] + self.power[2 * u + 2])) + 0.5)
+            part = 0.5                  # where nobody is there
+            if self.power[2 * u + 1] + self.power[2 * u + 2] > 0.0:
+                part = self.power[2 * u + 1] / (self.power[2 * u + 1] + self.power[2 * u + 2])
+            share[0] = <long long> floor(rest * part + 0.5)
             share[1] = room[1] + rest - share[0]
             share[0] += room[0]
         made.node = u
@@ -398,8 +402,8 @@ cdef class SummaryTree:
             later = self.release[application] - self.cell[self.held[child]]
             if later > 0.0:
                 # each leaf loses speed * later and at most one more of the longest tasks, whole tasks of a
-                lost = self.below[child] - 1 + quotient_up(
-                    self.power[child] * later + self.below[child] * self.longest, self.ga[ia])
+                lost = max(1, self.below[child]) - 1 + quotient_up(
+                    self.power[child] * later + max(1, self.below[child]) * self.longest, self.ga[ia])
         for i in range(self.g.n_stretch):
             rooms[i] = 0
             j = iw
@@ -452,7 +456,7 @@ cdef class SummaryTree:
     # -- summaries ----------------------------------------------------------------------------------------
 
     def receive(self, const Summary[::1] rows):
-        """Fathers take in the summaries of their children; stale ones are dropped."""
+        """Fathers take in the summaries of their children; stale ones, and those of leaves that left, are dropped."""
         cdef Py_ssize_t k, child, father
         for k in range(rows.shape[0]):
             child, father = rows[k].sender, rows[k].node
@@ -465,7 +469,7 @@ cdef class SummaryTree:
 
     cdef void _receive(self, const Summary* row) noexcept nogil:
         cdef Py_ssize_t child = row.sender, father = row.node
-        if row.sequence <= self.heard[child]:
+        if row.sequence <= self.heard[child] or (child >= self.first_leaf and self.below[child] == 0):
             self._release(<int> row.payload)
             return
         self.heard[child] = row.sequence
@@ -500,7 +504,7 @@ cdef class SummaryTree:
 
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil:
         cdef long long due
-        if m == 0:
+        if m == 0 or self.away[m]:
             return -1                          # the root has nobody to tell
         if m >= self.first_leaf:
             self.since[m] = min(self.since[m], now)
@@ -603,6 +607,89 @@ cdef class SummaryTree:
         self.number[m] += 1
         self.since[m] = _NEVER
         return True
+
+    # -- failures -----------------------------------------------------------------------------------------
+
+    def forget(self, const Summary[::1] rows):
+        """These summaries have been lost on their way."""
+        cdef Py_ssize_t k
+        for k in range(rows.shape[0]):
+            if not 0 <= rows[k].payload < self.chunks * CHUNK or self.references[rows[k].payload] == 0:
+                raise ValueError(f"rows[{k}].payload is not in use, got {rows[k].payload}")
+        for k in range(rows.shape[0]):
+            self._release(<int> rows[k].payload)
+
+    def reset(self, nodes):
+        """`nodes` have failed and are back with nothing in memory.
+
+        A router has lost what its children told it and what it dispatched to them; their next reports are
+        sent even if they say nothing new.  The fathers learn with the next report of `nodes` (which carries
+        a new epoch) that nothing dispatched to them before is still on its way.
+        """
+        cdef const long long[::1] u = integers(nodes, "nodes")
+        cdef Py_ssize_t k, m, child
+        for k in range(u.shape[0]):
+            if not 0 <= u[k] < self.nodes:
+                raise ValueError(f"nodes[{k}] must be in 0..{self.nodes - 1}, got {u[k]}")
+        for k in range(u.shape[0]):
+            m = u[k]
+            self._release(self.said[m])
+            self.said[m], self.said_minimum[m] = -1, INFINITY
+            self.rest[m] = INFINITY
+            self.got[m] = self.issued[m]
+            self.asked[m] = False
+            self.due_at[m], self.since[m] = _NEVER, _NEVER
+            if m < self.first_leaf:
+                for child in range(2 * m + 1, 2 * m + 3):
+                    self._unhear(child)
+                    self.asked[child] = True
+
+    cdef void _unhear(self, Py_ssize_t child) noexcept nogil:
+        """The father no longer knows anything of `child`."""
+        self._release(self.held[child])
+        self.held[child], self.held_minimum[child], self.told[child] = -1, INFINITY, INFINITY
+        self._settle(child, self.issued[child])
+
+    def leave(self, leaves):
+        """The leaf nodes `leaves` are gone for longer: they do not report, and no more of them is known."""
+        cdef const long long[::1] u = self._leaves(leaves)
+        cdef Py_ssize_t k
+        for k in range(u.shape[0]):
+            self.away[u[k]] = True
+            self._unhear(u[k])
+            self._weigh(u[k], 0, 0.0)
+
+    def join(self, leaves):
+        """The leaf nodes `leaves` are (back) in the tree, with nothing in memory."""
+        cdef const long long[::1] u = self._leaves(leaves)
+        cdef Py_ssize_t k
+        self.reset(leaves)
+        for k in range(u.shape[0]):
+            self.away[u[k]] = False
+            self._weigh(u[k], 1, self.speed[u[k] - self.first_leaf])
+
+    def silence(self, leaves):
+        """The leaf nodes `leaves` do not report until they `join`, which their fathers do not know yet."""
+        cdef const long long[::1] u = self._leaves(leaves)
+        cdef Py_ssize_t k
+        for k in range(u.shape[0]):
+            self.away[u[k]] = True
+
+    cdef const long long[::1] _leaves(self, leaves):
+        cdef const long long[::1] u = integers(leaves, "leaves")
+        cdef Py_ssize_t k
+        for k in range(u.shape[0]):
+            if not self.first_leaf <= u[k] < self.nodes:
+                raise ValueError(f"leaves[{k}] must be in {self.first_leaf}..{self.nodes - 1}, got {u[k]}")
+        return u
+
+    cdef void _weigh(self, Py_ssize_t m, long long below, double power) noexcept nogil:
+        """So many leaves and so much speed there are below `m`."""
+        self.below[m], self.power[m] = below, power
+        while m > 0:
+            m = (m - 1) // 2
+            self.below[m] = self.below[2 * m + 1] + self.below[2 * m + 2]
+            self.power[m] = self.power[2 * m + 1] + self.power[2 * m + 2]
 
     # -- the minimum stretch on its way down ------------------------------------------------------------------
 

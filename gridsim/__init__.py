@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         TraceWarning,
     )
     from gridsim.experiment import Comparison, compare
+    from gridsim.faults import Faults
     from gridsim.network import Network
     from gridsim.platform import Platform
     from gridsim.records import Table
@@ -35,6 +36,7 @@ __all__ = [
     "Applications",
     "Comparison",
     "FairTree",
+    "Faults",
     "Fcfs",
     "GridSimError",
     "InvariantViolation",
@@ -76,6 +78,7 @@ _HOMES = {
     "platform": ("Platform",),
     "records": ("Table",),
     "results": ("Result",),
+    "faults": ("Faults",),
     "scenario": ("Scenario",),
     "scheduler": ("Applications", "Outcome", "Policy", "Run", "Scheduler", "register"),
     "schedulers": ("FairTree", "Fcfs", "MinCent"),

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import msgspec
 
 from gridsim.errors import ScenarioError
+from gridsim.faults import Faults, FaultsRecipe
 from gridsim.network import Network
 from gridsim.platform import Platform, PlatformRecipe, text, whole
 from gridsim.records import atomic_file
@@ -20,13 +21,13 @@ from gridsim.workload import Workload, WorkloadRecipe
 
 StrPath = str | os.PathLike[str]
 
-_KEYS = ("seed", "platform", "workload", "network", "schedulers")
+_KEYS = ("seed", "platform", "workload", "network", "faults", "schedulers")
 _REQUIRED = ("platform", "workload")
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A platform, a workload, a network and a seed.
+    """A platform, a workload, a network, faults (or None) and a seed.
 
     seed : of the chance that schedulers use; platform and workload have seeds of their own.
     schedulers : parameters of schedulers that are known by name, ``{"fair-tree": {"bound": 2.0}}``; the
@@ -41,19 +42,24 @@ class Scenario:
     network: Network = field(default_factory=Network)
     seed: int = 0
     schedulers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    faults: Faults | None = None
 
     def __post_init__(self) -> None:
         for name, kind in (("platform", Platform), ("workload", Workload), ("network", Network)):
             if not isinstance(getattr(self, name), kind):
                 shown = type(getattr(self, name)).__name__
                 raise ScenarioError(f"{name} must be a {kind.__name__}, got {shown}")
+        if not (self.faults is None or isinstance(self.faults, Faults)):
+            raise ScenarioError(f"faults must be Faults or None, got {type(self.faults).__name__}")
         object.__setattr__(self, "seed", whole("seed", self.seed))
         object.__setattr__(self, "schedulers", _checked_schedulers(self.schedulers))
 
     @property
     def files(self) -> tuple[str, ...]:
         """The files that the scenario reads."""
-        recipes = self.platform.recipe, self.workload.recipe
+        recipes: list[Any] = [self.platform.recipe, self.workload.recipe]
+        if self.faults is not None:
+            recipes.append(self.faults.recipe)
         return tuple(recipe.path for recipe in recipes if hasattr(recipe, "path"))
 
     # -- writing --------------------------------------------------------------------------------------
@@ -81,7 +87,10 @@ class Scenario:
             ("platform", self.platform.recipe),
             ("workload", self.workload.recipe),
             ("network", self.network),
+            ("faults", None if self.faults is None else self.faults.recipe),
         ):
+            if value is None:
+                continue
             table = msgspec.to_builtins(value)
             if "path" in table:
                 table["path"] = place(table["path"])
@@ -127,8 +136,15 @@ class Scenario:
         for key in _KEYS[1:]:
             if not isinstance(document.get(key, {}), dict):
                 raise ScenarioError(f"{key} must be a table, got {document[key]!r}")
-        recipes = []
-        for name, union in (("platform", PlatformRecipe), ("workload", WorkloadRecipe)):
+        recipes: list[Any] = []
+        for name, union in (
+            ("platform", PlatformRecipe),
+            ("workload", WorkloadRecipe),
+            ("faults", FaultsRecipe),
+        ):
+            if name not in document:
+                recipes.append(None)
+                continue
             table = document[name]
             if isinstance(path := table.get("path"), str) and path and folder:
                 table["path"] = os.path.normpath(os.path.join(folder, path))
@@ -137,6 +153,7 @@ class Scenario:
             platform=Platform(recipes[0]),
             workload=Workload(recipes[1]),
             network=_convert(Network, document.get("network", {}), "network"),
+            faults=None if recipes[2] is None else Faults(recipes[2]),
             seed=document.get("seed", 0),
             schedulers=document.get("schedulers", {}),
         )

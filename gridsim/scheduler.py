@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.engine import Engine
+from gridsim.errors import SchedulerError
 from gridsim.streams import Streams
 from gridsim.transport import Transport
 
@@ -48,6 +49,8 @@ class Run:
     """What a policy may use while it runs.
 
     speeds : Mflop/s of each machine.  A decentralized policy hands each machine only its own.
+    up : bool[machines], which machines are up; changes as they fail and come back, and is not to be written.
+    faults : whether machines may fail in this run.
     """
 
     engine: Engine
@@ -55,6 +58,12 @@ class Run:
     speeds: Floats
     applications: Applications
     streams: Streams
+    up: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    faults: bool = False
+
+    def __post_init__(self) -> None:
+        if not len(self.up):
+            self.up = np.ones(len(self.speeds), np.bool_)
 
 
 @dataclass(slots=True)
@@ -86,6 +95,15 @@ class Policy(ABC):
     @abstractmethod
     def on_release(self, applications: list[int]) -> None:
         """The `applications` (sorted indices) are submitted now."""
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """The machines `failed` (ascending) fail now, and those of `back` are up now; some may be in both.
+
+        The network has dropped what was addressed to the failed machines; what they had to do is lost, and
+        the policy must have it done again.  A run with faults goes on until the policy calls
+        ``run.engine.stop()``.  Called for time 0 before anything else with the machines that join later.
+        """
+        raise SchedulerError(f"{type(self).__name__} does not say what it does when machines fail")
 
     @abstractmethod
     def finish(self) -> Outcome:

@@ -17,6 +17,7 @@ from gridsim import provenance
 from gridsim.engine import NEVER, NS, TIMER, Engine
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
 from gridsim.metrics import utilization
+from gridsim.outages import Outages
 from gridsim.platform import Platform
 from gridsim.records import Table, check_name, plain
 from gridsim.results import CORE_TABLES, Result
@@ -31,7 +32,7 @@ _APPLICATION_COLUMNS = ("first_start", "finish", "completed", "resubmitted", "no
 _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
 # What the tables of a result hold besides; a scheduler's own columns have other names.
 _APPLICATION_NAMES = ("release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg")
-_MACHINE_NAMES = ("speed", "bytes_out", "bytes_in", "utilization")
+_MACHINE_NAMES = ("speed", "bytes_out", "bytes_in", "utilization", "failures")
 
 
 def simulate(
@@ -58,6 +59,7 @@ def simulate(
 
     engine = Engine(cohort_limit=cohort_limit)
     network = Transport(engine, scenario.network, platform.nodes)
+    outages = Outages(scenario.faults, platform.nodes, engine, network)
     released = _Releases()
     engine.on("release", released.release, priority=0, phase=TIMER)
     run = Run(
@@ -66,9 +68,13 @@ def simulate(
         speeds=platform.speeds,
         applications=applications,
         streams=Streams(scenario.seed),
+        up=outages.up,
+        faults=scenario.faults is not None,
     )
     policy = scheduler.start(run)
     released.submit = policy.on_release
+    if scenario.faults is not None:
+        outages.begin(policy)
     for index, at in enumerate(applications.release_ns.tolist()):
         engine.at(at, "release", index)
     with _bar(progress, scheduler.name, len(applications), engine, released):
@@ -76,12 +82,17 @@ def simulate(
     outcome = policy.finish()
     ledger, interfaces = network.ledger(), network.interfaces()
 
+    if outages.over_at is not None and (left := _unfinished(outcome, applications)):
+        raise ScenarioError(
+            f"faults must leave a machine up until all is done; at {outages.over_at / NS:g} s the last one "
+            f"goes for good, with {left} tasks left"
+        )
     tables = _check_contract(outcome, len(applications), platform.nodes, engine.now)
-    _check_laws(outcome, applications, platform)
+    _check_laws(outcome, applications, platform, outages)
     return Result(
         tables={
             "applications": _applications(outcome, applications, platform),
-            "machines": _machines(outcome, applications, platform, interfaces),
+            "machines": _machines(outcome, applications, platform, interfaces, outages),
             "messages": Table(ledger),
             **tables,
         },
@@ -99,6 +110,10 @@ def simulate(
         },
         scenario=scenario,
     )
+
+
+def _unfinished(outcome: Outcome, applications: Applications) -> int:
+    return int((applications.tasks - outcome.applications["completed"]).sum())
 
 
 def describe(scheduler: Scheduler) -> dict[str, Any]:
@@ -200,7 +215,7 @@ def _check_contract(outcome: Outcome, applications: int, machines: int, now: int
     return tables
 
 
-def _check_laws(outcome: Outcome, applications: Applications, platform: Platform) -> None:
+def _check_laws(outcome: Outcome, applications: Applications, platform: Platform, outages: Outages) -> None:
     """No task lost or done twice, nothing before its time, and no machine busier than its tasks make it."""
     first, finish = outcome.applications["first_start"], outcome.applications["finish"]
     completed, tasks = outcome.applications["completed"], applications.tasks
@@ -224,6 +239,10 @@ def _check_laws(outcome: Outcome, applications: Applications, platform: Platform
     busy, span = outcome.machines["busy"], int(finish.max() - applications.release_ns.min())
     for u in np.flatnonzero((busy < 0) | (busy > span))[:1]:
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns of {span} ns")
+    end = int(max(finish.max(), outages.now))
+    up_time = end - outages.down_time(end)
+    for u in np.flatnonzero(busy > up_time)[:1]:
+        raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for {up_time[u]} ns only")
     worked = math.fsum((busy * (platform.speeds / NS)).tolist())
     work = math.fsum(applications.size.tolist())
     # each task's duration is rounded to whole ns; products and sums are rounded besides
@@ -264,6 +283,7 @@ def _machines(
     applications: Applications,
     platform: Platform,
     interfaces: Mapping[str, NDArray[np.int64]],
+    outages: Outages,
 ) -> Table:
     given = outcome.machines
     span = int(outcome.applications["finish"].max() - applications.release_ns.min()) / NS
@@ -278,6 +298,7 @@ def _machines(
             "bytes_out": interfaces["bytes_out"],
             "bytes_in": interfaces["bytes_in"],
             "utilization": utilization(busy, span),
+            "failures": outages.failures,
             **further,
         }
     )

@@ -17,6 +17,8 @@ from gridsim.network import Network
 Rows = NDArray[Any]
 #: The longest that a message may take on an interface, s (see `Links`).
 LONGEST = 2**40 / NS
+# Added to the priority of a kind: what is lost is told after what has arrived.
+_LOST = 2048
 
 
 def message(*fields: tuple[str, str]) -> np.dtype[Any]:
@@ -33,6 +35,7 @@ class _Kind:
     handler: Callable[[Rows], None]
     priority: int
     deferred: bool
+    keep: bool
     outbox: list[Rows] = field(default_factory=list)
 
 
@@ -49,6 +52,7 @@ class Transport:
         self._kinds: list[_Kind] = []
         self._by_name: dict[str, _Kind] = {}
         self._machine_of: NDArray[np.int64] = np.arange(machines, dtype=np.int64)
+        self._level_of: NDArray[np.int64] | None = None
         #: The kernel that carries the messages.
         self.links = self._connect()
         self._inner: Source | None = None
@@ -63,20 +67,31 @@ class Transport:
         *,
         priority: int,
         deferred: bool = False,
+        lost: Callable[[Rows], None] | None = None,
     ) -> None:
         """Declare a kind of message of `nbytes` bytes; `handler` gets cohorts of rows of `dtype`.
 
-        `deferred`: nobody acts on it at once; its rows are handed over by `drain` or earlier.
+        `deferred`: nobody acts on it at once; its rows are handed over by `drain` or earlier.  `lost` gets
+        rows that were dropped, since a machine had failed, at the instant at which they would have arrived;
+        it must not send anything.
         """
-        new = _Kind(name, len(self._kinds), dtype, nbytes, handler, priority, deferred)
+        new = _Kind(name, len(self._kinds), dtype, nbytes, handler, priority, deferred, lost is not None)
         self._kinds.append(new)
         self._by_name[name] = new
-        self._engine.on(name, handler, priority=priority, phase=DELIVERY)
+        self._engine.on(name, lambda rows: new.handler(rows), priority=priority, phase=DELIVERY)
+        if lost is not None:
+            self._engine.on(f"{name} lost", lost, priority=_LOST + priority, phase=DELIVERY)
 
-    def open(self, machine_of: NDArray[np.int64] | None = None) -> None:
-        """All kinds are declared; node i sits on machine ``machine_of[i]`` (default: node = machine)."""
+    def open(
+        self, machine_of: NDArray[np.int64] | None = None, level_of: NDArray[np.int64] | None = None
+    ) -> None:
+        """All kinds are declared; node i sits on machine ``machine_of[i]`` (default: node = machine).
+
+        level_of : a level below 64 for each node, by which the messages are counted too.
+        """
         if machine_of is not None:
             self._machine_of = np.ascontiguousarray(machine_of, np.int64)
+        self._level_of = level_of
         self._kinds.sort(key=lambda kind: kind.priority)
         for number, kind in enumerate(self._kinds):
             kind.number = number
@@ -94,6 +109,8 @@ class Transport:
             widths=np.array([kind.dtype.itemsize for kind in self._kinds], np.int64),
             deferred=[kind.deferred for kind in self._kinds],
             fifo=self.network.interfaces == "fifo",
+            keep=[kind.keep for kind in self._kinds],
+            level_of=self._level_of,
         )
 
     def _check_lengths(self) -> None:
@@ -151,6 +168,9 @@ class Transport:
         for number, records in self.links.collect(time):
             kind = self._kinds[number]
             engine.post(time, kind.name, records.view(kind.dtype).reshape(-1))
+        for number, records in self.links.lost():
+            kind = self._kinds[number]
+            engine.post(time, f"{kind.name} lost", records.view(kind.dtype).reshape(-1))
         if self._inner is not None:
             self._inner.collect(engine, time)
 
@@ -159,6 +179,17 @@ class Transport:
         for number, records, _ in self.links.drain(self._engine.now):
             kind = self._kinds[number]
             kind.handler(records.view(kind.dtype).reshape(-1))
+
+    # -- failures ---------------------------------------------------------------------------------------
+
+    def fail(self, machines: NDArray[np.int64], *, down: bool = False) -> None:
+        """`machines` fail now; what is addressed to them or waits at them is dropped.  See `Links.fail`."""
+        self.links.advance(self._engine.now)
+        self.links.fail(machines, self._engine.now, down=down)
+
+    def restore(self, machines: NDArray[np.int64]) -> None:
+        """`machines` that were down are back now."""
+        self.links.restore(machines, self._engine.now)
 
     # -- the ledger -------------------------------------------------------------------------------------
 
@@ -178,3 +209,15 @@ class Transport:
     def interfaces(self) -> dict[str, NDArray[np.int64]]:
         """Bytes that each machine has sent and received: columns bytes_out, bytes_in."""
         return {"bytes_out": self.links.bytes_out.copy(), "bytes_in": self.links.bytes_in.copy()}
+
+    def by_level(self) -> dict[str, NDArray[Any]]:
+        """Messages sent per kind and level of the sender: columns kind, level, messages, bytes."""
+        counts = self.links.by_level
+        kind, level = np.nonzero(counts[0])
+        names = np.array([each.name for each in self._kinds], dtype="U")
+        return {
+            "kind": names[kind],
+            "level": level.astype(np.int64),
+            "messages": counts[0, kind, level],
+            "bytes": counts[1, kind, level],
+        }

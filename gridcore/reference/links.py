@@ -54,6 +54,8 @@ class Links:
         widths: ArrayLike,
         deferred: ArrayLike,
         fifo: bool = True,
+        keep: ArrayLike | None = None,
+        level_of: ArrayLike | None = None,
     ) -> None:
         self._machine_of = integers(machine_of, "machine_of")
         self._fifo = fifo
@@ -73,6 +75,21 @@ class Links:
         if len(self._deferred) != kinds:
             raise ValueError(f"deferred must have {kinds} entries, got {len(self._deferred)}")
         self.machines, self._latency, self._bandwidth = machines, latency, float(bandwidth)
+        self._keep = [bool(x) for x in (np.zeros(kinds) if keep is None else np.asarray(keep))]
+        if len(self._keep) != kinds:
+            raise ValueError(f"keep must have {kinds} entries, got {len(self._keep)}")
+        nodes = len(self._machine_of)
+        self._level_of = integers(np.zeros(nodes, np.int64) if level_of is None else level_of, "level_of")
+        if len(self._level_of) != nodes:
+            raise ValueError(f"level_of must have {nodes} entries, got {len(self._level_of)}")
+        for k, level in enumerate(self._level_of):
+            if not 0 <= level < 64:
+                raise ValueError(f"level_of[{k}] must be in 0..63, got {level}")
+        self.by_level: Integers = np.zeros((2, kinds, 64), np.int64)
+        self.windows: Integers | None = None
+        self._window = 0, 0
+        self._missing: list[Message] = []
+        self._down = [False] * machines
         self._up_free = [0] * machines
         self._down_free = [0] * machines
         self._flight: list[Message] = []
@@ -112,6 +129,7 @@ class Links:
             m = Message(self._sequence, kind, node, source, target, now, round(length), nbytes, record.copy())
             self._sequence += 1
             self._flight.append(m)
+            m.lost = self._down[source] or self._down[target]
             if m.local:
                 m.end = now
                 continue
@@ -125,6 +143,10 @@ class Links:
             self.sent[kind] += 1
             self.traffic[kind] += nbytes
             self.bytes_out[source] += nbytes
+            self.by_level[:, kind, self._level_of[sender]] += 1, nbytes
+            if not self._fifo:
+                self._count_window(source, now, nbytes)
+                self._count_window(target, now + self._latency, nbytes)
 
     def advance(self, limit: int) -> int:
         """Run up to `limit` ns; the first instant <= limit at which a message is delivered, else `NEVER`."""
@@ -134,12 +156,17 @@ class Links:
             m = min(heads, key=lambda m: (m.start, m.sequence), default=None)
             if m is None or m.start + self._latency > min(limit, first):
                 return first if first <= limit else NEVER
+            if m.lost and self._keep[m.kind]:
+                m.end = m.start + self._latency
+                continue
             if m.lost:
                 self._flight.remove(m)
                 self.dropped[m.kind] += 1
                 continue
-            m.end = max(m.start + self._latency, self._down_free[m.target]) + m.length
-            self._down_free[m.target] = m.end
+            self._count_window(m.source, m.start, m.nbytes)
+            begin = max(m.start + self._latency, self._down_free[m.target])
+            self._count_window(m.target, begin, m.nbytes)
+            m.end = self._down_free[m.target] = begin + m.length
 
     def _first_end(self) -> int:
         ends = [m.end for m in self._flight if m.end is not None and not self._deferred[m.kind]]
@@ -177,15 +204,28 @@ class Links:
             if not m.local:
                 (self.dropped if m.lost else self.delivered)[m.kind] += 1
                 self.bytes_in[m.target] += 0 if m.lost else m.nbytes
+            if m.lost and self._keep[m.kind]:
+                self._missing.append(m)
         ended = [(end, m) for end, m in ended if not m.lost]
         return sorted(ended, key=lambda row: (row[0], row[1].sequence))
 
-    def fail(self, machines: ArrayLike, now: int) -> None:
-        """Reset `machines` at `now` ns: what is addressed to them, or queued at them unsent, is dropped."""
+    def lost(self) -> list[tuple[int, Bytes]]:
+        """What of the kinds to `keep` has been dropped since the last call."""
+        missing, self._missing = self._missing, []
+        return [(m.kind, m.record.reshape(1, -1)) for m in missing]
+
+    def _machines(self, machines: ArrayLike) -> list[int]:
         chosen = integers(machines, "machines")
         for k, u in enumerate(chosen):
             if not 0 <= u < self.machines:
                 raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u}")
+        return list(chosen)
+
+    def fail(self, machines: ArrayLike, now: int, *, down: bool = False) -> None:
+        """Reset `machines` at `now` ns: what is addressed to them, or queued at them unsent, is dropped."""
+        chosen = self._machines(machines)
+        for u in chosen:
+            self._down[u] = down
         for u in chosen:
             self._up_free[u] = min(self._up_free[u], now)
             self._down_free[u] = min(self._down_free[u], now)
@@ -195,6 +235,34 @@ class Links:
                     m.lost = True
                 if m.source == u and m.start > now:
                     m.lost = True
+
+    def restore(self, machines: ArrayLike, now: int) -> None:
+        """`machines` are back at `now` ns."""
+        self.fail(machines, now)
+
+    def move(self, nodes: ArrayLike, machines: ArrayLike) -> None:
+        """From now on `nodes` sit on `machines`."""
+        chosen, hosts = integers(nodes, "nodes"), self._machines(machines)
+        if len(chosen) != len(hosts):
+            raise ValueError(f"nodes and machines must be equally long, got {len(chosen)} and {len(hosts)}")
+        for k, node in enumerate(chosen):
+            if not 0 <= node < len(self._machine_of):
+                raise ValueError(f"nodes[{k}] must be in 0..{len(self._machine_of) - 1}, got {node}")
+        for node, host in zip(chosen, hosts, strict=True):
+            self._machine_of[node] = host
+
+    def watch(self, start: int, end: int, width: int) -> None:
+        """Count the bytes that each machine sends and receives in windows of `width` ns."""
+        if not (0 <= start < end and width > 0):
+            raise ValueError(f"start < end and width must be positive, got {start}, {end}, {width}")
+        self.windows = np.zeros((self.machines, -(-(end - start) // width)), np.int64)
+        self._window = start, width
+
+    def _count_window(self, machine: int, at: int, nbytes: int) -> None:
+        if self.windows is not None:
+            k = (at - self._window[0]) // self._window[1]
+            if 0 <= k < self.windows.shape[1]:
+                self.windows[machine, k] += nbytes
 
     def in_flight(self) -> Integers:
         """Messages sent, and neither delivered nor dropped yet."""

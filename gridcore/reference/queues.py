@@ -83,7 +83,7 @@ class TaskQueues:
         self._machine = [Machine(s) for s in speeds]
         self._application: list[Application] = []
         self._log: list[tuple[int, int, int]] = []
-        self.machines, self.enqueued = len(speeds), 0
+        self.machines, self.enqueued, self.tasks_done = len(speeds), 0, 0
         self.order, self.watch, self.log = order, watch, log
 
     # -- what is there ------------------------------------------------------------------------------
@@ -250,6 +250,7 @@ class TaskQueues:
         i.completed += 1
         i.finish = max(i.finish, end)
         self._machine[u].done += 1
+        self.tasks_done += 1
         if self.log:
             self._log.append((u, application, end))
 

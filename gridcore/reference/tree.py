@@ -90,6 +90,7 @@ class Node:
     free_at: int = 0
     due_at: int | None = None
     since: int = NEVER
+    away: bool = False
 
 
 @dataclass
@@ -128,7 +129,7 @@ class SummaryTree:
             )
         if not isinstance(grid, SummaryGrid):
             raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
-        self.grid = grid
+        self.grid, self._speed = grid, speeds
         self.leaves, self.nodes, self.first_leaf = len(speeds), 2 * len(speeds) - 1, len(speeds) - 1
         self._bound, self._hold_off = float(bound), hold_off
         gap = nbytes / rate * 1e9 if rate > 0 else 0.0
@@ -187,7 +188,7 @@ class SummaryTree:
             size=[debt.size for debt in child.ledger],
             # above the last sample is above all of them
             stretch=[min(debt.stretch, 2.0 * self.grid.stretch[-1]) for debt in child.ledger],
-            leaves=child.leaves,
+            leaves=max(1, child.leaves),
         )
 
     # -- requests ---------------------------------------------------------------------------------------
@@ -246,7 +247,9 @@ class SummaryTree:
             # each child gets what it guarantees, the remainder goes by speed, and no stretch is kept
             sample, stretch = -1, math.inf
             beyond = tasks - sum(rooms[-1])
-            first = math.floor(beyond * (children[0].power / (children[0].power + children[1].power)) + 0.5)
+            power = children[0].power + children[1].power
+            part = children[0].power / power if power > 0.0 else 0.5
+            first = math.floor(beyond * part + 0.5)
             shares = [rooms[-1][0] + first, rooms[-1][1] + beyond - first]
             self.above_window += 1
         decisions.append((u, application, tasks, sample, bool(hosts), hops if climbing else -1))
@@ -278,7 +281,7 @@ class SummaryTree:
             lookup(
                 cells, self.grid, stretch, w, a,
                 release=later, cell_release=here,
-                speed=child.power, leaves=child.leaves, longest_task=longest,
+                speed=max(child.power, 5e-324), leaves=max(1, child.leaves), longest_task=longest,
             )
             for stretch in self.grid.stretch.tolist()
         ]  # fmt: skip
@@ -304,7 +307,7 @@ class SummaryTree:
                 raise ValueError(f"rows[{k}].payload is not in use, got {row['payload']}")
         for row in rows:
             node, father = self._node[int(row["sender"])], self._node[int(row["node"])]
-            if row["sequence"] <= node.heard:
+            if row["sequence"] <= node.heard or node.leaves == 0 and row["sender"] >= self.first_leaf:
                 self._release(int(row["payload"]))
                 continue
             node.heard = int(row["sequence"])
@@ -318,9 +321,9 @@ class SummaryTree:
         go: list[int] = []
         wait: list[tuple[int, int]] = []
         for m in self._nodes(nodes):
-            if m == 0:
-                continue
             node = self._node[m]
+            if m == 0 or node.away:
+                continue
             leaf = m >= self.first_leaf
             if leaf:
                 node.since = min(node.since, now)
@@ -391,6 +394,66 @@ class SummaryTree:
         node.free_at = now + self._gap
         node.number += 1
         return (m - 1) // 2, m, handle, node.number - 1, node.got, least, node.since
+
+    # -- failures ---------------------------------------------------------------------------------------
+
+    def forget(self, rows: Rows) -> None:
+        """These summaries have been lost on their way."""
+        for k, row in enumerate(_checked(rows, SUMMARY)):
+            if int(row["payload"]) not in self._payloads:
+                raise ValueError(f"rows[{k}].payload is not in use, got {row['payload']}")
+        for row in rows:
+            self._release(int(row["payload"]))
+
+    def reset(self, nodes: ArrayLike) -> None:
+        """`nodes` have failed and are back with nothing in memory."""
+        for m in self._nodes(nodes):
+            node = self._node[m]
+            self._release(node.said)
+            node.said, node.said_minimum, node.rest = -1, math.inf, math.inf
+            node.got, node.asked, node.due_at, node.since = node.issued, False, None, NEVER
+            if m < self.first_leaf:
+                for child in self._children(m):
+                    self._unhear(child)
+                    child.asked = True
+
+    def _unhear(self, child: Node) -> None:
+        self._release(child.held)
+        child.held, child.held_minimum, child.told, child.ledger = -1, math.inf, math.inf, []
+
+    def leave(self, leaves: ArrayLike) -> None:
+        """The leaf nodes `leaves` are gone for longer."""
+        for m in self._leaf_nodes(leaves):
+            self._node[m].away = True
+            self._unhear(self._node[m])
+            self._weigh(m, 0, 0.0)
+
+    def join(self, leaves: ArrayLike) -> None:
+        """The leaf nodes `leaves` are (back) in the tree, with nothing in memory."""
+        chosen = self._leaf_nodes(leaves)
+        self.reset(chosen)
+        for m in chosen:
+            self._node[m].away = False
+            self._weigh(m, 1, self._speed[m - self.first_leaf])
+
+    def silence(self, leaves: ArrayLike) -> None:
+        """The leaf nodes `leaves` do not report until they `join`."""
+        for m in self._leaf_nodes(leaves):
+            self._node[m].away = True
+
+    def _leaf_nodes(self, leaves: ArrayLike) -> list[int]:
+        chosen = edf.integers(leaves, "leaves")
+        for k, m in enumerate(chosen):
+            if not self.first_leaf <= m < self.nodes:
+                raise ValueError(f"leaves[{k}] must be in {self.first_leaf}..{self.nodes - 1}, got {m}")
+        return list(chosen)
+
+    def _weigh(self, m: int, leaves: int, power: float) -> None:
+        self._node[m].leaves, self._node[m].power = leaves, power
+        while m > 0:
+            m = (m - 1) // 2
+            left, right = self._children(m)
+            self._node[m].leaves, self._node[m].power = left.leaves + right.leaves, left.power + right.power
 
     # -- the minimum stretch on its way down ----------------------------------------------------------------
 

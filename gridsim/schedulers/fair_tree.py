@@ -22,6 +22,7 @@ from gridsim.engine import ACT, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import ScenarioError
 from gridsim.overlays import tree_level, tree_machines
 from gridsim.scheduler import Outcome, Policy, Run, Scheduler
+from gridsim.schedulers.recovery import Recovery
 from gridsim.schedulers.summary_grid import derive_grid, explicit_grid
 
 Rows = NDArray[Any]
@@ -54,6 +55,8 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         too.  It travels with every request in any case.
     heartbeat : s between completion reports, and between spreads.
     request_bytes, accept_bytes, completion_bytes, spread_bytes, summary_header : sizes of messages.
+    detection : s until a father knows that a leaf is gone, and a submitter that tasks were lost and submits
+        them again; None for the next heartbeat, 0 for at once (the paper's ideal).
     run_on : go on with the protocol after the last task is placed, until every machine is idle and has said
         so; otherwise the ledger ends there (``facts["ledger_end_s"]``), since nothing later changes the
         schedule.
@@ -78,6 +81,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     completion_bytes: int = 125
     spread_bytes: int = 24
     summary_header: int = 90
+    detection: float | None = None
     run_on: bool = False
 
     def __post_init__(self) -> None:
@@ -89,6 +93,13 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
             value = getattr(self, field)
             if not (1e-9 <= value <= _LONGEST or (zero and value == 0)):
                 raise ScenarioError(f"fair-tree.{field} must be {zero}in 1e-9..{_LONGEST:g} s, got {value!r}")
+        if self.detection is not None and not (
+            _is_number(self.detection) and 0 <= self.detection <= _LONGEST
+        ):
+            raise ScenarioError(
+                f"fair-tree.detection must be in 0..{_LONGEST:g} s, or none for the next heartbeat, "
+                f"got {self.detection!r}"
+            )
         for field in ("request_bytes", "accept_bytes", "completion_bytes", "spread_bytes", "summary_header"):
             value = getattr(self, field)
             if not (_is_whole(value) and 0 <= value < 2**31):
@@ -154,15 +165,22 @@ class FairTreePolicy(Policy):
         self.routers = np.arange(self.first_leaf)
         self.to_place = int(applications.tasks.sum())
         self.ledger_end: int | None = None
-        self.decisions: list[Rows] = []
+        self.decisions: list[tuple[Rows, Rows]] = []
         self.updates: list[tuple[int, Any]] = []
         self.accepted = np.zeros(len(applications), np.int64)
         self.reported = np.zeros(len(applications), np.int64)
 
         engine, network = run.engine, run.network
-        network.kind("summary", SUMMARY, summary_bytes, self.on_summary, priority=10)
+        network.kind("summary", SUMMARY, summary_bytes, self.on_summary, priority=10, lost=self.tree.forget)
         network.kind("spread", SPREAD, parameters.spread_bytes, self.on_spread, priority=11)
-        network.kind("request", REQUEST, parameters.request_bytes, self.on_request, priority=12)
+        network.kind(
+            "request",
+            REQUEST,
+            parameters.request_bytes,
+            self.on_request,
+            priority=12,
+            lost=self.on_lost_request,
+        )
         network.kind("accept", SHARE, parameters.accept_bytes, self.on_accept, priority=13, deferred=True)
         network.kind(
             "completion", SHARE, parameters.completion_bytes, self.on_completion, priority=14, deferred=True
@@ -183,7 +201,8 @@ class FairTreePolicy(Policy):
         alone = engine.whole_cohorts and parameters.spread == "heartbeat"
         if not alone:
             engine.add_source(self)  # before the network, which runs ahead as far as this allows
-        network.open(tree_machines(machines))
+        nodes = np.arange(self.tree.nodes)
+        network.open(tree_machines(machines), tree_level(nodes))
         self.flow: TreeFlow | None = None
         if alone:
             self.flow = TreeFlow(
@@ -193,10 +212,20 @@ class FairTreePolicy(Policy):
                 **{kind: network.number(kind) for kind in ("summary", "request", "accept")},
                 idle_minimum=self.idle_minimum,
                 submitter=applications.submitter + self.first_leaf,
-                goal=self.to_place,
+                goal=NEVER if run.faults else self.to_place,
                 cell=self.cell,
             )
             network.run_by(self)
+        self.recovery: Recovery | None = None
+        if run.faults:
+            self.recovery = Recovery(
+                run,
+                self.tree,
+                self.queues,
+                self.submit,
+                heartbeat=parameters.heartbeat,
+                detection=parameters.detection,
+            )
         # A leaf joining is a change: at the start everybody tells his father what he has.
         engine.touch("report", range(self.first_leaf, self.tree.nodes))
 
@@ -204,7 +233,14 @@ class FairTreePolicy(Policy):
 
     def on_release(self, applications: list[int]) -> None:
         """The submitting machines' requests enter the tree."""
+        self.submit(applications, self.run.applications.tasks[applications])
+        self.run.network.drain()
+
+    def submit(self, applications: Any, tasks: Any) -> None:
+        """Send requests for `tasks` of `applications` from where they are submitted."""
         submitter = self.run.applications.submitter[applications]
+        if self.recovery is not None:
+            submitter = self.recovery.stand_in[submitter]
         leaf = submitter + self.first_leaf
         rows = np.zeros(len(applications), REQUEST)
         if self.first_leaf == 0:
@@ -215,11 +251,10 @@ class FairTreePolicy(Policy):
             rows["node"] = (leaf - 1) // 2
         rows["sender"] = leaf
         rows["application"] = applications
-        rows["tasks"] = self.run.applications.tasks[applications]
+        rows["tasks"] = tasks
         rows["sequence"] = -1
         rows["minimum"] = np.nan
         self.run.network.send("request", rows)
-        self.run.network.drain()
 
     def on_request(self, rows: Rows) -> None:
         """Routers decide and split; leaves enqueue."""
@@ -227,8 +262,8 @@ class FairTreePolicy(Policy):
         if leaves:
             sent, decisions = self.tree.route(np.ascontiguousarray(rows[:leaves]))
             self.run.network.send("request", sent)
-            if len(decisions):
-                self.decisions.append(decisions[decisions["hops"] >= 0])
+            climbed = decisions[decisions["hops"] >= 0]
+            self.decisions.append((climbed, np.full(len(climbed), self.run.engine.now)))
         if leaves < len(rows):
             self.take(np.ascontiguousarray(rows[leaves:]))
 
@@ -280,7 +315,7 @@ class FairTreePolicy(Policy):
         """Leaves whose queue has changed order it anew."""
         self.queues.reschedule(np.array(nodes) - self.first_leaf, self.run.engine.now)
         self.run.engine.touch("report", nodes)
-        if self.queues.enqueued == self.to_place and self.ledger_end is None:
+        if self.queues.enqueued == self.to_place and self.ledger_end is None and self.recovery is None:
             self.ledger_end = self.run.engine.now
             if self.flow is not None:
                 self.flow.goal = NEVER
@@ -313,7 +348,7 @@ class FairTreePolicy(Policy):
         machines, applications, tasks, _ends = self.queues.advance(run.engine.now)
         if len(machines):
             self.tell_submitters("completion", machines + self.first_leaf, applications, tasks)
-        elif self.queues.enqueued == self.to_place and self.queues.next_change() == NEVER:
+        elif self.queues.tasks_done == self.to_place:
             run.engine.stop()  # idle since the last heartbeat, which has said so
             return
         if self.first_leaf:
@@ -339,6 +374,18 @@ class FairTreePolicy(Policy):
             engine.touch("reorder", self.flow.take_orders())
             engine.touch("report", self.flow.take_turns(time))
 
+    # -- failures ------------------------------------------------------------------------------------------
+
+    def on_faults(self, failed: Rows, back: Rows) -> None:
+        """See `gridsim.scheduler.Policy`."""
+        assert self.recovery is not None
+        self.recovery.on_faults(failed, back)
+
+    def on_lost_request(self, rows: Rows) -> None:
+        """Requests were on their way to a machine that failed."""
+        assert self.recovery is not None
+        self.recovery.lose(rows["application"], rows["tasks"])
+
     # -- the end --------------------------------------------------------------------------------------------
 
     def finish(self) -> Outcome:
@@ -349,7 +396,8 @@ class FairTreePolicy(Policy):
         applications = self.run.applications
         requests = self.requests()
         level = np.full(len(applications), -1, np.int64)
-        level[requests["application"]] = requests["level"]
+        # of several requests of an application, the first
+        level[requests["application"][::-1]] = requests["level"][::-1]
         finish = totals["finish"]
         served = requests["application"]
         stretch = (finish[served] - applications.release_ns[served]) / NS / applications.size[served]
@@ -361,12 +409,18 @@ class FairTreePolicy(Policy):
                 "first_start": totals["first_start"],
                 "finish": finish,
                 "completed": totals["completed"],
-                "resubmitted": np.zeros(len(applications), np.int64),
+                "resubmitted": np.zeros(len(applications), np.int64)
+                if self.recovery is None
+                else self.recovery.resubmitted,
                 "nodes_used": totals["shares"],
                 "level": level,
             },
             machines={"busy": totals["busy"], "tasks": totals["tasks"], "peak_queue": totals["peak_queue"]},
-            tables={"requests": requests, "updates": self.update_times()},
+            tables={
+                "requests": requests,
+                "updates": self.update_times(),
+                "traffic": self.run.network.by_level(),
+            },
             facts={
                 "bound": self.parameters.bound,
                 "stretch_ratio": _ratio(self.grid.stretch),
@@ -385,15 +439,19 @@ class FairTreePolicy(Policy):
         )
 
     def requests(self) -> dict[str, NDArray[Any]]:
-        """One row an application: who accepted it, after how many steps up, and what was promised."""
-        rows = np.concatenate([np.zeros(0, DECISION), *self.decisions])
+        """One row a request: who accepted it when, after how many steps up, and what was promised."""
+        made = [(np.zeros(0, DECISION), np.zeros(0, np.int64)), *self.decisions]
         if self.flow is not None:
-            rows = np.concatenate((rows, self.flow.decisions()))
-        rows = rows[np.argsort(rows["application"], kind="stable")]
+            made.append(self.flow.decisions())
+        rows, time = (np.concatenate(column) for column in zip(*made, strict=True))
+        order = np.lexsort((time, rows["application"]))
+        rows, time = rows[order], time[order]
         sample = rows["sample"]
         promised = np.where(sample >= 0, self.grid.stretch[sample], np.inf)
         return {
             "application": rows["application"].copy(),
+            "tasks": rows["tasks"].copy(),
+            "accepted": time / NS,
             "router": rows["node"].copy(),
             "level": tree_level(rows["node"]),
             "steps_up": rows["hops"].copy(),

@@ -131,3 +131,14 @@ def _hosts(path: StrPath) -> dict[str, Any]:
         "speed_min_mflops": float(hosts.speed.min()),
         "speed_max_mflops": float(hosts.speed.max()),
     }
+
+
+def read_availability(path: StrPath) -> AvailabilityTrace:
+    """An availability trace, .avt or FTA: see `read_avt` and `read_fta`.
+
+    Raises `TraceFormatError` for a bad trace, or for a file that is something else.
+    """
+    format = detect_format(path)
+    if format not in ("avt", "fta"):
+        raise format_error(path, 1, f"this looks like {format}, expected an availability trace, avt or fta")
+    return read_avt(path) if format == "avt" else read_fta(path)

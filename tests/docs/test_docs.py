@@ -15,6 +15,7 @@ from click.testing import CliRunner
 import gridsim as gs
 from gridsim.cli import _setting, cli
 from gridsim.experiment import make_scheduler
+from gridsim.faults import FaultsRecipe
 from gridsim.platform import PlatformRecipe
 from gridsim.results import UNITS
 from gridsim.workload import WorkloadRecipe
@@ -213,7 +214,11 @@ def test_fair_tree_names_every_parameter_with_its_default():
 
 KINDS = {
     f'{part}, kind = "{kind.__struct_config__.tag}"': kind
-    for part, union in (("platform", PlatformRecipe), ("workload", WorkloadRecipe))
+    for part, union in (
+        ("platform", PlatformRecipe),
+        ("workload", WorkloadRecipe),
+        ("faults", FaultsRecipe),
+    )
     for kind in get_args(union)
 }
 
@@ -234,5 +239,5 @@ def test_scenario_names_every_key_with_its_default(title, kind):
 
 def test_scenario_names_the_tables():
     rows = table(sections(DOCS / "scenario.md")["Top level"])
-    assert set(rows) == {"seed", "platform", "workload", "network", "schedulers"}
+    assert set(rows) == {"seed", "platform", "workload", "network", "faults", "schedulers"}
     assert [name for name, row in rows.items() if row[3] == "required"] == ["platform", "workload"]

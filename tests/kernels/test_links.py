@@ -21,6 +21,8 @@ NEVER = links.NEVER
 WIDTHS = (16, 24, 40)
 DEFERRED = (False, False, True)
 COUNTERS = ("sent", "delivered", "dropped", "traffic", "bytes_out", "bytes_in")
+# lost messages of kind 1 are handed back
+KEEP = (False, True, False)
 
 latencies = st.sampled_from([0, 1, 5, 40]) | st.integers(0, 100)
 # ns a byte: 0, 1, 3 1/3, 10
@@ -53,6 +55,8 @@ def make(module, machine_of, machines, latency=10, bandwidth=1e9, fifo=True):
         widths=WIDTHS,
         deferred=DEFERRED,
         fifo=fifo,
+        keep=KEEP,
+        level_of=[node % 3 for node in range(len(machine_of))],
     )
 
 
@@ -78,6 +82,7 @@ class Program(RuleBasedStateMachine):
         self.both = [make(module, machine_of, 4, latency, bandwidth, fifo) for module in (links, twin)]
         self.nodes, self.now, self.tag, self.away = len(machine_of), 0, 0, [0, 0, 0]
         self.machine_of = machine_of
+        self.call("watch", 20, 400, 30)
 
     def call(self, name, *arguments):
         return [getattr(one, name)(*arguments) for one in self.both]
@@ -113,10 +118,32 @@ class Program(RuleBasedStateMachine):
         if ours < NEVER:
             equal(*self.call("collect", ours))
 
-    @rule(data=st.data())
-    def fail(self, data):
+    @rule(data=st.data(), down=st.booleans())
+    def fail(self, data, down):
         self.call("advance", self.now)
-        self.call("fail", data.draw(st.lists(st.sampled_from(self.machine_of), min_size=1)), self.now)
+        machines = data.draw(st.lists(st.sampled_from(self.machine_of), min_size=1))
+        for one in self.both:
+            one.fail(machines, self.now, down=down)
+
+    @rule(data=st.data())
+    def restore(self, data):
+        self.call("advance", self.now)
+        self.call("restore", data.draw(st.lists(st.sampled_from(self.machine_of), min_size=1)), self.now)
+
+    @rule(node=st.integers(0, 6), machine=st.integers(0, 3))
+    def move(self, node, machine):
+        if node < self.nodes:
+            self.call("move", [node], [machine])
+            self.machine_of = [*self.machine_of]
+            self.machine_of[node] = machine
+
+    @rule()
+    def lost(self):
+        ours, expected = self.call("lost")
+        assert len(ours) == len(expected)
+        for (kind, record), (same, other) in zip(ours, expected, strict=True):
+            assert kind == same == 1
+            np.testing.assert_array_equal(record, other)
 
     @rule()
     def drain(self):
@@ -127,6 +154,8 @@ class Program(RuleBasedStateMachine):
     def conserved(self):
         ours, expected = self.both
         assert counters(ours) == counters(expected)
+        np.testing.assert_array_equal(ours.by_level, expected.by_level)
+        np.testing.assert_array_equal(ours.windows, expected.windows)
         flight = ours.in_flight()
         np.testing.assert_array_equal(flight, expected.in_flight())
         assert ours.sent.tolist() == self.away

@@ -195,6 +195,22 @@ class Program(RuleBasedStateMachine):
     def take_spread(self, data):
         self.both("take_spread", np.array(self.some(data, self.spreads), tree.SPREAD))
 
+    @precondition(lambda self: self.summaries)
+    @rule(data=st.data())
+    def lose(self, data):
+        rows = self.some(data, self.summaries)
+        for k, one in enumerate(self.trees):
+            one.forget(np.concatenate([np.zeros(0, tree.SUMMARY), *(row[k] for row in rows)]))
+
+    @rule(data=st.data())
+    def reset(self, data):
+        self.both("reset", data.draw(st.sets(st.integers(0, self.nodes - 1), max_size=3).map(sorted)))
+
+    @rule(data=st.data(), name=st.sampled_from(["leave", "join", "silence"]))
+    def come_and_go(self, data, name):
+        leaf = st.integers(self.first_leaf, self.nodes - 1)
+        self.both(name, data.draw(st.sets(leaf, max_size=3).map(sorted)))
+
     @precondition(lambda self: hasattr(self, "trees"))
     @invariant()
     def equal(self):

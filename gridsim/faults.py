@@ -1,0 +1,395 @@
+"""Faults: when machines fail and come back, made from a recipe as platforms and workloads are.
+
+A machine is up or down.  A *reset* is a failure whose machine is back at once, with nothing in memory (the
+fair tree paper's model); a machine that joins late is down from the beginning, one that leaves for good
+goes down and stays.  What happens depends on the recipe alone, so that every scheduler of a comparison
+meets the same failures.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import ScenarioError
+from gridsim.platform import normalise, real, sequence, text, whole
+from gridsim.streams import Streams
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_NS = 1_000_000_000
+#: No event lies later than this (s): the clock counts int64 nanoseconds.
+LATEST = 8e9
+
+
+@dataclass(frozen=True)
+class Events:
+    """Changes in order of time, machine, and down before up.
+
+    time : int64[k], ns; machine : int64[k]; up : bool[k], whether it comes back or fails.
+    """
+
+    time: Integers
+    machine: Integers
+    up: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+def _in_order(time: Any, machine: Any, up: Any) -> Events:
+    order = np.lexsort((up, machine, time))
+    return Events(
+        np.asarray(time, np.int64)[order], np.asarray(machine, np.int64)[order], np.asarray(up)[order]
+    )
+
+
+# -- recipes --------------------------------------------------------------------------------------------
+
+
+class _Renewal:
+    """Each machine is up and down in turn, for times drawn independently; all are up and new at 0."""
+
+    __slots__ = ()
+    seed: int
+
+    def _draw_up(self, chance: np.random.Generator, count: int) -> Floats:
+        raise NotImplementedError
+
+    def _draw_down(self, chance: np.random.Generator, count: int) -> Floats:
+        raise NotImplementedError
+
+    def _mean(self) -> float:
+        raise NotImplementedError
+
+    def events(self, nodes: int) -> Iterator[Events]:
+        up_time, down_time = Streams(self.seed)("faults.up"), Streams(self.seed)("faults.down")
+
+        def up(count: int) -> Integers:
+            # a machine is up for at least a nanosecond, or nothing would ever happen after
+            return _nanoseconds(self._draw_up(up_time, count)).clip(1)
+
+        fails = up(nodes)
+        # Blocks of about this many failures; the draws do not depend on where they are cut, as each round
+        # of a block takes the machines in order.
+        block = max(_NS, int(min(65536.0 / nodes * self._mean(), LATEST) * _NS))
+        until = 0
+        late = _in_order([], [], np.zeros(0, np.bool_))
+        while until < LATEST * _NS:
+            until += block
+            pieces = [late]
+            while len(due := np.flatnonzero(fails < until)):
+                back = fails[due] + _nanoseconds(self._draw_down(down_time, len(due)))
+                pieces.append(Events(fails[due], due, np.zeros(len(due), np.bool_)))
+                pieces.append(Events(back, due, np.ones(len(due), np.bool_)))
+                fails[due] = back + up(len(due))
+            whole_block = _in_order(
+                *(np.concatenate([getattr(p, name) for p in pieces]) for name in ("time", "machine", "up"))
+            )
+            cut = int(np.searchsorted(whole_block.time, until))
+            late = Events(whole_block.time[cut:], whole_block.machine[cut:], whole_block.up[cut:])
+            yield Events(whole_block.time[:cut], whole_block.machine[:cut], whole_block.up[:cut])
+
+
+def _nanoseconds(seconds: Floats) -> Integers:
+    result: Integers = np.rint(np.minimum(seconds, LATEST) * _NS).astype(np.int64)
+    return result
+
+
+class PoissonFaults(
+    msgspec.Struct,
+    _Renewal,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="poisson",
+):
+    """Resets at a constant rate: one every `mean` s a machine, on average."""
+
+    mean: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        normalise(
+            self,
+            seed=whole("faults.seed", self.seed),
+            mean=real("faults.mean", self.mean, above=0, unit="s"),
+        )
+
+    def _draw_up(self, chance: np.random.Generator, count: int) -> Floats:
+        return chance.exponential(self.mean, count)
+
+    def _draw_down(self, chance: np.random.Generator, count: int) -> Floats:
+        return np.zeros(count)
+
+    def _mean(self) -> float:
+        return self.mean
+
+
+class ExponentialFaults(
+    msgspec.Struct,
+    _Renewal,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="exponential",
+):
+    """Up for `up` s and down for `down` s on average, exponentially distributed."""
+
+    up: float
+    down: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        normalise(
+            self,
+            seed=whole("faults.seed", self.seed),
+            up=real("faults.up", self.up, above=0, unit="s"),
+            down=real("faults.down", self.down, low=0, unit="s"),
+        )
+
+    def _draw_up(self, chance: np.random.Generator, count: int) -> Floats:
+        return chance.exponential(self.up, count)
+
+    def _draw_down(self, chance: np.random.Generator, count: int) -> Floats:
+        return chance.exponential(self.down, count)
+
+    def _mean(self) -> float:
+        return self.up + self.down
+
+
+class WeibullFaults(
+    msgspec.Struct,
+    _Renewal,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="weibull",
+):
+    """Up and down times with Weibull distributions of these shapes and scales (s); shape 1 is exponential."""
+
+    up_shape: float
+    up_scale: float
+    down_shape: float
+    down_scale: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        normalise(
+            self,
+            seed=whole("faults.seed", self.seed),
+            **{
+                name: real(f"faults.{name}", getattr(self, name), above=0, unit="s" * name.endswith("scale"))
+                for name in ("up_shape", "up_scale", "down_shape", "down_scale")
+            },
+        )
+
+    def _draw_up(self, chance: np.random.Generator, count: int) -> Floats:
+        return self.up_scale * chance.weibull(self.up_shape, count)
+
+    def _draw_down(self, chance: np.random.Generator, count: int) -> Floats:
+        return self.down_scale * chance.weibull(self.down_shape, count)
+
+    def _mean(self) -> float:
+        return self.up_scale * math.gamma(1 + 1 / min(max(self.up_shape, 0.01), 100.0))
+
+
+class TraceFaults(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="trace"
+):
+    """Ups and downs of real hosts; the meaning of each field is told by `Faults.trace`."""
+
+    path: str
+    seed: int
+    start: float = 0.0
+    repeat: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.repeat, bool):
+            raise ScenarioError(f"faults.repeat must be true or false, got {self.repeat!r}")
+        normalise(
+            self,
+            path=text("faults.path", self.path),
+            seed=whole("faults.seed", self.seed),
+            start=real("faults.start", self.start, low=0, unit="s"),
+        )
+
+    def events(self, nodes: int) -> Iterator[Events]:
+        from gridsim.traces import read_availability
+
+        trace = read_availability(self.path)
+        ever = np.flatnonzero(np.diff(trace.offsets))
+        if self.start >= trace.horizon:
+            raise ScenarioError(
+                f"faults.start must lie before the end of the trace, {trace.horizon:g} s, got {self.start!r}"
+            )
+        if nodes > len(ever):
+            raise ScenarioError(
+                f"faults.path must have {nodes} hosts that were ever up, one a machine; "
+                f"{self.path} has {len(ever)}"
+            )
+        hosts = Streams(self.seed)("faults.hosts").choice(ever, size=nodes, replace=False)
+        time, machine, up = [], [], []
+        for u, host in enumerate(hosts.tolist()):
+            begin, end = trace.intervals(host)
+            inside = end > self.start
+            begin, end = begin[inside] - self.start, end[inside] - self.start
+            if not len(begin) or begin[0] > 0:
+                time.append(0.0)
+                machine.append(u)
+                up.append(False)
+            else:
+                begin = begin[1:]
+            # who is up when the trace ends stays up
+            end = end[end < trace.horizon - self.start]
+            time += [*begin.tolist(), *end.tolist()]
+            machine += [u] * (len(begin) + len(end))
+            up += [True] * len(begin) + [False] * len(end)
+        once = _in_order(_nanoseconds(np.array(time)), machine, np.array(up, np.bool_))
+        yield once
+        if not self.repeat:
+            return
+        # The next round begins with the state that the first began with.
+        span = round((trace.horizon - self.start) * _NS)
+        down_at_first = np.zeros(nodes, np.bool_)
+        down_at_first[once.machine[(once.time == 0) & ~once.up]] = True
+        down_at_last = ~_state_after(once, nodes)
+        change = np.flatnonzero(down_at_first != down_at_last)
+        later = once.time > 0
+        turn = _in_order(
+            np.r_[np.zeros(len(change), np.int64), once.time[later]],
+            np.r_[change, once.machine[later]],
+            np.r_[~down_at_first[change], once.up[later]],
+        )
+        shift = span
+        while shift < LATEST * _NS:
+            yield Events(turn.time + shift, turn.machine, turn.up)
+            shift += span
+
+
+def _state_after(events: Events, nodes: int) -> NDArray[np.bool_]:
+    """Which machines are up after `events`, all being up before."""
+    up = np.ones(nodes, np.bool_)
+    up[events.machine] = events.up  # the last assignment holds
+    return up
+
+
+class ListedFaults(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="list"
+):
+    """The failures themselves; the meaning of each field is told by `Faults.of`."""
+
+    machine: tuple[int, ...]
+    down: tuple[float, ...]
+    up: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        columns = {
+            name: sequence(f"faults.{name}", getattr(self, name)) for name in ("machine", "down", "up")
+        }
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ScenarioError(f"faults.machine, .down and .up must be equally long, got {lengths}")
+        machine = [whole(f"faults.machine[{i}]", u) for i, u in enumerate(columns["machine"])]
+        down = [real(f"faults.down[{i}]", at, low=0, unit="s") for i, at in enumerate(columns["down"])]
+        up = [
+            real(f"faults.up[{i}]", at, low=down[i], unit="s", finite=False)
+            for i, at in enumerate(columns["up"])
+        ]
+        last: dict[int, float] = {}
+        for i in sorted(range(len(machine)), key=lambda i: (machine[i], down[i])):
+            if down[i] > LATEST or LATEST < up[i] < math.inf:
+                raise ScenarioError(f"faults.down[{i}] and .up[{i}] must be at most {LATEST:g} s or inf")
+            if machine[i] in last and down[i] <= last[machine[i]]:
+                raise ScenarioError(
+                    f"faults.down[{i}] must be after machine {machine[i]} is up again, "
+                    f"at {last[machine[i]]:g} s, got {down[i]:g}"
+                )
+            last[machine[i]] = up[i]
+        normalise(self, machine=tuple(machine), down=tuple(down), up=tuple(up))
+
+    def events(self, nodes: int) -> Iterator[Events]:
+        for i, u in enumerate(self.machine):
+            if u >= nodes:
+                raise ScenarioError(f"faults.machine[{i}] must be in 0..{nodes - 1}, got {u}")
+        back = [i for i, at in enumerate(self.up) if math.isfinite(at)]
+        yield _in_order(
+            _nanoseconds(np.array([*self.down, *(self.up[i] for i in back)])),
+            [*self.machine, *(self.machine[i] for i in back)],
+            np.array([False] * len(self.machine) + [True] * len(back), np.bool_),
+        )
+
+
+FaultsRecipe = PoissonFaults | ExponentialFaults | WeibullFaults | TraceFaults | ListedFaults
+
+
+# -- the model ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Faults:
+    """When machines fail and come back.  Two are equal when their recipes are.
+
+    recipe : how it was made; use the constructors below.
+    """
+
+    recipe: FaultsRecipe
+
+    @classmethod
+    def poisson(cls, mean: float, seed: int) -> Faults:
+        """Each machine is reset once in `mean` s on average (the fair tree paper: 14,400 s)."""
+        return cls(PoissonFaults(mean=mean, seed=seed))
+
+    @classmethod
+    def exponential(cls, up: float, down: float, seed: int) -> Faults:
+        """Up for `up` s, then down for `down` s, both exponential with these means."""
+        return cls(ExponentialFaults(up=up, down=down, seed=seed))
+
+    @classmethod
+    def weibull(
+        cls, up_shape: float, up_scale: float, down_shape: float, down_scale: float, seed: int
+    ) -> Faults:
+        """Weibull up and down times (scales in s)."""
+        return cls(
+            WeibullFaults(
+                up_shape=up_shape, up_scale=up_scale, down_shape=down_shape, down_scale=down_scale, seed=seed
+            )
+        )
+
+    @classmethod
+    def trace(
+        cls, path: str | os.PathLike[str], seed: int, start: float = 0.0, repeat: bool = True
+    ) -> Faults:
+        """The ups and downs of hosts of an availability trace (.avt or FTA tab format).
+
+        Each machine is one host, drawn without replacement among those that were ever up.  Time 0 is `start`
+        s into the trace.  When the trace ends it begins again at `start`, or, without `repeat`, everybody
+        stays as he is.  Raises TraceFormatError for a bad trace, ScenarioError for one with too few hosts.
+        """
+        return cls(TraceFaults(path=text("faults.path", path), seed=seed, start=start, repeat=repeat))
+
+    @classmethod
+    def of(
+        cls, machine: Iterable[int] | Integers, down: Iterable[float] | Floats, up: Iterable[float] | Floats
+    ) -> Faults:
+        """Exactly these: ``machine[i]`` fails at ``down[i]`` s and is back at ``up[i]`` s.
+
+        Equal times are a reset; ``up = inf`` leaves for good; ``down = 0`` joins at ``up``.
+        """
+        columns = (sequence(f"faults.{n}", v) for n, v in (("machine", machine), ("down", down), ("up", up)))
+        return cls(ListedFaults(**dict(zip(("machine", "down", "up"), map(tuple, columns), strict=True))))
+
+    def events(self, nodes: int) -> Iterator[Events]:
+        """Blocks of changes for `nodes` machines, in order; they may go on for as long as the clock."""
+        return self.recipe.events(nodes)
