@@ -140,7 +140,11 @@ def run(name: str, **flags: Any) -> None:
 @cli.command()
 @_scenario_options
 @click.option("--schedulers", "names", default="fair-tree,mincent,fcfs", show_default=True, metavar="A,B,C")
-@click.option("--baseline", help="The scheduler to compare with.  [the best centralized one]")
+@click.option(
+    "--baseline",
+    metavar="NAME",
+    help="Ratios are to this one's max stretch.  [mincent, else the first centralized one, else the first]",
+)
 def compare(names: str, baseline: str | None, **flags: Any) -> None:
     """Compare schedulers on one scenario; without arguments: on a desktop grid of 1000 machines."""
     from gridsim import experiment
@@ -150,6 +154,8 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
     for i, name in enumerate(chosen):
         if name in chosen[:i]:
             raise ScenarioError(f"--schedulers names {name!r} twice")
+    if baseline is not None and baseline not in chosen:
+        raise ScenarioError(f"--baseline must be one of {', '.join(chosen)}, got {baseline!r}")
     scenario, schedulers = _prepare(chosen, flags)
     out, files = flags["out"], {}
     if out is not None:

@@ -70,6 +70,7 @@ class Comparison:
         ):
             columns.append([title, below, *map(cell, rows)])
         about = next(iter(self.results.values())).describe_scenario()
+        about["baseline"] = f"{self.baseline} (its max stretch counts as 1)"
         lines = [*(f"{key:<8}  {value}" for key, value in about.items()), "", *align(columns, left=1), ""]
         for row in rows:
             facts = (f"{key} {_short(value)}" for key, value in row["facts"].items() if _scalar(value))
@@ -107,20 +108,34 @@ def compare(
 ) -> Comparison:
     """Run each of `schedulers` on `scenario`, one after another.
 
-    baseline : the name to compare with; default: the smallest maximum stretch among the schedulers that see
-        the whole grid, or among all when none does.
+    baseline : the name to compare with; default: see `default_baseline`.
     """
+    if not isinstance(schedulers, Mapping):
+        raise ScenarioError(f"schedulers must map names to Scheduler objects, got {schedulers!r}")
+    for name, scheduler in schedulers.items():
+        if not isinstance(scheduler, Scheduler):
+            raise ScenarioError(f"schedulers[{name!r}] must be a Scheduler object, got {scheduler!r}")
     if not schedulers:
         raise ScenarioError("schedulers must name at least one, got none")
-    if baseline is not None and baseline not in schedulers:
+    if baseline is None:
+        baseline = default_baseline(schedulers)
+    elif baseline not in schedulers:
         raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}")
     results = {
         name: simulate(scenario, scheduler, progress=progress) for name, scheduler in schedulers.items()
     }
-    if baseline is None:
-        central = [name for name in schedulers if not schedulers[name].decentralized]
-        baseline = min(central or schedulers, key=lambda name: results[name].max_stretch)
     return Comparison(scenario, results, baseline)
+
+
+def default_baseline(schedulers: Mapping[str, Scheduler]) -> str:
+    """The one named ``mincent``, else the first that sees the whole grid, else the first.
+
+    It depends on names and order alone, so that ratios of several runs have the same meaning.
+    """
+    if "mincent" in schedulers:
+        return "mincent"
+    central = [name for name, scheduler in schedulers.items() if not scheduler.decentralized]
+    return next(iter(central or schedulers))
 
 
 def _scalar(value: Any) -> bool:

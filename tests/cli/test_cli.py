@@ -129,6 +129,23 @@ def test_compare(folder, toy):
     assert len(os.listdir("results")) == 2
 
 
+def test_the_baseline_is_stable_and_named(folder, toy):
+    Path("other.py").write_text(f"from {toy.partition(':')[0]} import Toy\n")
+    chosen = f"{toy},other:Toy"
+    slow = ["--set", f"{toy}.pause=9", *SMALL]  # the first is the baseline, though the other is better
+    text = good("compare", "--schedulers", chosen, *slow).stdout
+    assert f"baseline  {toy} (its max stretch counts as 1)" in text.splitlines()
+    answer = json.loads(good("compare", "--schedulers", chosen, *slow, "--json").stdout)
+    assert answer["baseline"] == toy and answer["units"]["ratio"].endswith(f"that of {toy})")
+    flags = ["--schedulers", "fcfs,fair-tree,mincent", "--json", *SMALL]
+    assert json.loads(good("compare", *flags).stdout)["baseline"] == "mincent"
+    assert json.loads(good("compare", *flags, "--baseline", "fcfs").stdout)["baseline"] == "fcfs"
+    named = "--baseline must be one of fcfs, fair-tree, mincent, got 'x'"
+    assert wrong("compare", *flags, "--baseline", "x", "--save-scenario", "s.toml") == named
+    assert not os.path.exists("s.toml")
+    assert "--baseline NAME" in good("compare", "--help").stdout
+
+
 @pytest.mark.parametrize(
     ("toml", "message"),
     [

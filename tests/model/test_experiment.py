@@ -21,13 +21,28 @@ def test_compare(toy):
     assert compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)}, baseline="slow").ratio("slow") == 1.0
 
 
+def test_the_baseline_depends_on_names_and_order_not_on_results(toy):
+    class Apart(toy, frozen=True):
+        decentralized = True
+
+    quick, slow, apart = toy(), toy(pause=5.0), Apart()
+    assert compare(SCENARIO, {"slow": slow, "quick": quick}).baseline == "slow"
+    assert compare(SCENARIO, {"apart": apart, "slow": slow, "quick": quick}).baseline == "slow"
+    assert compare(SCENARIO, {"quick": quick, "mincent": slow}).baseline == "mincent"
+    assert compare(SCENARIO, {"b": apart, "a": Apart(pause=1.0)}).baseline == "b"
+    found = compare(SCENARIO, {"quick": quick, "mincent": slow})
+    assert "baseline  mincent (its max stretch counts as 1)" in str(found).splitlines()
+    assert found.to_dict()["baseline"] == "mincent"
+
+
 def test_the_table_is_readable(toy):
     found = compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)})
     text = str(found)
     lines = text.splitlines()
     assert lines[2] == "load      1 (work / (aggregate speed * first to last release))"
-    assert lines[4].split("  ")[0] == "scheduler" and "s/Mflop" in lines[5]
-    assert lines[6].startswith("quick") and found["quick"].digest[:16] in lines[6]
+    assert lines[3] == "baseline  quick (its max stretch counts as 1)"
+    assert lines[5].split("  ")[0] == "scheduler" and "s/Mflop" in lines[6]
+    assert lines[7].startswith("quick") and found["quick"].digest[:16] in lines[7]
     assert "slow: pause 5" in lines
     assert max(map(len, lines)) < 140
 
@@ -45,6 +60,10 @@ def test_json_holds_everything_and_is_strict(toy):
 def test_wrong_comparisons_are_named(toy):
     with pytest.raises(ScenarioError, match="schedulers must name at least one"):
         compare(SCENARIO, {})
+    with pytest.raises(ScenarioError, match="schedulers must map names to Scheduler objects, got \\["):
+        compare(SCENARIO, [toy()])
+    with pytest.raises(ScenarioError, match=r"schedulers\['b'\] must be a Scheduler object, got <class"):
+        compare(SCENARIO, {"a": toy(), "b": toy})
     with pytest.raises(ScenarioError, match="baseline must be one of a, got 'b'"):
         compare(SCENARIO, {"a": toy()}, baseline="b")
 
