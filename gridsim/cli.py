@@ -217,16 +217,16 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
     findings = lint(file, format=kind)
     for finding in findings:
         if finding.code == "unreadable":
-            raise GridSimError(f"{file}:{finding.first_line}: {finding.message}")
+            line = f":{finding.first_line}" if finding.first_line else ""
+            raise GridSimError(f"{file}{line}: {finding.message}")
     if as_json:
         fields = ("severity", "code", "message", "count", "first_line")
         entries = [{field: getattr(finding, field) for field in fields} for finding in findings]
         click.echo(to_json({"file": file, "findings": entries}))
     else:
         for found in findings:
-            click.echo(
-                f"{file}:{found.first_line}: {found.severity}: {found.count} {found.message} [{found.code}]"
-            )
+            place = f"{file}:{found.first_line}" if found.first_line else file
+            click.echo(f"{place}: {found.severity}: {found.count} {found.message} [{found.code}]")
         click.echo(f"{file}: {len(findings)} kinds of findings" if findings else f"{file}: nothing to say")
     ctx.exit(int(any(finding.severity == "error" for finding in findings)))
 

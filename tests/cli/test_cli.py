@@ -193,12 +193,29 @@ def test_wrong_traces(folder, toy):
     needs = "large.swf:1: job 1 needs 6 processors, but the platform has 5 machines"
     assert wrong(*flags, "--job-log", "large.swf") == needs
     assert "the gzip data end too early" in wrong(*flags, "--job-log", "cut.swf.gz")
-    assert (
-        wrong(*flags, "--job-log", "absent.swf") == "absent.swf:1: cannot be read (No such file or directory)"
-    )
     assert wrong(*flags, "--hosts", "short.swf").startswith("short.swf:1: no column cpu_model")
     assert wrong("trace", "info", "short.swf") == "short.swf:2: expected 18 fields, found 17"
     assert "the gzip data end too early" in wrong("trace", "lint", "cut.swf.gz")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("run --job-log absent.swf", "absent.swf: No such file or directory"),
+        ("run --hosts absent.csv", "absent.csv: No such file or directory"),
+        ("compare --job-log folder", "folder: Is a directory"),
+        ("trace info absent.swf", "absent.swf: No such file or directory"),
+        ("trace lint absent.avt", "absent.avt: No such file or directory"),
+        ("trace lint what", "what: No such file or directory"),
+        ("trace info folder", "folder: no event_trace.tab or event_trace.tab.gz in this folder"),
+        ("trace lint folder", "folder: no event_trace.tab or event_trace.tab.gz in this folder"),
+        ("run absent.toml", "absent.toml: No such file or directory"),
+        ("run folder", "folder: Is a directory"),
+    ],
+)
+def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
+    os.mkdir("folder")
+    assert wrong(*command.split()) == message
 
 
 @pytest.mark.parametrize(
