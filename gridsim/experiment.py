@@ -8,7 +8,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -192,9 +193,39 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
         try:
             values[key] = msgspec.convert(value, fields[key].type)
         except msgspec.ValidationError as error:
+            if words := _words(fields[key].type):
+                raise ScenarioError(f"{name}.{key} must be {words[0]}, got {value!r}") from error
             message = str(error)[:1].lower() + str(error)[1:]
-            raise ScenarioError(f"{name}.{key} = {value!r}: {message}; known: {', '.join(fields)}") from error
+            raise ScenarioError(f"{name}.{key} = {value!r}: {message}") from error
     missing = [key for key, field in fields.items() if field.required and key not in values]
     if missing:
         raise ScenarioError(f"{name}.{missing[0]} is missing, the scheduler has no default for it")
     return cls(**values)
+
+
+_WORDS: dict[Any, tuple[str, str]] = {
+    bool: ("true or false", "entries true or false"),
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    str: ("a text", "texts"),
+}
+
+
+def _words(kind: Any) -> tuple[str, str] | None:
+    """What a value of a type is called, and several of them; None for a type that has no simple name."""
+    if kind in _WORDS:
+        return _WORDS[kind]
+    origin, entries = get_origin(kind), [entry for entry in get_args(kind) if entry is not Ellipsis]
+    if origin is Literal:
+        listed = ", ".join(map(repr, entries))
+        return f"one of {listed}", f"entries of {listed}"
+    if origin in (Union, UnionType):
+        named = [_words(entry) for entry in entries if entry is not NoneType]
+        some = [words for words in named if words is not None]
+        if len(some) < len(named):
+            return None
+        return " or ".join(one for one, _ in some), " or ".join(several for _, several in some)
+    if origin in (tuple, list) and entries and len(set(entries)) == 1 and (words := _words(entries[0])):
+        count = "" if origin is list or Ellipsis in get_args(kind) else f"{len(entries)} "
+        return f"a list of {count}{words[1]}", f"lists of {count}{words[1]}"
+    return None

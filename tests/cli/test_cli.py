@@ -234,7 +234,7 @@ def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
         ),
         (["--set", "pause"], "--set pause: expected NAME.PARAM=VALUE"),
         (["--set", "x.y=1"], "--set x.y=1: no scheduler 'x' here; chosen: toy_for"),
-        (["--set", "T.pause=x"], "T.pause = 'x': expected `float`, got `str`; known: pause, mode"),
+        (["--set", "T.pause=x"], "T.pause must be a number, got 'x'"),
         (["--set", "T.puase=1"], "T.puase is not a parameter of this scheduler; known: pause, mode"),
         (["--out", "absent/r.npz"], "{folder}/absent: no such folder"),
         (["--save-scenario", "absent/s.toml"], "absent/s.toml: No such file or directory"),
@@ -275,6 +275,8 @@ def test_builtin_schedulers(tmp_path, monkeypatch):
     scenario.save("s.toml")
     answer = json.loads(good("run", "s.toml", "--json").stdout)
     assert answer["parameters"]["bound"] == 3.0
+    said = "fair-tree.samples must be a list of 3 whole numbers, got '30,x'"
+    assert wrong("run", "s.toml", "--set", "fair-tree.samples=30,x") == said
     good("run", "s.toml", "--set", "fair-tree.bound=1.5", "--save-scenario", "t.toml")
     assert Scenario.from_toml("t.toml").schedulers["fair-tree"] == {"bound": 1.5}
     Path("u.toml").write_text(scenario.to_toml().replace("mincent-once", "mincentt"))
