@@ -264,13 +264,15 @@ def _prepare(names: list[str], flags: Flags) -> tuple[Scenario, dict[str, Schedu
 
 def _scenario(flags: Flags) -> Scenario:
     """The scenario of the file, or the default one, with what the flags change."""
-    from gridsim.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds
+    from gridsim.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds, whole
     from gridsim.scenario import Scenario
     from gridsim.workload import LogRecipe, Workload
 
     given = {key: value for key, value in flags.items() if value is not None}
     if "hosts" in given and "speeds" in given:
         raise ScenarioError("--hosts and --speeds exclude each other")
+    if "seed" in given:
+        whole("--seed", given["seed"])
     if flags["scenario"] is not None:
         base = Scenario.from_toml(Path(flags["scenario"]))
     else:
@@ -310,15 +312,21 @@ def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed
     """`recipe` with the flags of `names`; an error for a flag that its kind does not have."""
     import msgspec
 
-    known, changes = recipe.__struct_fields__, {}
+    known, changes, flag_of = recipe.__struct_fields__, {}, {}
     for name in set(names) & set(given):
         field = _LOG_NAMES.get(name, name) if "max_applications" in known else name
         if field not in known:
             kind = recipe.__struct_config__.tag
             raise ScenarioError(f"--{name.replace('_', '-')} does not apply to a {where} of kind {kind!r}")
-        changes[field] = given[name]
+        changes[field], flag_of[f"{where}.{field}"] = given[name], "--" + name.replace("_", "-")
     changes |= {name: value for name, value in seed.items() if name in known}
-    return msgspec.structs.replace(recipe, **changes)
+    try:
+        return msgspec.structs.replace(recipe, **changes)
+    except ScenarioError as error:  # it begins with the path of a key; the user gave a flag
+        path = re.match(r"[\w.]*?(?=\[| |\.low |\.high )", str(error))
+        if path is None or path[0] not in flag_of:
+            raise
+        raise ScenarioError(flag_of[path[0]] + str(error)[path.end() :]) from error
 
 
 def _task_size(value: Any) -> Any:

@@ -33,7 +33,8 @@ def whole(path: str, value: Any, *, low: int = 0, high: int = WHOLE_LIMIT - 1) -
     """`value` as an int, or a ScenarioError naming `path`."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and low <= value <= high:
         return int(value)
-    bounds = f">= {low}" if high == WHOLE_LIMIT - 1 else f"in {low}..{high}"
+    unbounded = high == WHOLE_LIMIT - 1 and not (isinstance(value, int) and value > high)
+    bounds = f">= {low}" if unbounded else f"in {low}..{high}"
     raise ScenarioError(f"{path} must be a whole number {bounds}, got {_shown(value)}")
 
 

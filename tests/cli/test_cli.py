@@ -221,17 +221,23 @@ def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--nodes", 0], "platform.nodes must be a whole number >= 1, got 0"),
-        (["--task-size", "nan"], "workload.task_size must be a finite number > 0 Mflop, got nan"),
+        (["--nodes", 0], "--nodes must be a whole number >= 1, got 0"),
+        (["--task-size", "nan"], "--task-size must be a finite number > 0 Mflop, got nan"),
         (["--task-size", "large"], "--task-size must be a number, LOW..HIGH or A,B,C, got 'large'"),
-        (["--task-size", "5..4"], "workload.task_size.high must be a finite number >= 5 Mflop, got 4.0"),
-        (["--interarrival", "nan"], "workload.interarrival must be a finite number >= 0 s, got nan"),
-        (["--bandwidth", "0"], "network.bandwidth must be > 0 bytes/s, got 0.0"),
+        (["--task-size", "5..4"], "--task-size.high must be a finite number >= 5 Mflop, got 4.0"),
+        (["--interarrival", "nan"], "--interarrival must be a finite number >= 0 s, got nan"),
+        (["--bandwidth", "0"], "--bandwidth must be > 0 bytes/s, got 0.0"),
         (["--hosts", "x", "--speeds", "pareto"], "--hosts and --speeds exclude each other"),
         (
             ["--job-log", "x", "--interarrival", 3],
             "--interarrival does not apply to a workload of kind 'log'",
         ),
+        (["--seed", -1], "--seed must be a whole number >= 0, got -1"),
+        (["--seed", 2**63], f"--seed must be a whole number in 0..{2**63 - 1}, got {2**63}"),
+        (["--task-size", "5,-1"], "--task-size[1] must be a finite number > 0 Mflop, got -1.0"),
+        (["--tasks-per-node", 0], "--tasks-per-node must be a finite number > 0, got 0.0"),
+        (["--job-log", "x", "--applications", 0], "--applications must be a whole number >= 1, got 0"),
+        (["--latency", "inf"], "--latency must be finite and >= 0 s, got inf"),
         (["--set", "pause"], "--set pause: expected NAME.PARAM=VALUE"),
         (["--set", "x.y=1"], "--set x.y=1: no scheduler 'x' here; chosen: toy_for"),
         (["--set", "T.pause=x"], "T.pause must be a number, got 'x'"),
@@ -316,7 +322,7 @@ def test_as_a_process(folder, toy):
     assert process.returncode == 0 and err == "" and json.loads(out)["machines"] == 5
     with run_process("run", "--scheduler", toy, "--nodes", -3, "--out", "r.npz") as process:
         out, err = process.communicate()
-    expected = "gridsim: platform.nodes must be a whole number >= 1, got -3\n"
+    expected = "gridsim: --nodes must be a whole number >= 1, got -3\n"
     assert (process.returncode, out, err) == (2, "", expected)
 
 
