@@ -100,7 +100,11 @@ def _scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--interfaces", type=click.Choice(["fifo", "equal"]), help="Queueing.  [fifo]"),
         click.option("--seed", type=int, help="Of platform, workload and run.  [1]"),
         click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter."),
-        click.option("--out", metavar="PATH", help="Save the results: a file (run), a folder (compare)."),
+        click.option(
+            "--out",
+            metavar="PATH",
+            help="Save the results; run: a file, or a folder for NAME.npz; compare: a folder.",
+        ),
         click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
         click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal)."),
         click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
@@ -119,12 +123,10 @@ def run(name: str, **flags: Any) -> None:
     from gridsim.results import UNITS
     from gridsim.simulation import simulate
 
-    scenario, schedulers = _prepare([name], flags)
     out = flags["out"]
-    if out is not None:
-        if os.path.isdir(out):
-            out = os.path.join(out, _file_name(name))
-        _check_folder(os.path.dirname(os.path.abspath(out)))
+    if out is not None and os.path.isdir(out):
+        out = os.path.join(out, _file_name(name))
+    scenario, schedulers = _prepare([name], flags, [] if out is None else [out])
     result = simulate(scenario, schedulers[name], progress=_progress(flags))
     if out is not None:
         result.save(out)
@@ -156,18 +158,20 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
             raise ScenarioError(f"--schedulers names {name!r} twice")
     if baseline is not None and baseline not in chosen:
         raise ScenarioError(f"--baseline must be one of {', '.join(chosen)}, got {baseline!r}")
-    scenario, schedulers = _prepare(chosen, flags)
     out, files = flags["out"], {}
-    if out is not None:
+    if out:
         if os.path.lexists(out) and not os.path.isdir(out):
             raise ScenarioError(f"--out {out}: compare saves one file a scheduler, so this must be a folder")
-        _check_folder(os.path.dirname(os.path.abspath(out)))
+        files = {name: os.path.join(out, _file_name(name)) for name in chosen}
+        if len(set(files.values())) < len(files):
+            raise ScenarioError(f"--out {out}: two of the schedulers have the same file name there")
+    new = out is not None and not os.path.isdir(out)  # then the folder is what will be made
+    scenario, schedulers = _prepare(chosen, flags, [out.rstrip("/")] if new else list(files.values()))
     comparison = experiment.compare(scenario, schedulers, progress=_progress(flags), baseline=baseline)
-    if out is not None:
+    if files:
         os.makedirs(out, exist_ok=True)
-        for name, result in comparison.results.items():
-            files[name] = os.path.join(out, _file_name(name))
-            result.save(files[name])
+        for name, file in files.items():
+            comparison[name].save(file)
     if flags["as_json"]:
         click.echo(to_json({**comparison.to_dict(), "files": files}))
         return
@@ -234,10 +238,16 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
 # -- building what was asked for ------------------------------------------------------------------------
 
 
-def _prepare(names: list[str], flags: Flags) -> tuple[Scenario, dict[str, Scheduler]]:
+def _prepare(names: list[str], flags: Flags, outputs: list[str]) -> tuple[Scenario, dict[str, Scheduler]]:
     """The scenario and the schedulers, all checked before anything is run or written."""
     import msgspec
 
+    for path in outputs:
+        _check_output("--out", path)
+    if (file := flags["save_scenario"]) is not None:
+        _check_output("--save-scenario", file)
+        if os.path.realpath(file) in map(os.path.realpath, outputs):
+            raise ScenarioError(f"--out and --save-scenario name the same file, {file}")
     scenario = _scenario(flags)
     settings: Settings = {name: dict(scenario.schedulers.get(name, {})) for name in names}
     for setting in flags["settings"]:
@@ -248,7 +258,7 @@ def _prepare(names: list[str], flags: Flags) -> tuple[Scenario, dict[str, Schedu
     schedulers = {name: _scheduler(name, settings[name]) for name in names}
     for name, table in scenario.schedulers.items():
         _scheduler(name, table)  # tables of schedulers that are not asked for must be right too
-    if (file := flags["save_scenario"]) is not None:
+    if file is not None:
         import dataclasses
 
         # the parameters as checked: plain values of the right types
@@ -264,7 +274,7 @@ def _prepare(names: list[str], flags: Flags) -> tuple[Scenario, dict[str, Schedu
 
 def _scenario(flags: Flags) -> Scenario:
     """The scenario of the file, or the default one, with what the flags change."""
-    from gridsim.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds, whole
+    from gridsim.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds, text, whole
     from gridsim.scenario import Scenario
     from gridsim.workload import LogRecipe, Workload
 
@@ -285,13 +295,14 @@ def _scenario(flags: Flags) -> Scenario:
     if {"hosts", "speeds"} & set(given):
         shape: Flags = {"nodes": base.platform.nodes, "seed": getattr(platform, "seed", base.seed)}
         if "hosts" in given:
-            platform = HostSpeedTable(path=given["hosts"], **shape)
+            platform = HostSpeedTable(path=text("--hosts", given["hosts"]), **shape)
         else:
             platform = (UniformSpeeds if given["speeds"] == "uniform" else ParetoSpeeds)(**shape)
     platform = _changed("platform", platform, given, _PLATFORM, seed)
     workload: Any = base.workload.recipe
     if "job_log" in given:
-        workload = LogRecipe(path=given["job_log"], seed=getattr(workload, "seed", base.seed))
+        path = text("--job-log", given["job_log"])
+        workload = LogRecipe(path=path, seed=getattr(workload, "seed", base.seed))
     workload = _changed("workload", workload, given, _WORKLOAD, seed)
     network = _changed("network", base.network, given, _NETWORK, {})
     run_seed = given.get("seed", base.seed)
@@ -368,9 +379,18 @@ def _scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
     return make_scheduler(name, parameters)
 
 
-def _check_folder(folder: str) -> None:
-    if not os.path.isdir(folder):
+def _check_output(flag: str, path: str) -> None:
+    """That `path` can be written as a file, as far as one can tell without writing."""
+    if not path:
+        raise ScenarioError(f"{flag} must name a file, got ''")
+    target = os.path.realpath(path)
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(os.path.dirname(target)) or not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise ScenarioError(f"{flag} {path}: not a regular file")
+    if not os.access(os.path.dirname(target), os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
 def _file_name(name: str) -> str:

@@ -78,8 +78,46 @@ def test_run_saves_result_and_scenario(folder, toy):
     again = json.loads(good("run", "s.toml", "--scheduler", toy, "--json").stdout)
     assert again["digest"] == result.digest
     os.mkdir("results")
-    good("run", "s.toml", "--scheduler", toy, "--out", "results")
+    found = good("run", "s.toml", "--scheduler", toy, "--out", "results")
     assert os.listdir("results") == ["toy_for_the_command_line_Toy.npz"]
+    assert found.stdout.splitlines()[-1].split() == ["saved", "results/toy_for_the_command_line_Toy.npz"]
+    found = good("run", "s.toml", "--scheduler", toy, "--out", "results", "--json")
+    assert json.loads(found.stdout)["file"] == "results/toy_for_the_command_line_Toy.npz"
+    for command in ("run", "compare"):
+        said = " ".join(good(command, "--help").stdout.split())
+        assert "run: a file, or a folder for NAME.npz; compare: a folder" in said
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "message"),
+    [
+        ("run", "--out absent/r.npz", "absent: no such folder"),
+        ("run", "--out absent/", "absent: no such folder"),
+        ("run", "--out file/r.npz", "file: no such folder"),
+        ("run", "--out=", "--out must name a file, got ''"),
+        ("run", "--out /dev/null", "--out /dev/null: not a regular file"),
+        ("run", "--out full", "--out full/fair-tree.npz: not a regular file"),
+        ("run", "--out a --save-scenario ./a", "--out and --save-scenario name the same file, ./a"),
+        ("run", "--save-scenario=", "--save-scenario must name a file, got ''"),
+        ("run", "--save-scenario full", "--save-scenario full: not a regular file"),
+        ("compare", "--out absent/more", "absent: no such folder"),
+        ("compare", "--out=", "--out must name a file, got ''"),
+        ("compare", "--out full", "--out full/fair-tree.npz: not a regular file"),
+        ("compare", "--out file", "--out file: compare saves one file a scheduler, so this must be a folder"),
+        (
+            "compare",
+            "--schedulers a_b:C,a:b_C --out r",
+            "--out r: two of the schedulers have the same file name there",
+        ),
+    ],
+)
+def test_places_to_save_are_checked_before_anything_is_written(folder, command, flags, message):
+    os.makedirs("full/fair-tree.npz")
+    Path("file").write_text("x")
+    before = sorted(folder.rglob("*"))
+    scenario = [] if "--save-scenario" in flags else ["--save-scenario", "s.toml"]
+    assert wrong(command, *flags.split(), *scenario) == message
+    assert sorted(folder.rglob("*")) == before
 
 
 def test_flags_override_the_file(folder, toy):
@@ -238,17 +276,18 @@ def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
         (["--tasks-per-node", 0], "--tasks-per-node must be a finite number > 0, got 0.0"),
         (["--job-log", "x", "--applications", 0], "--applications must be a whole number >= 1, got 0"),
         (["--latency", "inf"], "--latency must be finite and >= 0 s, got inf"),
+        (["--job-log", ""], "--job-log must be a non-empty text, got ''"),
+        (["--hosts", ""], "--hosts must be a non-empty text, got ''"),
         (["--set", "pause"], "--set pause: expected NAME.PARAM=VALUE"),
         (["--set", "x.y=1"], "--set x.y=1: no scheduler 'x' here; chosen: toy_for"),
         (["--set", "T.pause=x"], "T.pause must be a number, got 'x'"),
         (["--set", "T.puase=1"], "T.puase is not a parameter of this scheduler; known: pause, mode"),
-        (["--out", "absent/r.npz"], "{folder}/absent: no such folder"),
-        (["--save-scenario", "absent/s.toml"], "absent/s.toml: No such file or directory"),
+        (["--save-scenario", "absent/s.toml"], "absent: no such folder"),
     ],
 )
 def test_wrong_flags(folder, toy, flags, message):
     flags = [str(flag).replace("T.", f"{toy}.") for flag in flags]
-    message = message.replace("T.", f"{toy}.", 1).replace("{folder}", str(folder))
+    message = message.replace("T.", f"{toy}.", 1)
     assert wrong("run", "--scheduler", toy, *SMALL[:2], *flags).startswith(message)
 
 
