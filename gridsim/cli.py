@@ -52,11 +52,13 @@ class _Group(click.Group):
                 return super().invoke(ctx)
             except GridSimError as error:
                 message = str(error) or type(error).__name__
+            except MemoryError as error:
+                message = f"not enough memory: {error}".removesuffix(": ")
             except OSError as error:
                 if error.errno == errno.EPIPE:  # the reader of our output has gone; click ends quietly
                     raise
                 known = error.strerror and error.filename is not None
-                message = f"{error.filename}: {error.strerror}" if known else str(error)
+                message = f"{error.filename}: {error.strerror}" if known else error.strerror or str(error)
             except KeyboardInterrupt:
                 click.echo("gridsim: interrupted", err=True)
                 ctx.exit(130)
@@ -195,10 +197,11 @@ _json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 @_json
 def trace_info(file: str, kind: str | None, as_json: bool) -> None:
     """Size and shape of a trace (units in the names)."""
+    from gridsim.platform import text
     from gridsim.records import to_json
     from gridsim.traces.info import info
 
-    facts = info(file, format=kind)
+    facts = info(text("FILE", file), format=kind)
     if as_json:
         click.echo(to_json(facts))
         return
@@ -215,10 +218,11 @@ def trace_info(file: str, kind: str | None, as_json: bool) -> None:
 @click.pass_context
 def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -> None:
     """What is suspicious about a trace; exit code 1 if there are errors, 2 if it cannot be read."""
+    from gridsim.platform import text
     from gridsim.records import to_json
     from gridsim.traces.lint import lint
 
-    findings = lint(file, format=kind)
+    findings = lint(text("FILE", file), format=kind)
     for finding in findings:
         if finding.code == "unreadable":
             line = f":{finding.first_line}" if finding.first_line else ""
@@ -284,7 +288,7 @@ def _scenario(flags: Flags) -> Scenario:
     if "seed" in given:
         whole("--seed", given["seed"])
     if flags["scenario"] is not None:
-        base = Scenario.from_toml(Path(flags["scenario"]))
+        base = Scenario.from_toml(Path(text("SCENARIO.toml", flags["scenario"])))
     else:
         base = default_scenario(given.get("seed", 1))
     if "task_size" in given:
@@ -363,9 +367,11 @@ def _setting(setting: str) -> tuple[str, str, Any]:
         raise ScenarioError(f"--set {setting}: expected NAME.PARAM=VALUE")
     for text in (value, f"[{value}]") if "," in value else (value,):
         try:
-            return name, parameter, tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
+            document = tomllib.loads(f"value = {text}")
+        except (tomllib.TOMLDecodeError, RecursionError):
             continue
+        if len(document) == 1:  # not several lines
+            return name, parameter, document["value"]
     return name, parameter, value.strip()
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from gridsim.errors import ScenarioError
+from gridsim.errors import GridSimError, ScenarioError
+from gridsim.platform import shown
 from gridsim.records import align, to_json
 from gridsim.results import UNITS, Result
 from gridsim.scenario import Scenario
@@ -172,14 +174,28 @@ def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> 
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        found: Any = import_module(module)
+        found: Any = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except Exception as error:  # whatever the module does wrong
-        raise ScenarioError(f"cannot import scheduler {name!r}: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:  # whatever the module does wrong
+        said = f"{type(error).__name__}: {error}{_place(error)}"
+        raise ScenarioError(f"cannot import scheduler {name!r}: {said}") from error
     if not (isinstance(found, type) and issubclass(found, Scheduler)):
         raise ScenarioError(f"scheduler {name!r} must be a subclass of gridsim.Scheduler, got {found!r}")
+    if found.start is Scheduler.start:
+        raise ScenarioError(f"scheduler {name!r} must define start(run), {found.__name__} does not")
     return build_scheduler(found, parameters or {}, name)
+
+
+def _place(error: BaseException) -> str:
+    """Where a module of somebody else raised `error`; nothing if that was in the import itself."""
+    if isinstance(error, SyntaxError):
+        return ""  # it says so itself
+    ours = (__file__, importlib.__file__)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename not in ours and not frame.filename.startswith("<frozen "):
+            return f" ({os.path.basename(frame.filename)}:{frame.lineno})"
+    return ""
 
 
 def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: str) -> Scheduler:
@@ -194,13 +210,18 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
             values[key] = msgspec.convert(value, fields[key].type)
         except msgspec.ValidationError as error:
             if words := _words(fields[key].type):
-                raise ScenarioError(f"{name}.{key} must be {words[0]}, got {value!r}") from error
+                raise ScenarioError(f"{name}.{key} must be {words[0]}, got {shown(value)}") from error
             message = str(error)[:1].lower() + str(error)[1:]
-            raise ScenarioError(f"{name}.{key} = {value!r}: {message}") from error
+            raise ScenarioError(f"{name}.{key} = {shown(value)}: {message}") from error
     missing = [key for key, field in fields.items() if field.required and key not in values]
     if missing:
         raise ScenarioError(f"{name}.{missing[0]} is missing, the scheduler has no default for it")
-    return cls(**values)
+    try:
+        return cls(**values)
+    except GridSimError:
+        raise
+    except Exception as error:  # what the checks of somebody else's parameters raise
+        raise ScenarioError(f"{name}: {type(error).__name__}: {error}") from error
 
 
 _WORDS: dict[Any, tuple[str, str]] = {

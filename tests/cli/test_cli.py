@@ -202,6 +202,17 @@ def test_the_baseline_is_stable_and_named(folder, toy):
         ("[network]\nlatency = -1", "network.latency must be finite and >= 0 s, got -1.0"),
         ("[network]\nlatencyy = 1", "network.latencyy is not a known key; known here: latency, bandwidth"),
         ("[platform\n", "s.toml:1: column 10: "),
+        ("x = " + "[" * 100_000, "s.toml: values lie too deeply in one another"),
+        ('[platform]\nkind = "uniform"\nseed = 1', "platform.nodes is missing"),
+        (
+            '[platform]\nkind = "uniform"\nnodes = 1.5\nseed = 1',
+            "platform.nodes must be a whole number, got",
+        ),
+        ('[platform]\nkind = "list"\nspeeds = 1', "platform.speeds must be a list, got a whole number"),
+        (
+            '[platform]\nkind = "uniform"\nnodes = 1\nseed = 1\nstep = 1e-300',
+            "platform.step must leave fewer than 2**53 speeds, got 1e-300 Mflop/s",
+        ),
         ('[schedulers."a:B"]\nx = 1', "schedulers.'a:B': a scenario never imports code"),
     ],
 )
@@ -247,13 +258,16 @@ def test_wrong_traces(folder, toy):
         ("trace lint what", "what: No such file or directory"),
         ("trace info folder", "folder: no event_trace.tab or event_trace.tab.gz in this folder"),
         ("trace lint folder", "folder: no event_trace.tab or event_trace.tab.gz in this folder"),
+        ("run ", "SCENARIO.toml must be a non-empty text, got ''"),
+        ("trace info ", "FILE must be a non-empty text, got ''"),
+        ("trace lint ", "FILE must be a non-empty text, got ''"),
         ("run absent.toml", "absent.toml: No such file or directory"),
         ("run folder", "folder: Is a directory"),
     ],
 )
 def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
     os.mkdir("folder")
-    assert wrong(*command.split()) == message
+    assert wrong(*command.split(" ")) == message
 
 
 @pytest.mark.parametrize(
@@ -278,6 +292,10 @@ def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
         (["--latency", "inf"], "--latency must be finite and >= 0 s, got inf"),
         (["--job-log", ""], "--job-log must be a non-empty text, got ''"),
         (["--hosts", ""], "--hosts must be a non-empty text, got ''"),
+        (["--nodes", 10**12], "not enough memory: Unable to allocate"),
+        (["--latency", "1e300"], "network.latency must be at most 1e+06 s, got 1e+300"),
+        (["--set", "T.pause=2\nseed=3"], r"T.pause must be a number, got '2\nseed=3'"),
+        (["--set", f"T.pause={'[' * 5000}"], "T.pause must be a number, got '[[[[[[[["),
         (["--set", "pause"], "--set pause: expected NAME.PARAM=VALUE"),
         (["--set", "x.y=1"], "--set x.y=1: no scheduler 'x' here; chosen: toy_for"),
         (["--set", "T.pause=x"], "T.pause must be a number, got 'x'"),
@@ -296,7 +314,28 @@ def test_wrong_schedulers(folder, toy):
         "cannot import scheduler 'absent_module:X': "
     )
     Path("broken.py").write_text("1 / 0\n")
-    assert wrong("run", "--scheduler", "broken:X").endswith("ZeroDivisionError: division by zero")
+    assert wrong("run", "--scheduler", "broken:X").endswith(
+        "ZeroDivisionError: division by zero (broken.py:1)"
+    )
+    Path("ends.py").write_text("import sys\n\nsys.exit(0)\n")
+    assert wrong("run", "--scheduler", "ends:X").endswith("ends:X': SystemExit: 0 (ends.py:3)")
+    Path("needs.py").write_text("import absent_module\n")
+    assert wrong("run", "--scheduler", "needs:X").endswith("No module named 'absent_module' (needs.py:1)")
+    assert wrong("run", "--scheduler", "absent_module:X").endswith("No module named 'absent_module'")
+    found = wrong("run", "--scheduler", "gridsim:Scheduler")
+    assert found == "scheduler 'gridsim:Scheduler' must define start(run), Scheduler does not"
+    Path("picky.py").write_text(
+        f"from {toy.partition(':')[0]} import Toy\n"
+        "class Picky(Toy, frozen=True):\n"
+        "    def __post_init__(self):\n"
+        "        raise ValueError('never')\n"
+        "class Idle(Toy, frozen=True):\n"
+        "    def start(self, run):\n"
+        "        return None\n"
+    )
+    assert wrong("run", "--scheduler", "picky:Picky") == "picky:Picky: ValueError: never"
+    found = wrong("run", "--scheduler", "picky:Idle")
+    assert found == "t = 0.0 s: start() must return a Policy, got NoneType"
     assert wrong("compare", "--schedulers", f"{toy},{toy}") == f"--schedulers names '{toy}' twice"
     assert wrong("compare", "--schedulers", ",") == "schedulers must name at least one, got none"
     assert wrong("run", "absent.toml", "--scheduler", toy) == "absent.toml: No such file or directory"
