@@ -292,7 +292,7 @@ def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
         (["--latency", "inf"], "--latency must be finite and >= 0 s, got inf"),
         (["--job-log", ""], "--job-log must be a non-empty text, got ''"),
         (["--hosts", ""], "--hosts must be a non-empty text, got ''"),
-        (["--nodes", 10**12], "not enough memory: Unable to allocate"),
+        (["--nodes", 10**17], "not enough memory: Unable to allocate"),
         (["--latency", "1e300"], "network.latency must be at most 1e+06 s, got 1e+300"),
         (["--set", "T.pause=2\nseed=3"], r"T.pause must be a number, got '2\nseed=3'"),
         (["--set", f"T.pause={'[' * 5000}"], "T.pause must be a number, got '[[[[[[[["),
