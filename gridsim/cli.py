@@ -52,11 +52,13 @@ class _Group(click.Group):
                 return super().invoke(ctx)
             except GridSimError as error:
                 message = str(error) or type(error).__name__
+            except MemoryError as error:
+                message = f"not enough memory: {error}".removesuffix(": ")
             except OSError as error:
                 if error.errno == errno.EPIPE:  # the reader of our output has gone; click ends quietly
                     raise
                 known = error.strerror and error.filename is not None
-                message = f"{error.filename}: {error.strerror}" if known else str(error)
+                message = f"{error.filename}: {error.strerror}" if known else error.strerror or str(error)
             except KeyboardInterrupt:
                 click.echo("gridsim: interrupted", err=True)
                 ctx.exit(130)
@@ -100,7 +102,11 @@ def _scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--interfaces", type=click.Choice(["fifo", "equal"]), help="Queueing.  [fifo]"),
         click.option("--seed", type=int, help="Of platform, workload and run.  [1]"),
         click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter."),
-        click.option("--out", metavar="PATH", help="Save the results: a file (run), a folder (compare)."),
+        click.option(
+            "--out",
+            metavar="PATH",
+            help="Save the results; run: a file, or a folder for NAME.npz; compare: a folder.",
+        ),
         click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
         click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal)."),
         click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
@@ -119,12 +125,10 @@ def run(name: str, **flags: Any) -> None:
     from gridsim.results import UNITS
     from gridsim.simulation import simulate
 
-    scenario, schedulers = _prepare([name], flags)
     out = flags["out"]
-    if out is not None:
-        if os.path.isdir(out):
-            out = os.path.join(out, _file_name(name))
-        _check_folder(os.path.dirname(os.path.abspath(out)))
+    if out is not None and os.path.isdir(out):
+        out = os.path.join(out, _file_name(name))
+    scenario, schedulers = _prepare([name], flags, [] if out is None else [out])
     result = simulate(scenario, schedulers[name], progress=_progress(flags))
     if out is not None:
         result.save(out)
@@ -140,7 +144,11 @@ def run(name: str, **flags: Any) -> None:
 @cli.command()
 @_scenario_options
 @click.option("--schedulers", "names", default="fair-tree,mincent,fcfs", show_default=True, metavar="A,B,C")
-@click.option("--baseline", help="The scheduler to compare with.  [the best centralized one]")
+@click.option(
+    "--baseline",
+    metavar="NAME",
+    help="Ratios are to this one's max stretch.  [mincent, else the first centralized one, else the first]",
+)
 def compare(names: str, baseline: str | None, **flags: Any) -> None:
     """Compare schedulers on one scenario; without arguments: on a desktop grid of 1000 machines."""
     from gridsim import experiment
@@ -150,18 +158,22 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
     for i, name in enumerate(chosen):
         if name in chosen[:i]:
             raise ScenarioError(f"--schedulers names {name!r} twice")
-    scenario, schedulers = _prepare(chosen, flags)
+    if baseline is not None and baseline not in chosen:
+        raise ScenarioError(f"--baseline must be one of {', '.join(chosen)}, got {baseline!r}")
     out, files = flags["out"], {}
-    if out is not None:
+    if out:
         if os.path.lexists(out) and not os.path.isdir(out):
             raise ScenarioError(f"--out {out}: compare saves one file a scheduler, so this must be a folder")
-        _check_folder(os.path.dirname(os.path.abspath(out)))
+        files = {name: os.path.join(out, _file_name(name)) for name in chosen}
+        if len(set(files.values())) < len(files):
+            raise ScenarioError(f"--out {out}: two of the schedulers have the same file name there")
+    new = out is not None and not os.path.isdir(out)  # then the folder is what will be made
+    scenario, schedulers = _prepare(chosen, flags, [out.rstrip("/")] if new else list(files.values()))
     comparison = experiment.compare(scenario, schedulers, progress=_progress(flags), baseline=baseline)
-    if out is not None:
+    if files:
         os.makedirs(out, exist_ok=True)
-        for name, result in comparison.results.items():
-            files[name] = os.path.join(out, _file_name(name))
-            result.save(files[name])
+        for name, file in files.items():
+            comparison[name].save(file)
     if flags["as_json"]:
         click.echo(to_json({**comparison.to_dict(), "files": files}))
         return
@@ -185,10 +197,11 @@ _json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 @_json
 def trace_info(file: str, kind: str | None, as_json: bool) -> None:
     """Size and shape of a trace (units in the names)."""
+    from gridsim.platform import text
     from gridsim.records import to_json
     from gridsim.traces.info import info
 
-    facts = info(file, format=kind)
+    facts = info(text("FILE", file), format=kind)
     if as_json:
         click.echo(to_json(facts))
         return
@@ -205,22 +218,23 @@ def trace_info(file: str, kind: str | None, as_json: bool) -> None:
 @click.pass_context
 def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -> None:
     """What is suspicious about a trace; exit code 1 if there are errors, 2 if it cannot be read."""
+    from gridsim.platform import text
     from gridsim.records import to_json
     from gridsim.traces.lint import lint
 
-    findings = lint(file, format=kind)
+    findings = lint(text("FILE", file), format=kind)
     for finding in findings:
         if finding.code == "unreadable":
-            raise GridSimError(f"{file}:{finding.first_line}: {finding.message}")
+            line = f":{finding.first_line}" if finding.first_line else ""
+            raise GridSimError(f"{file}{line}: {finding.message}")
     if as_json:
         fields = ("severity", "code", "message", "count", "first_line")
         entries = [{field: getattr(finding, field) for field in fields} for finding in findings]
         click.echo(to_json({"file": file, "findings": entries}))
     else:
         for found in findings:
-            click.echo(
-                f"{file}:{found.first_line}: {found.severity}: {found.count} {found.message} [{found.code}]"
-            )
+            place = f"{file}:{found.first_line}" if found.first_line else file
+            click.echo(f"{place}: {found.severity}: {found.count} {found.message} [{found.code}]")
         click.echo(f"{file}: {len(findings)} kinds of findings" if findings else f"{file}: nothing to say")
     ctx.exit(int(any(finding.severity == "error" for finding in findings)))
 
@@ -228,10 +242,16 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
 # -- building what was asked for ------------------------------------------------------------------------
 
 
-def _prepare(names: list[str], flags: Flags) -> tuple[Scenario, dict[str, Scheduler]]:
+def _prepare(names: list[str], flags: Flags, outputs: list[str]) -> tuple[Scenario, dict[str, Scheduler]]:
     """The scenario and the schedulers, all checked before anything is run or written."""
     import msgspec
 
+    for path in outputs:
+        _check_output("--out", path)
+    if (file := flags["save_scenario"]) is not None:
+        _check_output("--save-scenario", file)
+        if os.path.realpath(file) in map(os.path.realpath, outputs):
+            raise ScenarioError(f"--out and --save-scenario name the same file, {file}")
     scenario = _scenario(flags)
     settings: Settings = {name: dict(scenario.schedulers.get(name, {})) for name in names}
     for setting in flags["settings"]:
@@ -242,7 +262,7 @@ def _prepare(names: list[str], flags: Flags) -> tuple[Scenario, dict[str, Schedu
     schedulers = {name: _scheduler(name, settings[name]) for name in names}
     for name, table in scenario.schedulers.items():
         _scheduler(name, table)  # tables of schedulers that are not asked for must be right too
-    if (file := flags["save_scenario"]) is not None:
+    if file is not None:
         import dataclasses
 
         # the parameters as checked: plain values of the right types
@@ -258,15 +278,17 @@ def _prepare(names: list[str], flags: Flags) -> tuple[Scenario, dict[str, Schedu
 
 def _scenario(flags: Flags) -> Scenario:
     """The scenario of the file, or the default one, with what the flags change."""
-    from gridsim.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds
+    from gridsim.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds, text, whole
     from gridsim.scenario import Scenario
     from gridsim.workload import LogRecipe, Workload
 
     given = {key: value for key, value in flags.items() if value is not None}
     if "hosts" in given and "speeds" in given:
         raise ScenarioError("--hosts and --speeds exclude each other")
+    if "seed" in given:
+        whole("--seed", given["seed"])
     if flags["scenario"] is not None:
-        base = Scenario.from_toml(Path(flags["scenario"]))
+        base = Scenario.from_toml(Path(text("SCENARIO.toml", flags["scenario"])))
     else:
         base = default_scenario(given.get("seed", 1))
     if "task_size" in given:
@@ -277,13 +299,14 @@ def _scenario(flags: Flags) -> Scenario:
     if {"hosts", "speeds"} & set(given):
         shape: Flags = {"nodes": base.platform.nodes, "seed": getattr(platform, "seed", base.seed)}
         if "hosts" in given:
-            platform = HostSpeedTable(path=given["hosts"], **shape)
+            platform = HostSpeedTable(path=text("--hosts", given["hosts"]), **shape)
         else:
             platform = (UniformSpeeds if given["speeds"] == "uniform" else ParetoSpeeds)(**shape)
     platform = _changed("platform", platform, given, _PLATFORM, seed)
     workload: Any = base.workload.recipe
     if "job_log" in given:
-        workload = LogRecipe(path=given["job_log"], seed=getattr(workload, "seed", base.seed))
+        path = text("--job-log", given["job_log"])
+        workload = LogRecipe(path=path, seed=getattr(workload, "seed", base.seed))
     workload = _changed("workload", workload, given, _WORKLOAD, seed)
     network = _changed("network", base.network, given, _NETWORK, {})
     run_seed = given.get("seed", base.seed)
@@ -304,15 +327,21 @@ def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed
     """`recipe` with the flags of `names`; an error for a flag that its kind does not have."""
     import msgspec
 
-    known, changes = recipe.__struct_fields__, {}
+    known, changes, flag_of = recipe.__struct_fields__, {}, {}
     for name in set(names) & set(given):
         field = _LOG_NAMES.get(name, name) if "max_applications" in known else name
         if field not in known:
             kind = recipe.__struct_config__.tag
             raise ScenarioError(f"--{name.replace('_', '-')} does not apply to a {where} of kind {kind!r}")
-        changes[field] = given[name]
+        changes[field], flag_of[f"{where}.{field}"] = given[name], "--" + name.replace("_", "-")
     changes |= {name: value for name, value in seed.items() if name in known}
-    return msgspec.structs.replace(recipe, **changes)
+    try:
+        return msgspec.structs.replace(recipe, **changes)
+    except ScenarioError as error:  # it begins with the path of a key; the user gave a flag
+        path = re.match(r"[\w.]*?(?=\[| |\.low |\.high )", str(error))
+        if path is None or path[0] not in flag_of:
+            raise
+        raise ScenarioError(flag_of[path[0]] + str(error)[path.end() :]) from error
 
 
 def _task_size(value: Any) -> Any:
@@ -338,9 +367,11 @@ def _setting(setting: str) -> tuple[str, str, Any]:
         raise ScenarioError(f"--set {setting}: expected NAME.PARAM=VALUE")
     for text in (value, f"[{value}]") if "," in value else (value,):
         try:
-            return name, parameter, tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
+            document = tomllib.loads(f"value = {text}")
+        except (tomllib.TOMLDecodeError, RecursionError):
             continue
+        if len(document) == 1:  # not several lines
+            return name, parameter, document["value"]
     return name, parameter, value.strip()
 
 
@@ -354,9 +385,18 @@ def _scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
     return make_scheduler(name, parameters)
 
 
-def _check_folder(folder: str) -> None:
-    if not os.path.isdir(folder):
+def _check_output(flag: str, path: str) -> None:
+    """That `path` can be written as a file, as far as one can tell without writing."""
+    if not path:
+        raise ScenarioError(f"{flag} must name a file, got ''")
+    target = os.path.realpath(path)
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(os.path.dirname(target)) or not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise ScenarioError(f"{flag} {path}: not a regular file")
+    if not os.access(os.path.dirname(target), os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
 def _file_name(name: str) -> str:

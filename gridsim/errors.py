@@ -16,7 +16,7 @@ class ScenarioError(GridSimError, ValueError):
 
 
 class TraceFormatError(GridSimError, ValueError):
-    """A trace file cannot be read; the message starts with ``file:line``."""
+    """A trace file cannot be read; the message starts with ``file:line``, ``file`` if it does not open."""
 
 
 class SchedulerError(GridSimError, RuntimeError):

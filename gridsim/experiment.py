@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from gridsim.errors import ScenarioError
+from gridsim.errors import GridSimError, ScenarioError
+from gridsim.platform import shown
 from gridsim.records import align, to_json
 from gridsim.results import UNITS, Result
 from gridsim.scenario import Scenario
@@ -70,6 +73,7 @@ class Comparison:
         ):
             columns.append([title, below, *map(cell, rows)])
         about = next(iter(self.results.values())).describe_scenario()
+        about["baseline"] = f"{self.baseline} (its max stretch counts as 1)"
         lines = [*(f"{key:<8}  {value}" for key, value in about.items()), "", *align(columns, left=1), ""]
         for row in rows:
             facts = (f"{key} {_short(value)}" for key, value in row["facts"].items() if _scalar(value))
@@ -107,20 +111,34 @@ def compare(
 ) -> Comparison:
     """Run each of `schedulers` on `scenario`, one after another.
 
-    baseline : the name to compare with; default: the smallest maximum stretch among the schedulers that see
-        the whole grid, or among all when none does.
+    baseline : the name to compare with; default: see `default_baseline`.
     """
+    if not isinstance(schedulers, Mapping):
+        raise ScenarioError(f"schedulers must map names to Scheduler objects, got {schedulers!r}")
+    for name, scheduler in schedulers.items():
+        if not isinstance(scheduler, Scheduler):
+            raise ScenarioError(f"schedulers[{name!r}] must be a Scheduler object, got {scheduler!r}")
     if not schedulers:
         raise ScenarioError("schedulers must name at least one, got none")
-    if baseline is not None and baseline not in schedulers:
+    if baseline is None:
+        baseline = default_baseline(schedulers)
+    elif baseline not in schedulers:
         raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}")
     results = {
         name: simulate(scenario, scheduler, progress=progress) for name, scheduler in schedulers.items()
     }
-    if baseline is None:
-        central = [name for name in schedulers if not schedulers[name].decentralized]
-        baseline = min(central or schedulers, key=lambda name: results[name].max_stretch)
     return Comparison(scenario, results, baseline)
+
+
+def default_baseline(schedulers: Mapping[str, Scheduler]) -> str:
+    """The one named ``mincent``, else the first that sees the whole grid, else the first.
+
+    It depends on names and order alone, so that ratios of several runs have the same meaning.
+    """
+    if "mincent" in schedulers:
+        return "mincent"
+    central = [name for name, scheduler in schedulers.items() if not scheduler.decentralized]
+    return next(iter(central or schedulers))
 
 
 def _scalar(value: Any) -> bool:
@@ -156,14 +174,28 @@ def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> 
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        found: Any = import_module(module)
+        found: Any = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except Exception as error:  # whatever the module does wrong
-        raise ScenarioError(f"cannot import scheduler {name!r}: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:  # whatever the module does wrong
+        said = f"{type(error).__name__}: {error}{_place(error)}"
+        raise ScenarioError(f"cannot import scheduler {name!r}: {said}") from error
     if not (isinstance(found, type) and issubclass(found, Scheduler)):
         raise ScenarioError(f"scheduler {name!r} must be a subclass of gridsim.Scheduler, got {found!r}")
+    if found.start is Scheduler.start:
+        raise ScenarioError(f"scheduler {name!r} must define start(run), {found.__name__} does not")
     return build_scheduler(found, parameters or {}, name)
+
+
+def _place(error: BaseException) -> str:
+    """Where a module of somebody else raised `error`; nothing if that was in the import itself."""
+    if isinstance(error, SyntaxError):
+        return ""  # it says so itself
+    ours = (__file__, importlib.__file__)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename not in ours and not frame.filename.startswith("<frozen "):
+            return f" ({os.path.basename(frame.filename)}:{frame.lineno})"
+    return ""
 
 
 def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: str) -> Scheduler:
@@ -177,9 +209,44 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
         try:
             values[key] = msgspec.convert(value, fields[key].type)
         except msgspec.ValidationError as error:
+            if words := _words(fields[key].type):
+                raise ScenarioError(f"{name}.{key} must be {words[0]}, got {shown(value)}") from error
             message = str(error)[:1].lower() + str(error)[1:]
-            raise ScenarioError(f"{name}.{key} = {value!r}: {message}; known: {', '.join(fields)}") from error
+            raise ScenarioError(f"{name}.{key} = {shown(value)}: {message}") from error
     missing = [key for key, field in fields.items() if field.required and key not in values]
     if missing:
         raise ScenarioError(f"{name}.{missing[0]} is missing, the scheduler has no default for it")
-    return cls(**values)
+    try:
+        return cls(**values)
+    except GridSimError:
+        raise
+    except Exception as error:  # what the checks of somebody else's parameters raise
+        raise ScenarioError(f"{name}: {type(error).__name__}: {error}") from error
+
+
+_WORDS: dict[Any, tuple[str, str]] = {
+    bool: ("true or false", "entries true or false"),
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    str: ("a text", "texts"),
+}
+
+
+def _words(kind: Any) -> tuple[str, str] | None:
+    """What a value of a type is called, and several of them; None for a type that has no simple name."""
+    if kind in _WORDS:
+        return _WORDS[kind]
+    origin, entries = get_origin(kind), [entry for entry in get_args(kind) if entry is not Ellipsis]
+    if origin is Literal:
+        listed = ", ".join(map(repr, entries))
+        return f"one of {listed}", f"entries of {listed}"
+    if origin in (Union, UnionType):
+        named = [_words(entry) for entry in entries if entry is not NoneType]
+        some = [words for words in named if words is not None]
+        if len(some) < len(named):
+            return None
+        return " or ".join(one for one, _ in some), " or ".join(several for _, several in some)
+    if origin in (tuple, list) and entries and len(set(entries)) == 1 and (words := _words(entries[0])):
+        count = "" if origin is list or Ellipsis in get_args(kind) else f"{len(entries)} "
+        return f"a list of {count}{words[1]}", f"lists of {count}{words[1]}"
+    return None

@@ -33,8 +33,9 @@ def whole(path: str, value: Any, *, low: int = 0, high: int = WHOLE_LIMIT - 1) -
     """`value` as an int, or a ScenarioError naming `path`."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and low <= value <= high:
         return int(value)
-    bounds = f">= {low}" if high == WHOLE_LIMIT - 1 else f"in {low}..{high}"
-    raise ScenarioError(f"{path} must be a whole number {bounds}, got {_shown(value)}")
+    unbounded = high == WHOLE_LIMIT - 1 and not (isinstance(value, int) and value > high)
+    bounds = f">= {low}" if unbounded else f"in {low}..{high}"
+    raise ScenarioError(f"{path} must be a whole number {bounds}, got {shown(value)}")
 
 
 def real(
@@ -57,7 +58,7 @@ def real(
             return number
     bound = f" > {above:g}" if above is not None else f" >= {low:g}" if low is not None else ""
     expected = f"a {'finite ' if finite else ''}number{bound}{' ' + unit if unit else ''}"
-    raise ScenarioError(f"{path} must be {expected}, got {_shown(value)}")
+    raise ScenarioError(f"{path} must be {expected}, got {shown(value)}")
 
 
 def text(path: str, value: Any) -> str:
@@ -66,7 +67,7 @@ def text(path: str, value: Any) -> str:
         value = os.fspath(value)
     if isinstance(value, str) and value and "\0" not in value:
         return value
-    raise ScenarioError(f"{path} must be a non-empty text, got {_shown(value)}")
+    raise ScenarioError(f"{path} must be a non-empty text, got {shown(value)}")
 
 
 def sequence(path: str, values: Any) -> list[Any]:
@@ -76,12 +77,13 @@ def sequence(path: str, values: Any) -> list[Any]:
         return plain
     if isinstance(values, Iterable) and not isinstance(values, (str, bytes)):
         return list(values)
-    raise ScenarioError(f"{path} must be a list of numbers, got {_shown(values)}")
+    raise ScenarioError(f"{path} must be a list of numbers, got {shown(values)}")
 
 
-def _shown(value: Any) -> str:
-    shown = repr(value.item() if isinstance(value, np.generic) else value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+def shown(value: Any) -> str:
+    """`value` for a message, in at most 60 characters."""
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def normalise(recipe: msgspec.Struct, **values: Any) -> None:
@@ -109,6 +111,8 @@ class UniformSpeeds(
         high = real("platform.high", self.high, low=low, unit="Mflop/s")
         step = real("platform.step", self.step, above=0, unit="Mflop/s")
         steps = (high - low) / step
+        if not steps < 2**53:
+            raise ScenarioError(f"platform.step must leave fewer than 2**53 speeds, got {step:g} Mflop/s")
         if abs(steps - round(steps)) > 1e-9 * max(1.0, steps):
             raise ScenarioError(
                 f"platform.step must divide high - low = {high - low:g} Mflop/s evenly, got {step:g}"

@@ -23,6 +23,14 @@ StrPath = str | os.PathLike[str]
 
 _KEYS = ("seed", "platform", "workload", "network", "faults", "schedulers")
 _REQUIRED = ("platform", "workload")
+_TYPES = {  # what msgspec calls them -> what a reader of a scenario file does
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
 
 
 @dataclass(frozen=True)
@@ -127,6 +135,8 @@ class Scenario:
             document = tomllib.loads(toml)
         except tomllib.TOMLDecodeError as error:
             raise ScenarioError(_toml_fault(file, toml, str(error))) from error
+        except RecursionError:
+            raise ScenarioError(f"{file}: values lie too deeply in one another") from None
         for key in document:
             if key not in _KEYS:
                 raise ScenarioError(f"{key} is not a known key of a scenario; known: {', '.join(_KEYS)}")
@@ -187,6 +197,13 @@ def converted(value: Any, kind: Any, where: str) -> Any:
         message = message[:1].lower() + message[1:]
         if place:
             where += place.rstrip("`")
+        if match := re.fullmatch(r"object (missing required|contains unknown) field `(.*)`", message):
+            said = "is missing" if match[1] == "missing required" else "is not a known key"
+            raise ScenarioError(f"{where}.{match[2]} {said}") from error
+        if match := re.fullmatch(r"expected `([a-z| ]+)`, got `(\w+)`", message):
+            wanted = " or ".join(_TYPES.get(word, word) for word in match[1].split(" | "))
+            got = "a fraction" if match.groups() == ("int", "float") else _TYPES.get(match[2], match[2])
+            raise ScenarioError(f"{where} must be {wanted}, got {got}") from error
         raise ScenarioError(f"{where}: {message}") from error
 
 

@@ -22,11 +22,14 @@ from gridsim.platform import Platform
 from gridsim.records import Table, check_name, plain
 from gridsim.results import CORE_TABLES, Result
 from gridsim.scenario import Scenario
-from gridsim.scheduler import Applications, Outcome, Run, Scheduler
+from gridsim.scheduler import Applications, Outcome, Policy, Run, Scheduler
 from gridsim.streams import Streams
 from gridsim.transport import Transport
 
 Progress = bool | Literal["force"]
+
+#: The clock counts int64 nanoseconds; a run must have time for many messages.
+LONGEST_LATENCY = 1.0e6
 
 _APPLICATION_COLUMNS = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
 _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
@@ -55,7 +58,7 @@ def simulate(
     started = time.perf_counter()
     platform = scenario.platform
     applications = scenario.workload.realize(platform)
-    _check_size(applications, platform)
+    _check_size(applications, platform, scenario.network.latency)
 
     engine = Engine(cohort_limit=cohort_limit)
     network = Transport(engine, scenario.network, platform.nodes)
@@ -72,6 +75,8 @@ def simulate(
         faults=scenario.faults is not None,
     )
     policy = scheduler.start(run)
+    if not isinstance(policy, Policy):
+        raise SchedulerError(f"t = 0.0 s: start() must return a Policy, got {type(policy).__name__}")
     released.submit = policy.on_release
     if scenario.faults is not None:
         outages.begin(policy)
@@ -163,9 +168,13 @@ def _bar(progress: Progress, name: str, total: int, engine: Engine, released: _R
 # -- checks ---------------------------------------------------------------------------------------------
 
 
-def _check_size(applications: Applications, platform: Platform) -> None:
+def _check_size(applications: Applications, platform: Platform, latency: float) -> None:
     """The clock holds the run, and counts every task."""
-    shortest = applications.task_size / float(platform.speeds.max()) * NS
+    if latency > LONGEST_LATENCY:
+        raise ScenarioError(f"network.latency must be at most {LONGEST_LATENCY:g} s, got {latency!r}")
+    with np.errstate(over="ignore"):
+        shortest = applications.task_size / platform.speeds.max() * NS
+        longest = float(applications.task_size.max() / platform.speeds.min())
     for i in np.flatnonzero(shortest < 1)[:1]:
         raise ScenarioError(
             f"workload.task_size of application {i} must take at least 1 ns on the fastest machine, "
@@ -174,8 +183,7 @@ def _check_size(applications: Applications, platform: Platform) -> None:
     if (tasks := math.fsum(applications.tasks.tolist())) > 2**53:
         raise ScenarioError(f"workload.tasks must be at most 2**53 in all, got {tasks:g}")
     work = math.fsum(applications.size.tolist())
-    end = applications.release[-1] + work / platform.aggregate_speed
-    longest = float(applications.task_size.max() / platform.speeds.min())
+    end = float(applications.release[-1]) + work / platform.aggregate_speed
     if max(end, longest) * NS > NEVER / 4:
         raise ScenarioError(
             f"workload.task_size must let the run end within {NEVER / 4 / NS:.3g} s, "

@@ -20,8 +20,8 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def format_error(path: StrPath, line: int, message: str) -> TraceFormatError:
-    """The error `FILE:LINE: message`."""
-    return TraceFormatError(f"{os.fspath(path)}:{line}: {message}")
+    """The error `FILE:LINE: message`; line 0 stands for none: `FILE: message`."""
+    return TraceFormatError(f"{os.fspath(path)}:{line}: {message}" if line else f"{path}: {message}")
 
 
 def warn_repairs(path: StrPath, repairs: Iterable[tuple[int, int, str]]) -> None:
@@ -57,13 +57,17 @@ def number_fault(field: str, word: str, *, whole: bool = False) -> str | None:
 def text_lines(path: StrPath) -> Iterator[str]:
     """The lines of a UTF-8 text file, plain or gzip (told by content), without their newline.
 
-    Raises `TraceFormatError` naming the line reached when the file is missing, not readable, truncated,
-    corrupt, not gzip in spite of its name, binary, or not UTF-8.
+    Raises `TraceFormatError` naming the file when it cannot be opened, and the line reached when it is
+    truncated, corrupt, not gzip in spite of its name, binary, or not UTF-8, or when reading fails.
     """
     reached = 0
     block = b""
     try:
-        with open(path, "rb") as stream:
+        opened = open(path, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise format_error(path, 0, error.strerror or str(error)) from error
+    try:
+        with opened as stream:
             for chunk in _chunks(path, stream):
                 if b"\0" in chunk:
                     line = reached + (block + chunk).count(b"\n", 0, len(block) + chunk.index(b"\0")) + 1

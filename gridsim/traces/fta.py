@@ -88,7 +88,7 @@ def event_file(path: StrPath) -> Path:
     for file in candidates:
         if file.exists():
             return file
-    raise format_error(candidates[0], 1, "no event_trace.tab or event_trace.tab.gz in this folder")
+    raise format_error(folder, 0, "no event_trace.tab or event_trace.tab.gz in this folder")
 
 
 def parse_fta(file: StrPath) -> FtaEvents:

@@ -56,7 +56,9 @@ def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
     try:
         findings = checks[choose_format(path, format)](path)
     except TraceFormatError as error:
-        place, _, message = str(error).partition(": ")
+        # FILE:LINE: message, or FILE: message; of a folder, FILE begins with it
+        said = str(error).removeprefix(os.fspath(path))
+        place, _, message = said.partition(": ")
         line = place.rpartition(":")[2]
         return [Finding("error", "unreadable", message, 1, int(line) if line.isdigit() else 0)]
     present = [finding for finding in findings if finding.count]

@@ -96,6 +96,10 @@ def test_python_blocks_run_in_order(page, folder, capsys):
         exec(compile(code, str(page), "exec"), namespace)
 
 
+def test_the_readme_shows_a_workload_of_ones_own():
+    assert any("gs.Workload.of(" in code for code in blocks(ROOT / "README.md", "python"))
+
+
 @page_of
 def test_toml_blocks_are_scenarios(page, folder):
     for toml in blocks(page, "toml"):

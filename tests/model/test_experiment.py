@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
+import msgspec
 import pytest
 
 from gridsim.errors import ScenarioError
 from gridsim.experiment import build_scheduler, compare, import_scheduler
 from gridsim.platform import Platform
 from gridsim.scenario import Scenario
+from gridsim.schedulers import FairTree
 from gridsim.workload import Workload
 
 SCENARIO = Scenario(Platform.of([1000.0, 2000.0]), Workload.of([0.0, 10.0], [10, 20], 1000.0))
@@ -21,13 +24,28 @@ def test_compare(toy):
     assert compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)}, baseline="slow").ratio("slow") == 1.0
 
 
+def test_the_baseline_depends_on_names_and_order_not_on_results(toy):
+    class Apart(toy, frozen=True):
+        decentralized = True
+
+    quick, slow, apart = toy(), toy(pause=5.0), Apart()
+    assert compare(SCENARIO, {"slow": slow, "quick": quick}).baseline == "slow"
+    assert compare(SCENARIO, {"apart": apart, "slow": slow, "quick": quick}).baseline == "slow"
+    assert compare(SCENARIO, {"quick": quick, "mincent": slow}).baseline == "mincent"
+    assert compare(SCENARIO, {"b": apart, "a": Apart(pause=1.0)}).baseline == "b"
+    found = compare(SCENARIO, {"quick": quick, "mincent": slow})
+    assert "baseline  mincent (its max stretch counts as 1)" in str(found).splitlines()
+    assert found.to_dict()["baseline"] == "mincent"
+
+
 def test_the_table_is_readable(toy):
     found = compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)})
     text = str(found)
     lines = text.splitlines()
     assert lines[2] == "load      1 (work / (aggregate speed * first to last release))"
-    assert lines[4].split("  ")[0] == "scheduler" and "s/Mflop" in lines[5]
-    assert lines[6].startswith("quick") and found["quick"].digest[:16] in lines[6]
+    assert lines[3] == "baseline  quick (its max stretch counts as 1)"
+    assert lines[5].split("  ")[0] == "scheduler" and "s/Mflop" in lines[6]
+    assert lines[7].startswith("quick") and found["quick"].digest[:16] in lines[7]
     assert "slow: pause 5" in lines
     assert max(map(len, lines)) < 140
 
@@ -45,6 +63,10 @@ def test_json_holds_everything_and_is_strict(toy):
 def test_wrong_comparisons_are_named(toy):
     with pytest.raises(ScenarioError, match="schedulers must name at least one"):
         compare(SCENARIO, {})
+    with pytest.raises(ScenarioError, match="schedulers must map names to Scheduler objects, got \\["):
+        compare(SCENARIO, [toy()])
+    with pytest.raises(ScenarioError, match=r"schedulers\['b'\] must be a Scheduler object, got <class"):
+        compare(SCENARIO, {"a": toy(), "b": toy})
     with pytest.raises(ScenarioError, match="baseline must be one of a, got 'b'"):
         compare(SCENARIO, {"a": toy()}, baseline="b")
 
@@ -55,10 +77,36 @@ def test_parameters_are_typed(toy):
         ScenarioError, match="toy.puase is not a parameter of this scheduler; known: pause, flaw"
     ):
         build_scheduler(toy, {"puase": 3}, "toy")
-    with pytest.raises(
-        ScenarioError, match="toy.pause = 'x': expected `float`, got `str`; known: pause, flaw"
-    ):
+    with pytest.raises(ScenarioError, match="^toy.pause must be a number, got 'x'$"):
         build_scheduler(toy, {"pause": "x"}, "toy")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "message"),
+    [
+        ("samples", "30,x", "fair-tree.samples must be a list of 3 whole numbers, got '30,x'"),
+        ("samples", [30, 20], "fair-tree.samples must be a list of 3 whole numbers, got [30, 20]"),
+        ("samples", 30, "fair-tree.samples must be a list of 3 whole numbers, got 30"),
+        ("samples", [1, 2, "x"], "fair-tree.samples must be a list of 3 whole numbers, got [1, 2, 'x']"),
+        ("grid", [1], "fair-tree.grid must be a list of 3 lists of numbers, got [1]"),
+        ("bound", "much", "fair-tree.bound must be a number, got 'much'"),
+        ("run_on", "yes", "fair-tree.run_on must be true or false, got 'yes'"),
+        ("request_bytes", 1.5, "fair-tree.request_bytes must be a whole number, got 1.5"),
+        ("spread", "x", "fair-tree.spread must be one of 'heartbeat', 'change', got 'x'"),
+    ],
+)
+def test_values_of_the_wrong_type_are_named_with_what_is_expected(parameter, value, message):
+    with pytest.raises(ScenarioError) as caught:
+        build_scheduler(FairTree, {parameter: value}, "fair-tree")
+    assert str(caught.value) == message
+
+
+def test_types_without_a_simple_name_are_told_as_msgspec_does(toy):
+    class Further(toy, frozen=True):
+        ratio: Annotated[float, msgspec.Meta(gt=1)] = 2.0
+
+    with pytest.raises(ScenarioError, match="^toy.ratio = 0: expected `float` > 1.0$"):
+        build_scheduler(Further, {"ratio": 0}, "toy")
 
 
 @pytest.mark.parametrize(

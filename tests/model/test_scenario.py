@@ -120,10 +120,10 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
             scenario_text('kind = "pareto"\nnodse = 5\nseed = 1'),
             "platform.nodse is not a known key; known here: nodes, seed",
         ),
-        (scenario_text('kind = "pareto"\nnodes = 5'), "platform: object missing required field `seed`"),
+        (scenario_text('kind = "pareto"\nnodes = 5'), "platform.seed is missing"),
         (
             scenario_text('kind = "pareto"\nnodes = "5"\nseed = 1'),
-            "platform.nodes: expected `int`, got `str`",
+            "platform.nodes must be a whole number, got a text",
         ),
         (
             scenario_text('kind = "list"\nspeeds = [1, -2]'),
@@ -139,7 +139,7 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
         ),
         (
             scenario_text(workload='kind = "bags"\nseed = 1\ntask_size = {low = 1, hihg = 2}'),
-            "workload.task_size: object contains unknown field `hihg`",
+            "workload.task_size.hihg is not a known key",
         ),
         (
             scenario_text() + "[network]\nlatency = -1\n",

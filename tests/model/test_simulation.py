@@ -89,6 +89,15 @@ def test_broken_laws_are_named(toy, flaw, error, message):
         simulate(SCENARIO, toy(flaw=flaw))
 
 
+def test_impossible_runs_are_refused_without_warnings(toy):
+    slow = Scenario(Platform.of([1e-308]), Workload.of([0.0], 1, 1.0))
+    with pytest.raises(ScenarioError, match="must let the run end within"):
+        simulate(slow, toy())
+    far = Scenario(SCENARIO.platform, SCENARIO.workload, Network(latency=1e7))
+    with pytest.raises(ScenarioError, match="network.latency must be at most 1e\\+06 s, got 1"):
+        simulate(far, toy())
+
+
 def test_impossible_runs_are_refused(toy):
     for size, message in ((1e-9, "at least 1 ns"), (1e25, "must let the run end within")):
         with pytest.raises(ScenarioError, match=message):

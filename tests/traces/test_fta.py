@@ -89,7 +89,7 @@ def test_bad_files(write, content, line, message):
 
 
 def test_bad_node_table_and_empty_folder(write, tmp_path):
-    with pytest.raises(TraceFormatError, match=r"event_trace\.tab:1: no event_trace"):
+    with pytest.raises(TraceFormatError, match=f"^{tmp_path}: no event_trace"):
         read_fta(tmp_path)
     write("event_trace.tab", TOY)
     write("node.tab", "# node_id\nx\t5\tname\n")
