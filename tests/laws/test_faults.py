@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from law_scenarios import CENTRAL, fair_trees, scenarios
+from law_scenarios import fair_trees, scenarios
 
 import gridsim as gs
 from gridsim.faults import Faults
