@@ -14,10 +14,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gridcore.availability import split
 from gridcore.dispatch import PullQueue, bind_earliest
 from gridcore.edf import optimal_stretch
 from gridcore.queues import TaskQueues
+from gridcore.summaries import split
 from gridsim.engine import NEVER, NS
 from gridsim.errors import ScenarioError
 from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
