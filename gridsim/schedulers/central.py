@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -90,6 +91,17 @@ def _check_mode(name: str, mode: str, known: tuple[str, ...]) -> None:
         raise ScenarioError(f"{name}.mode must be one of {known}, got {mode!r}")
 
 
+def _outcome(totals: Mapping[str, Integers], **facts: int) -> Outcome:
+    """The report on what a kernel's `totals` say; no machine fails, so nothing is submitted again."""
+    found = {**totals, "resubmitted": np.zeros_like(totals["finish"])}
+    applications = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
+    return Outcome(
+        applications={name: found[name] for name in applications},
+        machines={name: found[name] for name in ("busy", "tasks", "peak_queue")},
+        facts=facts,
+    )
+
+
 # -- one list, machines pull ----------------------------------------------------------------------------
 
 
@@ -128,22 +140,8 @@ class Pull(Policy):
     def finish(self) -> Outcome:
         """Start everything that is left, and report."""
         self._advance(NEVER)
-        totals = self.queue.totals()
-        return Outcome(
-            applications={
-                "first_start": totals["first_start"],
-                "finish": totals["finish"],
-                "completed": totals["completed"],
-                "resubmitted": np.zeros(len(self.run.applications), np.int64),
-                "nodes_used": totals["nodes_used"],
-            },
-            machines={
-                "busy": totals["busy"],
-                "tasks": totals["tasks"],
-                "peak_queue": np.zeros(len(self.run.speeds), np.int64),
-            },
-            facts={"peak_waiting": self.peak_waiting},
-        )
+        no_queues = np.zeros(len(self.run.speeds), np.int64)
+        return _outcome({**self.queue.totals(), "peak_queue": no_queues}, peak_waiting=self.peak_waiting)
 
 
 class Replan(Pull):
@@ -199,17 +197,7 @@ class Bound(Policy):
     def finish(self) -> Outcome:
         """Let the machines complete what they have, and report."""
         self.queues.advance(NEVER)
-        totals = self.queues.totals()
-        return Outcome(
-            applications={
-                "first_start": totals["first_start"],
-                "finish": totals["finish"],
-                "completed": totals["completed"],
-                "resubmitted": np.zeros(len(self.run.applications), np.int64),
-                "nodes_used": self.nodes_used,
-            },
-            machines={"busy": totals["busy"], "tasks": totals["tasks"], "peak_queue": totals["peak_queue"]},
-        )
+        return _outcome({**self.queues.totals(), "nodes_used": self.nodes_used})
 
 
 class EarliestEnd(Bound):
