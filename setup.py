@@ -6,7 +6,8 @@ import sys
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-KERNELS = ["edf", "availability", "queues", "links", "tree", "flow", "dispatch"]
+# the slowest to compile first
+KERNELS = ["summaries", "queues", "tree", "links", "availability", "edf", "dispatch", "flow"]
 CHECKED = os.environ.get("GRIDCORE_CHECKED") == "1"
 
 # Results must not depend on the processor: no fused multiply-add, no fast-math, no -march.

@@ -15,16 +15,18 @@ import pytest
 
 pytest.importorskip("pytest_benchmark")
 
-from gridcore import availability, edf
+from gridcore import availability, edf, summaries
 from gridcore.grid import SummaryGrid
 from gridcore.reference import availability as availability_twin
 from gridcore.reference import edf as edf_twin
+from gridcore.reference import summaries as summaries_twin
 
 SPEED, NOW = 2000.0, 1000.0
 GRID = SummaryGrid.geometric(stretch=(1e-3, 32.0, 16), size=(1e4, 5e8, 24), task_size=(1e3, 3e6, 24))
 SMALL = SummaryGrid.geometric(stretch=(1e-3, 32.0, 10), size=(1e4, 5e8, 9), task_size=(1e3, 3e6, 8))
 EDF = pytest.mark.parametrize("module", [edf, edf_twin], ids=["kernel", "twin"])
 AVAILABILITY = pytest.mark.parametrize("module", [availability, availability_twin], ids=["kernel", "twin"])
+SUMMARIES = pytest.mark.parametrize("module", [summaries, summaries_twin], ids=["kernel", "twin"])
 
 
 def queue(n: int) -> tuple[Any, Any, Any]:
@@ -112,7 +114,7 @@ def test_sample_batch(benchmark: Any, module: ModuleType, threads: int) -> None:
     benchmark(module.sample_availability_batch, SMALL, NOW, *flat(20, 20), **node, threads=threads)
 
 
-@AVAILABILITY
+@SUMMARIES
 @pytest.mark.parametrize("children", [2, 16])
 def test_aggregate(benchmark: Any, module: ModuleType, children: int) -> None:
     benchmark.group = f"aggregate {children} x {GRID.cells} cells"
@@ -138,13 +140,13 @@ def summary(grid: SummaryGrid) -> Any:
     return availability.sample_availability(grid, NOW, *queue(20), speed=SPEED, free_at=NOW)
 
 
-@AVAILABILITY
+@SUMMARIES
 def test_lookup(benchmark: Any, module: ModuleType) -> None:
     benchmark.group = "lookup"
     benchmark(module.lookup, summary(SMALL), SMALL, 1.0, 1e6, 5e3, release=NOW - 9.0, cell_release=NOW)
 
 
-@AVAILABILITY
+@SUMMARIES
 @pytest.mark.parametrize("grid", [SMALL, GRID], ids=lambda grid: str(grid.cells))
 def test_debit(benchmark: Any, module: ModuleType, grid: SummaryGrid) -> None:
     benchmark.group = f"debit {grid.cells} cells"
@@ -173,13 +175,13 @@ def test_debit_limit(benchmark: Any, grid: SummaryGrid) -> None:
     benchmark(limit)
 
 
-@AVAILABILITY
+@SUMMARIES
 def test_lowest_stretch(benchmark: Any, module: ModuleType) -> None:
     benchmark.group = "lowest_stretch 30 samples"
     benchmark(module.lowest_stretch, np.arange(30) * 100, 1700)
 
 
-@AVAILABILITY
+@SUMMARIES
 @pytest.mark.parametrize("n", [2, 1000])
 def test_split(benchmark: Any, module: ModuleType, n: int) -> None:
     benchmark.group = f"split over {n}"

@@ -50,6 +50,7 @@ RUNS: dict[str, tuple[int, str, str, dict[str, Any]]] = {
     "MinCent, 1,000 nodes": (1_000, "fifo", "MinCent", {}),
     "MinCent once, 1,000 nodes": (1_000, "fifo", "MinCent", {"mode": "once"}),
     "MinCent, 10,000 nodes": (10_000, "fifo", "MinCent", {}),
+    "MinCent once, 10,000 nodes": (10_000, "fifo", "MinCent", {"mode": "once"}),
     "FCFS, 10,000 nodes": (10_000, "fifo", "Fcfs", {}),
 }
 

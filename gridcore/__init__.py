@@ -11,25 +11,14 @@ if find_spec("gridcore.edf") is None:
         "or compile in place with `pip install -e .`"
     )
 
-from gridcore.availability import (
-    aggregate,
-    aggregate_into,
-    available_tasks,
-    debit,
-    debit_drop,
-    gap,
-    lookup,
-    lowest_stretch,
-    sample_availability,
-    sample_availability_batch,
-    split,
-)
+from gridcore.availability import available_tasks, gap, sample_availability, sample_availability_batch
 from gridcore.dispatch import PullQueue, bind_earliest
 from gridcore.edf import meets_deadlines, optimal_stretch, project_queues
 from gridcore.flow import TreeFlow
 from gridcore.grid import SummaryGrid
 from gridcore.links import Links
 from gridcore.queues import NEVER, TaskQueues
+from gridcore.summaries import aggregate, aggregate_into, debit, debit_drop, lookup, lowest_stretch, split
 from gridcore.tree import SummaryTree
 
 __all__ = [

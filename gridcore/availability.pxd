@@ -14,9 +14,4 @@ cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double rele
 cdef double queue_gap(const Queue* q, int* order, double stretch, double release_new, double size_new, double* scratch) noexcept nogil
     # order[n]: a permutation at entry, the EDF order at `stretch` at exit (unless the floor forbids it).
     # scratch: >= 2*n doubles.
-cdef double quotient_up(double value, double by) noexcept nogil
-cdef void add_cells(const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil
-    # the saturating sum; out may be a or b.
-cdef void debit_cells(const unsigned int* given, unsigned int* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil
-    # `given` less drops[a], nothing in rows with a size above limits[S], and the monotone closure.
-    # drops: nA entries. out must not be `given`.
+cdef object check_grid(object grid)

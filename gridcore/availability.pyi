@@ -1,6 +1,3 @@
-from collections.abc import Sequence
-from typing import Literal
-
 import numpy as np
 import numpy.typing as npt
 
@@ -58,37 +55,6 @@ def sample_availability_batch(
     running_release: npt.ArrayLike | None = None,
     running_size: npt.ArrayLike | None = None,
     threads: int = 1,
-) -> npt.NDArray[np.uint32]: ...
-def aggregate(children: npt.ArrayLike | Sequence[npt.NDArray[np.uint32]]) -> npt.NDArray[np.uint32]: ...
-def aggregate_into(
-    out: npt.NDArray[np.uint32], children: npt.ArrayLike | Sequence[npt.NDArray[np.uint32]]
-) -> npt.NDArray[np.uint32]: ...
-def lookup(
-    summary: npt.ArrayLike,
-    grid: SummaryGrid,
-    stretch: float,
-    size: float,
-    task_size: float,
-    *,
-    release: float,
-    cell_release: float,
-    speed: float | None = None,
-    leaves: int | None = None,
-    longest_task: float | None = None,
-) -> int: ...
-def lowest_stretch(totals: npt.ArrayLike, n_tasks: int) -> int | None: ...
-def split(available: npt.ArrayLike, n_tasks: int) -> npt.NDArray[np.int64]: ...
-def debit_drop(tasks: npt.ArrayLike, task_size: npt.ArrayLike, cell_task_size: float, leaves: int) -> int: ...
-def debit(
-    summary: npt.ArrayLike,
-    grid: SummaryGrid,
-    *,
-    tasks: npt.ArrayLike,
-    task_size: npt.ArrayLike,
-    size: npt.ArrayLike,
-    stretch: npt.ArrayLike,
-    leaves: int,
-    rule: Literal["subtree", "printed"] = "subtree",
 ) -> npt.NDArray[np.uint32]: ...
 def _vector_level(most: int) -> int: ...
 

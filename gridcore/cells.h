@@ -1,5 +1,6 @@
 /* Arithmetic on the cells of summaries, with AVX2 where the processor has it: chosen when the program runs,
-   since a wheel is built for all processors.  All variants give the same bits: IEEE division, integers. */
+   since a wheel is built for all processors.  All variants give the same bits: IEEE division, integers.
+   Each module that includes this has its own level. */
 
 #ifndef GRIDCORE_CELLS_H
 #define GRIDCORE_CELLS_H
@@ -25,7 +26,7 @@
 /* 0 plain C and SSE2, 1 AVX2. */
 static int gridcore_level = 0;
 
-static int gridcore_detect(int most)
+static inline int gridcore_detect(int most)
 {
     gridcore_level = 0;
 #ifdef GRIDCORE_AVX2
@@ -75,14 +76,14 @@ static inline void gridcore_divide_base(double h, const double *a, uint32_t *out
         out[k] = s < a[k] ? 0xFFFFFFFFu : s; \
     }
 
-static void gridcore_add_base(const uint32_t *a, const uint32_t *b, uint32_t *out, ptrdiff_t n)
+static inline void gridcore_add_base(const uint32_t *a, const uint32_t *b, uint32_t *out, ptrdiff_t n)
 {
     GRIDCORE_ADD_BODY
 }
 
 #ifdef GRIDCORE_AVX2
 __attribute__((target("avx2")))
-static void gridcore_divide_avx2(double h, const double *a, uint32_t *out, ptrdiff_t n)
+static inline void gridcore_divide_avx2(double h, const double *a, uint32_t *out, ptrdiff_t n)
 {
     ptrdiff_t k = 0;
     const __m256d hh = _mm256_set1_pd(h), half = _mm256_set1_pd(2147483648.0);
@@ -99,7 +100,7 @@ static void gridcore_divide_avx2(double h, const double *a, uint32_t *out, ptrdi
 }
 
 __attribute__((target("avx2")))
-static void gridcore_add_avx2(const uint32_t *a, const uint32_t *b, uint32_t *out, ptrdiff_t n)
+static inline void gridcore_add_avx2(const uint32_t *a, const uint32_t *b, uint32_t *out, ptrdiff_t n)
 {
     GRIDCORE_ADD_BODY
 }
@@ -128,7 +129,7 @@ static inline void gridcore_add(const uint32_t *a, const uint32_t *b, uint32_t *
     gridcore_add_base(a, b, out, n);
 }
 
-static void gridcore_debit_base(const uint32_t *given, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
+static inline void gridcore_debit_base(const uint32_t *given, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
                                 const double *size, const uint32_t *drops, const double *limits)
 {
     ptrdiff_t i, j, k;
@@ -151,7 +152,7 @@ static void gridcore_debit_base(const uint32_t *given, uint32_t *out, ptrdiff_t 
 #ifdef GRIDCORE_AVX2
 /* na must be a multiple of 8. */
 __attribute__((target("avx2")))
-static void gridcore_debit_avx2(const uint32_t *given, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
+static inline void gridcore_debit_avx2(const uint32_t *given, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
                                 const double *size, const uint32_t *drops, const double *limits)
 {
     const __m256i by1 = _mm256_setr_epi32(1, 2, 3, 4, 5, 6, 7, 7), by2 = _mm256_setr_epi32(2, 3, 4, 5, 6, 7, 7, 7);
@@ -185,7 +186,7 @@ static void gridcore_debit_avx2(const uint32_t *given, uint32_t *out, ptrdiff_t 
 
 /* out = the cells [stretch, size, task size] of `given` less drops[task size], 0 where the size is above
    limits[stretch], and then the largest at no larger stretch and size and no smaller task size. */
-static void gridcore_debit(const uint32_t *given, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
+static inline void gridcore_debit(const uint32_t *given, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
                            const double *size, const uint32_t *drops, const double *limits)
 {
 #ifdef GRIDCORE_AVX2

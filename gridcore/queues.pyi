@@ -57,5 +57,11 @@ class TaskQueues:
         threads: int = 1,
     ) -> NDArray[np.uint32]: ...
     def available(
-        self, stretch: float, release_new: float, size_new: float, task_size_new: float, now: int
+        self,
+        stretch: float,
+        release_new: float,
+        size_new: float,
+        task_size_new: float,
+        now: int,
+        machines: ArrayLike | None = None,
     ) -> NDArray[np.int64]: ...

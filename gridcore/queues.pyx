@@ -516,13 +516,17 @@ cdef class TaskQueues:
         sample_queue(&q, s.order, g, at / 1e9, out, s.room)
 
     def available(self, double stretch, double release_new, double size_new, double task_size_new,
-                  long long now):
-        """int64[machines]: exact number of tasks each machine can take at one `stretch`; at most 2**63 - 1."""
+                  long long now, machines=None):
+        """int64[k]: exact number of tasks each of `machines` (default: all) can take at one `stretch`.
+
+        At most 2**63 - 1.
+        """
         check_scalar(stretch, "stretch", NOT_NEGATIVE)
         check_scalar(release_new, "release_new", FINITE)
         check_scalar(size_new, "size_new", POSITIVE)
         check_scalar(task_size_new, "task_size_new", POSITIVE)
-        result = np.empty(self.machines, np.int64)
+        cdef const long long[::1] u = self._machines(np.arange(self.machines) if machines is None else machines)
+        result = np.empty(u.shape[0], np.int64)
         cdef long long[::1] out = result
         cdef Py_ssize_t k
         cdef double room
@@ -531,10 +535,10 @@ cdef class TaskQueues:
         if not scratch_make(&s, self.capacity, 0):
             raise MemoryError
         with nogil:
-            for k in range(self.machines):
-                self._advance(k, now)
-                self._update(k)
-                self._gather(k, now, False, &q, &s)
+            for k in range(u.shape[0]):
+                self._advance(u[k], now)
+                self._update(u[k])
+                self._gather(u[k], now, False, &q, &s)
                 room = queue_gap(&q, s.order, stretch, release_new, size_new, s.room) / task_size_new
                 out[k] = <long long> room if room < 2.0**63 else _NEVER
         scratch_free(&s)

@@ -19,8 +19,8 @@ from libc.math cimport INFINITY, ceil, floor, isfinite, isnan
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
-from gridcore.availability cimport add_cells, debit_cells, quotient_up
 from gridcore.edf cimport FINITE, NUMBER, POSITIVE, check_array, check_lengths, doubles, integers
+from gridcore.summaries cimport add_cells, debit_cells, quotient_up
 
 import numpy as np
 

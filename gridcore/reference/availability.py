@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from operator import index
-from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +29,6 @@ from gridcore.reference.edf import (
 
 Summary = npt.NDArray[np.uint32]
 TOP = 2**32 - 1
-BIG = 2**63 - 1
-
-
-# --- one queue ------------------------------------------------------------------------------------
 
 
 def queue_gap(queue: Queue, stretch: float, release_new: float, size_new: float) -> float:
@@ -111,6 +103,12 @@ def available_tasks(
     return math.floor(ratio)
 
 
+def check_grid(grid: object) -> SummaryGrid:
+    if not isinstance(grid, SummaryGrid):
+        raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
+    return grid
+
+
 def _sample(grid: SummaryGrid, release_new: float, queue: Queue) -> Summary:
     result = np.zeros(grid.shape, dtype=np.uint32)
     for i, stretch in enumerate(grid.stretch.tolist()):
@@ -135,7 +133,7 @@ def sample_availability(
     running_size: float | None = None,
 ) -> Summary:
     """The summary of one queue: `available_tasks` at every point of the grid, as uint32[nS, nW, nA]."""
-    _check_grid(grid)
+    check_grid(grid)
     queue = make_queue(release, size, work, speed, free_at, running_release, running_size, "free_at")
     check_span(queue)
     check_scalar(float(release_new), "release_new", FINITE)
@@ -157,7 +155,7 @@ def sample_availability_batch(
     threads: int = 1,
 ) -> Summary:
     """The summaries of many queues, uint32[nodes, nS, nW, nA]; ``threads`` is only checked here."""
-    _check_grid(grid)
+    check_grid(grid)
     release_new = float(release_new)
     r, w, p = doubles(release, "release"), doubles(size, "size"), doubles(work, "work")
     s, b = doubles(speed, "speed"), doubles(free_at, "free_at")
@@ -187,261 +185,3 @@ def sample_availability_batch(
         check_span(queue)
         result[u] = _sample(grid, release_new, queue)
     return result
-
-
-# --- summaries ------------------------------------------------------------------------------------
-
-
-def _check_grid(grid: object) -> SummaryGrid:
-    if not isinstance(grid, SummaryGrid):
-        raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
-    return grid
-
-
-def _as_cells(values: Any, name: str) -> Summary:
-    array = np.asarray(values)
-    if array.size and array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must hold integers, got dtype {array.dtype}")
-    if array.size and (array.min() < 0 or array.max() > TOP):
-        worst = array.min() if array.min() < 0 else array.max()
-        where = ", ".join(str(i) for i in np.argwhere(array == worst)[0].tolist())
-        raise ValueError(f"{name}[{where}] must lie between 0 and {TOP}, got {worst}")
-    return array.astype(np.uint32)
-
-
-def _as_summary(summary: Any, grid: SummaryGrid) -> Summary:
-    array = _as_cells(summary, "summary")
-    if array.shape != _check_grid(grid).shape:
-        raise ValueError(f"summary must have the shape of its grid {grid.shape}, got {array.shape}")
-    return array
-
-
-def _as_counts(values: Any, name: str) -> list[int]:
-    counts = integers(values, name)
-    for where, value in enumerate(counts):
-        if value < 0:
-            raise ValueError(f"{name}[{where}] must be >= 0, got {value}")
-    return counts
-
-
-def _whole(value: Any, name: str) -> int:
-    try:
-        return index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
-
-
-def aggregate(children: npt.ArrayLike | Sequence[Summary]) -> Summary:
-    """The sum of summaries over the first axis, saturating at 2**32 - 1."""
-    array = _as_cells(children, "children")
-    if array.ndim < 2:
-        raise ValueError(f"children must have at least two dimensions, got {array.ndim}")
-    total = np.zeros(array.shape[1:], dtype=np.uint64)
-    for child in array:
-        total = np.minimum(total + child, np.uint64(TOP))
-    return total.astype(np.uint32)
-
-
-def aggregate_into(out: Summary, children: npt.ArrayLike | Sequence[Summary]) -> Summary:
-    """`aggregate`, written into ``out`` (writable, C-contiguous uint32); returns ``out``."""
-    total = aggregate(children)
-    if not isinstance(out, np.ndarray) or out.dtype != np.uint32:
-        raise TypeError("out must be a uint32 array")
-    if out.shape != total.shape:
-        raise ValueError(f"out must have the shape of one child {total.shape}, got {out.shape}")
-    if not (out.flags.c_contiguous and out.flags.writeable):
-        raise ValueError("out must be C-contiguous and writable")
-    out[...] = total
-    return out
-
-
-def _quotient_up(value: float, by: float) -> float:
-    """ceil(value / by), exact (the remainder is) while below 2**53."""
-    if math.isinf(value):
-        return value
-    rest = math.fmod(value, by)
-    whole = (value - rest) / by
-    return whole if math.isinf(whole) else float(round(whole)) + (1.0 if rest > 0.0 else 0.0)
-
-
-def lookup(
-    summary: npt.ArrayLike,
-    grid: SummaryGrid,
-    stretch: float,
-    size: float,
-    task_size: float,
-    *,
-    release: float,
-    cell_release: float,
-    speed: float | None = None,
-    leaves: int | None = None,
-    longest_task: float | None = None,
-) -> int:
-    """How many tasks the summary guarantees for an application, never more than there is room for."""
-    cells = _as_summary(summary, grid)
-    stretch, size, task_size = float(stretch), float(size), float(task_size)
-    release, cell_release = float(release), float(cell_release)
-    check_scalar(stretch, "stretch", NOT_NEGATIVE)
-    check_scalar(size, "size", POSITIVE)
-    check_scalar(task_size, "task_size", POSITIVE)
-    check_scalar(release, "release", FINITE)
-    check_scalar(cell_release, "cell_release", FINITE)
-    if speed is not None:
-        check_scalar(float(speed), "speed", POSITIVE)
-    if leaves is not None:
-        leaves = _whole(leaves, "leaves")
-        if leaves < 1:
-            raise ValueError(f"leaves must be >= 1, got {leaves}")
-    if longest_task is not None:
-        check_scalar(float(longest_task), "longest_task", NOT_NEGATIVE)
-    i = bisect_right(grid.stretch.tolist(), stretch) - 1
-    k = bisect_left(grid.task_size.tolist(), task_size)
-    if i < 0 or k == len(grid.task_size):
-        return 0
-    shift = release - cell_release
-    j = bisect_right(grid.size.tolist(), size + shift / stretch) - 1
-    if j < 0:
-        return 0
-    count = int(cells[i, j, k])
-    if shift <= 0.0 or count == 0:
-        return count
-    if speed is None or leaves is None or longest_task is None:
-        return 0
-    volume = float(speed) * shift + float(leaves) * float(longest_task)
-    lost = _quotient_up(volume, float(grid.task_size[k])) + (float(leaves) - 1.0)
-    return 0 if lost >= count else count - int(lost)
-
-
-def lowest_stretch(totals: npt.ArrayLike, n_tasks: int) -> int | None:
-    """The index of the lowest stretch whose guaranteed total hosts ``n_tasks``, or None (Algorithm 4)."""
-    counts = _as_counts(totals, "totals")
-    n_tasks = _whole(n_tasks, "n_tasks")
-    if n_tasks < 0:
-        raise ValueError(f"n_tasks must be >= 0, got {n_tasks}")
-    for i in range(1, len(counts)):
-        if counts[i] < counts[i - 1]:
-            raise ValueError(f"totals must not decrease, got totals[{i}] = {counts[i]} after {counts[i - 1]}")
-    if not counts or counts[-1] < n_tasks:
-        return None
-    lo, hi = 0, len(counts) - 1
-    while lo < hi:
-        mid = (lo + hi) // 2
-        if counts[mid] >= n_tasks:
-            hi = mid
-        else:
-            lo = mid + 1
-    return lo
-
-
-def split(available: npt.ArrayLike, n_tasks: int) -> npt.NDArray[np.int64]:
-    """``n_tasks`` shared out in proportion to ``available`` by largest remainder."""
-    room = _as_counts(available, "available")
-    n_tasks = _whole(n_tasks, "n_tasks")
-    if n_tasks < 0:
-        raise ValueError(f"n_tasks must be >= 0, got {n_tasks}")
-    everything = sum(room)
-    if n_tasks > everything:
-        raise ValueError(f"n_tasks must be <= the sum of available {everything}, got {n_tasks}")
-    if n_tasks > BIG:
-        raise ValueError(f"n_tasks must be < 2**63, got {n_tasks}")
-    if n_tasks == 0:
-        return np.zeros(len(room), dtype=np.int64)
-    share = [n_tasks * count // everything for count in room]
-    remainder = [n_tasks * count % everything for count in room]
-    missing = n_tasks - sum(share)
-    for i in sorted(range(len(room)), key=lambda i: (-remainder[i], i))[:missing]:
-        share[i] += 1
-    return np.array(share, dtype=np.int64)
-
-
-# --- debit ----------------------------------------------------------------------------------------
-
-
-def _ledger(tasks: Any, task_size: Any, leaves: Any) -> tuple[list[int], list[float], int]:
-    given = np.atleast_1d(np.asarray(tasks))
-    if given.size and given.dtype.kind not in "iu":
-        raise TypeError(f"tasks must hold integers, got dtype {given.dtype}")
-    if given.ndim != 1:
-        raise ValueError(f"tasks must be a number or have one dimension, got {given.ndim}")
-    counts: list[int] = given.tolist()
-    for i, value in enumerate(counts):
-        if not 0 <= value <= BIG:
-            raise ValueError(f"tasks[{i}] must be >= 0 and < 2**63, got {value}")
-    sizes = doubles(np.atleast_1d(np.asarray(task_size)), "task_size")
-    check_lengths(len(counts), len(sizes), "tasks", "task_size")
-    check_array(sizes, "task_size", POSITIVE)
-    leaves = _whole(leaves, "leaves")
-    if leaves < 1:
-        raise ValueError(f"leaves must be >= 1, got {leaves}")
-    return counts, sizes, leaves
-
-
-def _drop(counts: Sequence[int], sizes: Sequence[float], cell: float, leaves: int) -> int:
-    each, volume = 0, 0.0
-    for count, size in zip(counts, sizes, strict=True):
-        up = _quotient_up(size, cell)
-        if not math.isfinite(up):
-            raise OverflowError("task_size is too many times the task size of a cell")
-        each += count * int(up)
-        volume += float(count) * size
-    up = _quotient_up(volume, cell)
-    if not math.isfinite(up):
-        raise OverflowError("task_size is too many times the task size of a cell")
-    return min(each, int(up) + min(sum(counts), leaves) - 1) if sum(counts) else 0
-
-
-def debit_drop(tasks: npt.ArrayLike, task_size: npt.ArrayLike, cell_task_size: float, leaves: int) -> int:
-    """The most tasks of ``cell_task_size`` that dispatches to a subtree can displace."""
-    counts, sizes, leaves = _ledger(tasks, task_size, leaves)
-    check_scalar(float(cell_task_size), "cell_task_size", POSITIVE)
-    return _drop(counts, sizes, float(cell_task_size), leaves)
-
-
-def _printed(count: int, task_size: float, cell: float) -> int:
-    """The paper's ceil(N*a/a_B)."""
-    if cell == task_size:
-        return count
-    up = _quotient_up(float(count) * cell, task_size)
-    return int(up) if math.isfinite(up) else TOP
-
-
-def debit(
-    summary: npt.ArrayLike,
-    grid: SummaryGrid,
-    *,
-    tasks: npt.ArrayLike,
-    task_size: npt.ArrayLike,
-    size: npt.ArrayLike,
-    stretch: npt.ArrayLike,
-    leaves: int,
-    rule: Literal["subtree", "printed"] = "subtree",
-) -> Summary:
-    """A child's summary after tasks were dispatched to it, still a lower bound."""
-    cells = _as_summary(summary, grid)
-    counts, sizes, leaves = _ledger(tasks, task_size, leaves)
-    w = doubles(np.atleast_1d(np.asarray(size)), "size")
-    s = doubles(np.atleast_1d(np.asarray(stretch)), "stretch")
-    check_lengths(len(counts), len(w), "tasks", "size")
-    check_lengths(len(counts), len(s), "tasks", "stretch")
-    check_array(w, "size", POSITIVE)
-    check_array(s, "stretch", NOT_NEGATIVE)
-    if rule not in ("subtree", "printed"):
-        raise ValueError(f"rule must be 'subtree' or 'printed', got {rule!r}")
-    result = np.zeros(grid.shape, dtype=np.int64)
-    for k, cell in enumerate(grid.task_size.tolist()):
-        if rule == "printed":
-            drop = sum(_printed(count, a, cell) for count, a in zip(counts, sizes, strict=True))
-        else:
-            drop = _drop(counts, sizes, cell, leaves)
-        result[:, :, k] = np.maximum(0, cells[:, :, k].astype(np.int64) - min(drop, TOP))
-    if rule == "printed":
-        return result.astype(np.uint32)
-    for i, cell_stretch in enumerate(grid.stretch.tolist()):
-        for j, cell_size in enumerate(grid.size.tolist()):
-            for count, w_b, s_b in zip(counts, w, s, strict=True):
-                if count > 0 and cell_stretch < s_b and cell_size > w_b:
-                    result[i, j, :] = 0
-    result = np.maximum.accumulate(result, axis=0)
-    result = np.maximum.accumulate(result, axis=1)
-    result = np.maximum.accumulate(result[:, :, ::-1], axis=2)[:, :, ::-1]
-    return np.ascontiguousarray(result.astype(np.uint32))

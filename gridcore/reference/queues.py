@@ -327,15 +327,21 @@ class TaskQueues:
         return result
 
     def available(
-        self, stretch: float, release_new: float, size_new: float, task_size_new: float, now: int
+        self,
+        stretch: float,
+        release_new: float,
+        size_new: float,
+        task_size_new: float,
+        now: int,
+        machines: ArrayLike | None = None,
     ) -> Integers:
-        """How many tasks each machine can take at one `stretch`."""
+        """How many tasks each of `machines` (default: all) can take at one `stretch`."""
         edf.check_scalar(float(stretch), "stretch", edf.NOT_NEGATIVE)
         edf.check_scalar(float(release_new), "release_new", edf.FINITE)
         edf.check_scalar(float(size_new), "size_new", edf.POSITIVE)
         edf.check_scalar(float(task_size_new), "task_size_new", edf.POSITIVE)
         result = []
-        for u in range(self.machines):
+        for u in range(self.machines) if machines is None else self._machines(machines):
             self._advance(u, now)
             room = availability.queue_gap(self._as_queue(u, now), stretch, release_new, size_new)
             ratio = room / task_size_new

@@ -1,4 +1,4 @@
-"""Plain-Python twin of `gridcore.tree`: one object per node, and the pure functions of availability."""
+"""Plain-Python twin of `gridcore.tree`: one object per node, and the pure functions of summaries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcore.grid import SummaryGrid
 from gridcore.reference import edf
-from gridcore.reference.availability import aggregate, debit, lookup, split
+from gridcore.reference.summaries import aggregate, debit, lookup, split
 
 __all__ = ["DECISION", "NEVER", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gridcore.availability import split
 from gridcore.dispatch import PullQueue, bind_earliest
 from gridcore.edf import optimal_stretch
 from gridcore.queues import TaskQueues
+from gridcore.summaries import split
 from gridsim.engine import NEVER, NS
 from gridsim.errors import ScenarioError
 from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
@@ -89,6 +91,17 @@ def _check_mode(name: str, mode: str, known: tuple[str, ...]) -> None:
         raise ScenarioError(f"{name}.mode must be one of {known}, got {mode!r}")
 
 
+def _outcome(totals: Mapping[str, Integers], **facts: int) -> Outcome:
+    """The report on what a kernel's `totals` say; no machine fails, so nothing is submitted again."""
+    found = {**totals, "resubmitted": np.zeros_like(totals["finish"])}
+    applications = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
+    return Outcome(
+        applications={name: found[name] for name in applications},
+        machines={name: found[name] for name in ("busy", "tasks", "peak_queue")},
+        facts=facts,
+    )
+
+
 # -- one list, machines pull ----------------------------------------------------------------------------
 
 
@@ -127,22 +140,8 @@ class Pull(Policy):
     def finish(self) -> Outcome:
         """Start everything that is left, and report."""
         self._advance(NEVER)
-        totals = self.queue.totals()
-        return Outcome(
-            applications={
-                "first_start": totals["first_start"],
-                "finish": totals["finish"],
-                "completed": totals["completed"],
-                "resubmitted": np.zeros(len(self.run.applications), np.int64),
-                "nodes_used": totals["nodes_used"],
-            },
-            machines={
-                "busy": totals["busy"],
-                "tasks": totals["tasks"],
-                "peak_queue": np.zeros(len(self.run.speeds), np.int64),
-            },
-            facts={"peak_waiting": self.peak_waiting},
-        )
+        no_queues = np.zeros(len(self.run.speeds), np.int64)
+        return _outcome({**self.queue.totals(), "peak_queue": no_queues}, peak_waiting=self.peak_waiting)
 
 
 class Replan(Pull):
@@ -198,17 +197,7 @@ class Bound(Policy):
     def finish(self) -> Outcome:
         """Let the machines complete what they have, and report."""
         self.queues.advance(NEVER)
-        totals = self.queues.totals()
-        return Outcome(
-            applications={
-                "first_start": totals["first_start"],
-                "finish": totals["finish"],
-                "completed": totals["completed"],
-                "resubmitted": np.zeros(len(self.run.applications), np.int64),
-                "nodes_used": self.nodes_used,
-            },
-            machines={"busy": totals["busy"], "tasks": totals["tasks"], "peak_queue": totals["peak_queue"]},
-        )
+        return _outcome({**self.queues.totals(), "nodes_used": self.nodes_used})
 
 
 class EarliestEnd(Bound):
@@ -249,16 +238,33 @@ class Once(Bound):
         self.aggregate_speed = math.fsum(run.speeds)
         self.promised = np.zeros(len(run.applications))
         self._bound: list[int] = []
+        self._sort_out(run.speeds)
+
+    def _sort_out(self, key: NDArray[Any]) -> None:
+        """Machines with the same `key` are of one kind: equally fast, and given the same tasks all along.
+
+        They are in the same state, so only the first of each kind is asked how many tasks it can take.
+        """
+        _, self._first, self._kind, self._count = np.unique(
+            key, return_index=True, return_inverse=True, return_counts=True
+        )
 
     def share(self, application: int, now: int) -> Integers:
         """See `Bound.share`."""
         stretch, room = self._smallest(application, now)
         self.promised[application] = stretch
         self._bound.append(application)
-        return split(room, int(self.run.applications.tasks[application]))
+        tasks = split(room, int(self.run.applications.tasks[application]))
+        self._sort_out(self._kind * (tasks.max() + 1) + tasks)
+        return tasks
 
     def _smallest(self, application: int, now: int) -> tuple[float, Integers]:
-        """The smallest stretch with room for the application, and the room of each machine at it."""
+        """The smallest stretch with room for the application, and the room of each machine at it.
+
+        Room does not fall as the stretch grows, so a kind that has the same at both ends of the bracket is
+        settled.  Rounding does not change that: it moves the stretch at which a count steps by some 1e-13 of
+        it, and what is tried later lies inside of these ends by at least half of STRETCH_TOLERANCE.
+        """
         applications = self.run.applications
         tasks = int(applications.tasks[application])
         new = (
@@ -270,18 +276,21 @@ class Once(Bound):
         # Nothing ends earlier than on an empty platform whose machines could do parts of tasks.
         low = (1.0 - STRETCH_TOLERANCE) / self.aggregate_speed
         high = max(low, self.promised[self._bound[-1]] if self._bound else 0.0)
-        room = self.queues.available(high, *new)
-        while room.sum() < tasks:
-            low, high = high, 2.0 * high
-            room = self.queues.available(high, *new)
+        # the room of the first of each kind at high, and at low or below
+        fewest = np.zeros(len(self._first), np.int64)
+        room = self.queues.available(high, *new, machines=self._first)
+        while room @ self._count < tasks:
+            low, fewest, high = high, room, 2.0 * high
+            room = self.queues.available(high, *new, machines=self._first)
         while high - low > STRETCH_TOLERANCE * high:
             middle = low + (high - low) / 2.0
-            attempt = self.queues.available(middle, *new)
-            if attempt.sum() >= tasks:
+            attempt, open_ = room.copy(), np.flatnonzero(fewest != room)
+            attempt[open_] = self.queues.available(middle, *new, machines=self._first[open_])
+            if attempt @ self._count >= tasks:
                 high, room = middle, attempt
             else:
-                low = middle
-        return high, room
+                low, fewest = middle, attempt
+        return high, room[self._kind]
 
     def finish(self) -> Outcome:
         """Let the machines complete what they have, and report."""

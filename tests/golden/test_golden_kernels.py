@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from gridcore import availability, edf
+from gridcore import availability, edf, summaries
 from gridcore.reference import availability as availability_twin
 from gridcore.reference import edf as edf_twin
+from gridcore.reference import summaries as summaries_twin
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
-PAIRS = pytest.mark.parametrize(
-    ("edf", "availability"), [(edf, availability), (edf_twin, availability_twin)], ids=["kernel", "twin"]
-)
+AVAILABILITY = pytest.mark.parametrize("module", [availability, availability_twin], ids=["kernel", "twin"])
+EDF = pytest.mark.parametrize("module", [edf, edf_twin], ids=["kernel", "twin"])
+SUMMARIES = pytest.mark.parametrize("module", [summaries, summaries_twin], ids=["kernel", "twin"])
 
 
 def number(text):
@@ -30,40 +31,40 @@ def columns(queue):
     )
 
 
-@PAIRS
+@AVAILABILITY
 @pytest.mark.parametrize("case", GOLDEN["h"])
-def test_gap_and_count(case, edf, availability):
+def test_gap_and_count(case, module):
     keywords = {"speed": number(case["speed"]), "free_at": number(case["t_free"])}
     stretch, release, size, task_size = (number(case[name]) for name in ("S", "r_new", "w", "a"))
     queue = columns(case["queue"])
-    gap = availability.gap(stretch, release, size, *queue, **keywords)
+    gap = module.gap(stretch, release, size, *queue, **keywords)
     assert gap == pytest.approx(number(case["h"]), rel=1e-9, abs=1e-9)
     ratio = Fraction(case["h"]) / Fraction(case["a"])
-    tasks = availability.available_tasks(stretch, release, size, task_size, *queue, **keywords)
+    tasks = module.available_tasks(stretch, release, size, task_size, *queue, **keywords)
     if ratio == 0 or abs(ratio - round(ratio)) > Fraction(1, 10**9):
         assert tasks == case["n"]
     else:
         assert case["n"] - 1 <= tasks <= case["n"]
 
 
-@PAIRS
+@EDF
 @pytest.mark.parametrize("case", GOLDEN["min_stretch"])
-def test_minimum_stretch(case, edf, availability):
+def test_minimum_stretch(case, module):
     keywords = {"speed": number(case["speed"]), "now": number(case["t0"])}
-    exact = edf.optimal_stretch(*columns(case["queue"]), **keywords)
+    exact = module.optimal_stretch(*columns(case["queue"]), **keywords)
     assert exact == pytest.approx(number(case["S"]), rel=1e-12)
-    bisection = edf.optimal_stretch(*columns(case["queue"]), **keywords, method="bisection")
+    bisection = module.optimal_stretch(*columns(case["queue"]), **keywords, method="bisection")
     assert exact * (1 - 1e-11) <= bisection <= exact * (1 + 1.1e-9)
 
 
-@PAIRS
+@SUMMARIES
 @pytest.mark.parametrize("case", GOLDEN["drop"])
-def test_drop(case, edf, availability):
-    drop = availability.debit_drop(case["N"], number(case["a_new"]), number(case["a"]), case["leaves"])
+def test_drop(case, module):
+    drop = module.debit_drop(case["N"], number(case["a_new"]), number(case["a"]), case["leaves"])
     assert drop == case["drop"]
 
 
-@PAIRS
+@SUMMARIES
 @pytest.mark.parametrize("case", GOLDEN["alg4"])
-def test_algorithm_4(case, edf, availability):
-    assert availability.lowest_stretch(case["avail_ascending_S"], case["N"]) == case["index"]
+def test_algorithm_4(case, module):
+    assert module.lowest_stretch(case["avail_ascending_S"], case["N"]) == case["index"]

@@ -129,7 +129,9 @@ class Program(RuleBasedStateMachine):
         self.both("minimum_stretch", machines, self.now)
         self.both("summaries", machines, GRID, self.now, cell=self.now + data.draw(steps))
         new = [data.draw(x) for x in (quarters, sizes, quarters)]
-        self.both("available", new[0], self.now / NS, new[1], new[2], self.now)
+        question = (new[0], self.now / NS, new[1], new[2], self.now)
+        some = self.both("available", *question, machines=machines)
+        same(some, self.both("available", *question)[machines])
 
     @invariant()
     def equal(self):
@@ -523,6 +525,7 @@ def test_empty_calls(module):
     assert nobody.next_change() == NEVER
     same(nobody.due(5), none)
     same(nobody.available(1.0, 0.0, 1.0, 1.0, 0), none)
+    same(store.available(1.0, 0.0, 1.0, 1.0, 5, []), none)
     assert nobody.machines == 0
 
 
@@ -584,6 +587,11 @@ REFUSED = [
         lambda m, s: s.available(1.0, 0.0, 1.0, -1.0, 0),
         ValueError,
         "task_size_new must be finite and > 0, got -1.0",
+    ),
+    (
+        lambda m, s: s.available(1.0, 0.0, 1.0, 1.0, 0, machines=[0, 1]),
+        ValueError,
+        r"machines\[1\] must be in 0\.\.0, got 1",
     ),
 ]
 

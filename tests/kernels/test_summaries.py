@@ -12,10 +12,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gridcore import availability, edf
+from gridcore import availability, edf, summaries
 from gridcore.grid import SummaryGrid
-from gridcore.reference import availability as twin
-from gridsim.testing import grids, queues, summaries
+from gridcore.reference import summaries as twin
+from gridsim.testing import grids, queues
+from gridsim.testing import summaries as drawn
 
 QUICK = settings(max_examples=80, deadline=None)
 MOST = 2**32 - 1
@@ -41,10 +42,10 @@ def true_count(node, stretch, release, size, task_size):
 @given(hnp.arrays(np.uint32, st.tuples(*[st.integers(0, 5)] * 4)))
 def test_aggregate_equals_twin(children):
     expected = np.minimum(children.astype(np.uint64).sum(axis=0, dtype=np.uint64), MOST).astype(np.uint32)
-    np.testing.assert_array_equal(availability.aggregate(children), expected)
+    np.testing.assert_array_equal(summaries.aggregate(children), expected)
     np.testing.assert_array_equal(twin.aggregate(children), expected)
     out = np.ones(children.shape[1:], dtype=np.uint32)
-    assert availability.aggregate_into(out, children) is out
+    assert summaries.aggregate_into(out, children) is out
     np.testing.assert_array_equal(out, expected)
 
 
@@ -53,19 +54,38 @@ def test_aggregate_long_and_overlapping():
     children = random.integers(0, 2**31 + 2**20, (7, 5001), dtype=np.uint32)
     expected = twin.aggregate(children)
     assert expected.max() == MOST
-    np.testing.assert_array_equal(availability.aggregate(children), expected)
-    np.testing.assert_array_equal(availability.aggregate(list(children)), expected)
-    np.testing.assert_array_equal(availability.aggregate(children[:, ::2]), expected[::2])
-    availability.aggregate_into(children[0], children)
+    np.testing.assert_array_equal(summaries.aggregate(children), expected)
+    np.testing.assert_array_equal(summaries.aggregate(list(children)), expected)
+    np.testing.assert_array_equal(summaries.aggregate(children[:, ::2]), expected[::2])
+    summaries.aggregate_into(children[0], children)
     np.testing.assert_array_equal(children[0], expected)
 
 
 @QUICK
 @given(st.data(), grids(max_samples=3), st.integers(1, 4))
 def test_aggregation_keeps_the_laws(data, grid, leaves):
-    total = availability.aggregate([data.draw(summaries(grid)) for _ in range(leaves)]).astype(np.int64)
+    total = summaries.aggregate([data.draw(drawn(grid)) for _ in range(leaves)]).astype(np.int64)
     assert (np.diff(total, axis=0) >= 0).all() and (np.diff(total, axis=1) >= 0).all()
     assert (np.diff(total, axis=2) <= 0).all()
+
+
+def test_instruction_sets_agree():
+    random = np.random.default_rng(1)
+    grid = SummaryGrid.geometric(stretch=(0.1, 99.0, 9), size=(1.0, 99.0, 7), task_size=(1e-3, 9.0, 16))
+    children = random.integers(0, 2**32, (5, 3, 7, 11), dtype=np.uint32)
+    cells = np.sort(random.integers(0, 10**6, grid.shape, dtype=np.uint32), axis=0)
+    sent = {"tasks": [3, 40], "task_size": [0.5, 2.0], "size": [9.0, 30.0], "stretch": [5.0, 50.0]}
+    results = []
+    try:
+        for level in (0, 1):
+            summaries._vector_level(level)
+            results.append(summaries.aggregate(children))
+            results.append(summaries.debit(cells, grid, **sent, leaves=8))
+    finally:
+        summaries._vector_level(1)
+    np.testing.assert_array_equal(results[0], results[2])
+    np.testing.assert_array_equal(results[1], results[3])
+    assert len(np.unique(results[1])) > 50
 
 
 # --- look-up --------------------------------------------------------------------------------------
@@ -76,9 +96,9 @@ def test_aggregation_keeps_the_laws(data, grid, leaves):
     st.lists(queues(free_at=4.0, max_entries=3), min_size=1, max_size=4), grids(), quarter, quarter, quarter
 )
 def test_lookup_is_never_above_the_truth(cases, grid, stretch, size, task_size):
-    total = availability.aggregate([sample(case, grid, 3.0) for case in cases])
+    total = summaries.aggregate([sample(case, grid, 3.0) for case in cases])
     at = {"release": 3.0, "cell_release": 3.0}
-    found = availability.lookup(total, grid, stretch, size, task_size, **at)
+    found = summaries.lookup(total, grid, stretch, size, task_size, **at)
     assert found == twin.lookup(total, grid, stretch, size, task_size, **at)
     assert found <= sum(true_count(node_of(case), stretch, 3.0, size, task_size) for case in cases)
 
@@ -89,7 +109,7 @@ def test_the_nearest_cell_is_not_a_bound():
     cells = availability.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
 
     def safe(stretch, size, task_size):
-        return availability.lookup(cells, grid, stretch, size, task_size, release=0.0, cell_release=0.0)
+        return summaries.lookup(cells, grid, stretch, size, task_size, release=0.0, cell_release=0.0)
 
     def true(*new):
         return availability.available_tasks(*new[:1], 0.0, *new[1:], [], [], [], speed=1.0, free_at=0.0)
@@ -103,7 +123,7 @@ def test_lookup_off_the_grid():
     cells = availability.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
 
     def at(*new):
-        return availability.lookup(cells, grid, *new, release=0.0, cell_release=0.0)
+        return summaries.lookup(cells, grid, *new, release=0.0, cell_release=0.0)
 
     assert at(0.9, 8.0, 1.0) == at(2.0, 3.9, 1.0) == at(2.0, 8.0, 2.1) == 0
     assert at(99.0, 99.0, 0.1) == cells[1, 1, 0] == 16
@@ -139,7 +159,7 @@ def test_lookup_at_another_release_is_never_above_the_truth(
         now = project(node, Fraction(release), preemptive)
         truth += true_count(now, stretch, release, size, task_size)
         longest = max([longest, *case.task_size.tolist()])
-    total = availability.aggregate(matrices)
+    total = summaries.aggregate(matrices)
     keywords = {"release": release, "cell_release": cell_release}
     below = {
         "speed": sum(case.speed for case in cases),
@@ -147,11 +167,11 @@ def test_lookup_at_another_release_is_never_above_the_truth(
         "longest_task": 0.0 if preemptive else longest,
     }
     for extra in ({}, below):
-        found = availability.lookup(total, grid, stretch, size, task_size, **keywords, **extra)
+        found = summaries.lookup(total, grid, stretch, size, task_size, **keywords, **extra)
         assert found == twin.lookup(total, grid, stretch, size, task_size, **keywords, **extra)
         assert found <= truth
     if release > cell_release:
-        assert availability.lookup(total, grid, stretch, size, task_size, **keywords) == 0
+        assert summaries.lookup(total, grid, stretch, size, task_size, **keywords) == 0
 
 
 def test_a_cell_of_another_release_is_not_a_bound():
@@ -163,7 +183,7 @@ def test_a_cell_of_another_release_is_not_a_bound():
     cells = availability.sample_availability(grid, 4.0, [-1.0], [10.0], left, speed=1.0, free_at=free_at[0])
     assert cells[0, 1, 0] == 6
     true = availability.available_tasks(0.5, 0.0, 12.0, 1.0, [-1.0], [10.0], [4.0], speed=1.0, free_at=0.0)
-    safe = availability.lookup(cells, grid, 0.5, 12.0, 1.0, release=0.0, cell_release=4.0)
+    safe = summaries.lookup(cells, grid, 0.5, 12.0, 1.0, release=0.0, cell_release=4.0)
     assert (true, safe) == (2, 2)
 
 
@@ -177,13 +197,13 @@ def test_lowest_stretch_exhaustively():
                 continue
             for wanted in range(8):
                 expected = next((i for i, total in enumerate(totals) if total >= wanted), None)
-                assert availability.lowest_stretch(list(totals), wanted) == expected
+                assert summaries.lowest_stretch(list(totals), wanted) == expected
                 assert twin.lowest_stretch(list(totals), wanted) == expected
 
 
 def test_lowest_stretch_of_wide_integers():
     totals = np.array([0, 2**63, 2**64 - 1], dtype=np.uint64)
-    for m in (availability, twin):
+    for m in (summaries, twin):
         assert m.lowest_stretch(totals, 2**63) == 1
         assert m.lowest_stretch(totals, 2**64 - 1) == 2
         assert m.lowest_stretch(totals, 2**64) is None
@@ -198,7 +218,7 @@ def test_shares(available, part):
     available = np.array(available, dtype=np.uint64)
     total = sum(available.tolist())
     n_tasks = min(int(total * part), 2**63 - 1)
-    share = availability.split(available, n_tasks)
+    share = summaries.split(available, n_tasks)
     np.testing.assert_array_equal(share, twin.split(available, n_tasks))
     assert share.dtype == np.int64 and sum(share.tolist()) == n_tasks
     for given_, room in zip(share.tolist(), available.tolist(), strict=True):
@@ -208,7 +228,7 @@ def test_shares(available, part):
 
 
 def test_ties_go_to_the_lower_index():
-    for m in (availability, twin):
+    for m in (summaries, twin):
         assert m.split([1, 1, 1], 2).tolist() == [1, 1, 0]
         assert m.split([3] * 20, 7).tolist() == [1] * 7 + [0] * 13
         assert m.split([0, 5], 5).tolist() == [0, 5]
@@ -221,7 +241,7 @@ def test_ties_go_to_the_lower_index():
 @QUICK
 @given(st.data(), grids(), st.integers(1, 9), st.sampled_from(["subtree", "printed"]))
 def test_debit_equals_twin(data, grid, leaves, rule):
-    cells = data.draw(summaries(grid, max_count=data.draw(st.sampled_from([9, 200, MOST]))))
+    cells = data.draw(drawn(grid, max_count=data.draw(st.sampled_from([9, 200, MOST]))))
     n = data.draw(st.integers(0, 3))
 
     def vector(values):
@@ -235,12 +255,12 @@ def test_debit_equals_twin(data, grid, leaves, rule):
         "leaves": leaves,
         "rule": rule,
     }
-    result = availability.debit(cells, grid, **arguments)
+    result = summaries.debit(cells, grid, **arguments)
     np.testing.assert_array_equal(result, twin.debit(cells, grid, **arguments))
     assert (result <= cells).all()
     if n == 1:
         scalars = {name: value[0] if np.ndim(value) else value for name, value in arguments.items()}
-        np.testing.assert_array_equal(result, availability.debit(cells, grid, **scalars))
+        np.testing.assert_array_equal(result, summaries.debit(cells, grid, **scalars))
 
 
 @settings(max_examples=100, deadline=None)
@@ -268,7 +288,7 @@ def test_debit_is_never_above_the_truth(data, leaves, dispatches, grid, on_grid)
         for name, value in (("task_size", a), ("size", size), ("stretch", stretch)):
             ledger[name].append(float(value))
     assume(sum(ledger["tasks"]) > 0)
-    debited = availability.debit(cells, grid, **ledger, leaves=leaves)
+    debited = summaries.debit(cells, grid, **ledger, leaves=leaves)
     truth = exact_summary(nodes, grid, release)
     assert (debited <= truth).all()
 
@@ -289,7 +309,7 @@ def dispatched(leaves, stretch, size, task_size, tasks, grid, rule="subtree"):
     before = exact_summary([EMPTY] * leaves, grid, Fraction(0))
     new = Share(Fraction(0), Fraction(size), Fraction(task_size) * tasks)
     after = exact_summary([EMPTY._replace(queue=(new,))] * leaves, grid, Fraction(0))
-    debited = availability.debit(
+    debited = summaries.debit(
         before,
         grid,
         tasks=tasks * leaves,
@@ -328,7 +348,7 @@ def test_small_tasks_may_block_a_large_one_on_every_leaf():
     grid = SummaryGrid([1.0], [10.0], [1.0, 10.0])
     debited, true = dispatched(10, 1.0, 10.0, 1.0, 1, grid)
     assert debited[0, 0].tolist() == true[0, 0].tolist() == [90, 0]
-    for m in (availability, twin):
+    for m in (summaries, twin):
         assert m.debit_drop(10, 1.0, 10.0, 10) == 10
         # One leaf: the same volume displaces one task only.
         assert m.debit_drop(10, 1.0, 10.0, 1) == 1
@@ -336,7 +356,7 @@ def test_small_tasks_may_block_a_large_one_on_every_leaf():
 
 def test_the_ledger_counts_dispatches_together():
     # Four dispatches of a quarter of a task: stacked ceilings would take 4, together they displace 1.
-    for m in (availability, twin):
+    for m in (summaries, twin):
         assert m.debit_drop([1, 1, 1, 1], [0.25] * 4, 1.0, 1) == 1
         assert sum(m.debit_drop(1, 0.25, 1.0, 1) for _ in range(4)) == 4
         assert m.debit_drop(0, 1.0, 1.0, 3) == 0
@@ -350,7 +370,7 @@ def test_the_ledger_counts_dispatches_together():
 )
 def test_drop_equals_twin(dispatches, cell, leaves):
     tasks, sizes = np.array([n for n, _ in dispatches], dtype=np.int64), [a for _, a in dispatches]
-    assert availability.debit_drop(tasks, sizes, cell, leaves) == twin.debit_drop(tasks, sizes, cell, leaves)
+    assert summaries.debit_drop(tasks, sizes, cell, leaves) == twin.debit_drop(tasks, sizes, cell, leaves)
 
 
 @pytest.mark.parametrize("leaves", [1, 2, 3])
@@ -361,5 +381,5 @@ def test_drop_covers_the_worst_split(leaves):
             for parts in product(range(tasks + 1), repeat=leaves)
             if sum(parts) == tasks
         )
-        drop = availability.debit_drop(tasks, float(size), float(cell), leaves)
+        drop = summaries.debit_drop(tasks, float(size), float(cell), leaves)
         assert worst <= drop <= worst + 2

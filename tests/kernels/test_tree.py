@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from gridcore import availability, queues, tree
+from gridcore import queues, summaries, tree
 from gridcore.grid import SummaryGrid
 from gridcore.reference import tree as twin
 
@@ -303,9 +303,9 @@ def test_a_father_never_knows_of_more_than_there_is(data):
             tasks = data.draw(st.integers(1, int(min(total[-1], 2**31 - 1))))
             before = {child: one.owed(child) for child in (1, 2)}
             sample = route(requests((0, i, tasks)))["sample"][0]
-            assert sample == availability.lowest_stretch(total, tasks)
+            assert sample == summaries.lowest_stretch(total, tasks)
             shares = [one.owed(child) - before[child] for child in (1, 2)]
-            assert shares == availability.split([room[sample] for room in rooms], tasks).tolist()
+            assert shares == summaries.split([room[sample] for room in rooms], tasks).tolist()
             assert all(share <= room[sample] for share, room in zip(shares, rooms, strict=True))
             promised[i] = max(promised.get(i, 0.0), grid.stretch[sample])
         for node in range(1, one.nodes):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gridsim.engine import NS, TIMER, Engine
 from gridsim.errors import ScenarioError
 from gridsim.scheduler import Applications, Outcome, Run, Scheduler
-from gridsim.schedulers.central import Fcfs, MinCent
+from gridsim.schedulers.central import STRETCH_TOLERANCE, Fcfs, MinCent, Once
 from gridsim.streams import Streams
 
 QUICK = settings(max_examples=40, deadline=None)
@@ -320,6 +320,47 @@ def test_once_keeps_the_largest_promise(grid: tuple[list[float], Applications]) 
     requests = outcome.tables["requests"]
     assert requests["application"].tolist() == list(range(len(grid[1])))
     assert stretches(outcome, grid[1]).max() <= requests["promised"].max() * (1 + 1e-7)
+
+
+def asking_everyone(policy: Once, application: int, now: int) -> tuple[float, Any]:
+    """`Once._smallest` by asking every machine at each step."""
+    applications = policy.run.applications
+    new = [float(column[application]) for column in (applications.release, applications.size)]
+    task_size, tasks = float(applications.task_size[application]), applications.tasks[application]
+
+    def room(stretch: float) -> Any:
+        return policy.queues.available(stretch, *new, task_size, now)
+
+    low = (1 - STRETCH_TOLERANCE) / policy.aggregate_speed
+    high = max(low, policy.promised[policy._bound[-1]] if policy._bound else 0.0)
+    while room(high).sum() < tasks:
+        low, high = high, 2 * high
+    while high - low > STRETCH_TOLERANCE * high:
+        middle = low + (high - low) / 2
+        low, high = (low, middle) if room(middle).sum() >= tasks else (middle, high)
+    return high, room(high)
+
+
+def same_as_asking_everyone(speeds: list[float], applications: Applications) -> None:
+    ours = as_lists(drive(MODES["once"], speeds, applications))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Once, "_smallest", asking_everyone)
+        assert ours == as_lists(drive(MODES["once"], speeds, applications))
+
+
+@given(grid=grids())
+@QUICK
+def test_once_asks_no_machine_in_vain(grid: tuple[list[float], Applications]) -> None:
+    same_as_asking_everyone(*grid)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "pareto", "distinct"])
+@pytest.mark.parametrize("size", [2000.0, (2.0**16, 2.0**17)])
+def test_once_asks_no_machine_in_vain_under_load(kind: str, size: float | tuple[float, ...]) -> None:
+    speeds, applications = paper(kind, size, 4, nodes=50)
+    if kind == "distinct":
+        speeds = np.random.default_rng(4).uniform(800.0, 3000.0, 50).tolist()
+    same_as_asking_everyone(speeds, applications)
 
 
 # -- published numbers ----------------------------------------------------------------------------------

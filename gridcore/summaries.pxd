@@ -1,0 +1,10 @@
+"""C-level contract of the summaries kernel."""
+
+from gridcore.availability cimport Grid
+
+cdef double quotient_up(double value, double by) noexcept nogil
+cdef void add_cells(const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil
+    # the saturating sum; out may be a or b.
+cdef void debit_cells(const unsigned int* given, unsigned int* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil
+    # `given` less drops[a], nothing in rows with a size above limits[S], and the monotone closure.
+    # drops: nA entries. out must not be `given`.
