@@ -100,6 +100,12 @@ def _scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--interfaces", type=click.Choice(["fifo", "equal"]), help="Queueing.  [fifo]"),
         click.option("--seed", type=int, help="Of platform, workload and run.  [1]"),
         click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter."),
+        click.option(
+            "--bound",
+            type=click.Choice(["fluid", "discrete"]),
+            default="fluid",
+            help="Lower bound to compare with.  [fluid]",
+        ),
         click.option("--out", metavar="PATH", help="Save the results: a file (run), a folder (compare)."),
         click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
         click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal)."),
@@ -129,10 +135,10 @@ def run(name: str, **flags: Any) -> None:
     if out is not None:
         result.save(out)
     if flags["as_json"]:
-        answer = {**result.summary(), "provenance": result.provenance, "units": UNITS}
+        answer = {**result.summary(flags["bound"]), "provenance": result.provenance, "units": UNITS}
         click.echo(to_json({"name": name, **answer, "file": out}))
         return
-    click.echo(result.format(name))
+    click.echo(result.format(name, flags["bound"]))
     if out is not None:
         click.echo(f"saved         {out}")
 
@@ -156,7 +162,9 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
         if os.path.lexists(out) and not os.path.isdir(out):
             raise ScenarioError(f"--out {out}: compare saves one file a scheduler, so this must be a folder")
         _check_folder(os.path.dirname(os.path.abspath(out)))
-    comparison = experiment.compare(scenario, schedulers, progress=_progress(flags), baseline=baseline)
+    comparison = experiment.compare(
+        scenario, schedulers, progress=_progress(flags), baseline=baseline, bound=flags["bound"]
+    )
     if out is not None:
         os.makedirs(out, exist_ok=True)
         for name, result in comparison.results.items():
