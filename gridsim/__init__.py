@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gridsim.bounds import Bound, discrete_bound, fluid_bound
     from gridsim.errors import (
         GridSimError,
         InvariantViolation,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Applications",
+    "Bound",
     "Comparison",
     "FairTree",
     "Faults",
@@ -58,12 +60,15 @@ __all__ = [
     "Workload",
     "__version__",
     "compare",
+    "discrete_bound",
+    "fluid_bound",
     "offered_load",
     "register",
     "simulate",
 ]
 
 _HOMES = {
+    "bounds": ("Bound", "discrete_bound", "fluid_bound"),
     "errors": (
         "GridSimError",
         "InvariantViolation",

@@ -103,6 +103,12 @@ def _scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--seed", type=int, help="Of platform, workload and run.  [1]"),
         click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter."),
         click.option(
+            "--bound",
+            type=click.Choice(["fluid", "discrete"]),
+            default="fluid",
+            help="Lower bound to compare with.  [fluid]",
+        ),
+        click.option(
             "--out",
             metavar="PATH",
             help="Save the results; run: a file, or a folder for NAME.npz; compare: a folder.",
@@ -133,10 +139,10 @@ def run(name: str, **flags: Any) -> None:
     if out is not None:
         result.save(out)
     if flags["as_json"]:
-        answer = {**result.summary(), "provenance": result.provenance, "units": UNITS}
+        answer = {**result.summary(flags["bound"]), "provenance": result.provenance, "units": UNITS}
         click.echo(to_json({"name": name, **answer, "file": out}))
         return
-    click.echo(result.format(name))
+    click.echo(result.format(name, flags["bound"]))
     if out is not None:
         click.echo(f"saved         {out}")
 
@@ -169,7 +175,9 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
             raise ScenarioError(f"--out {out}: two of the schedulers have the same file name there")
     new = out is not None and not os.path.isdir(out)  # then the folder is what will be made
     scenario, schedulers = _prepare(chosen, flags, [out.rstrip("/")] if new else list(files.values()))
-    comparison = experiment.compare(scenario, schedulers, progress=_progress(flags), baseline=baseline)
+    comparison = experiment.compare(
+        scenario, schedulers, progress=_progress(flags), baseline=baseline, bound=flags["bound"]
+    )
     if files:
         os.makedirs(out, exist_ok=True)
         for name, file in files.items():

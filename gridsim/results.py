@@ -9,18 +9,23 @@ import os
 import zipfile
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from gridsim import metrics
-from gridsim.errors import GridSimError
+from gridsim.bounds import Bound, discrete_bound, fluid_bound
+from gridsim.errors import GridSimError, ScenarioError
 from gridsim.records import Table, atomic_file, check_name, digest, plain
 from gridsim.scenario import Scenario
 
 #: Version of the file format.
 FORMAT = 1
 CORE_TABLES = ("applications", "machines", "messages")
+
+BoundKind = Literal["fluid", "discrete"]
+#: Up to how many applications a summary has their lower bound.
+BOUND_LIMIT = 5000
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same result saved twice is the same file
 _ABOUT = "result.json"
@@ -32,6 +37,8 @@ UNITS = {
     "max_stretch": "s/Mflop",
     "mean_stretch": "s/Mflop",
     "min_stretch": "s/Mflop",
+    "lower_bound": "s/Mflop",
+    "gap": "1 (max stretch / lower bound)",
     "max_stretch_agg": "1 (stretch * aggregate speed)",
     "makespan": "s",
     "utilization": "1 (busy machine time / all machine time, first release to last finish)",
@@ -40,6 +47,13 @@ UNITS = {
     "wall_seconds": "s",
     "peak_memory": "B",
 }
+
+
+def check_bound(kind: BoundKind) -> BoundKind:
+    """`kind` if it is one, else ScenarioError."""
+    if kind not in (known := get_args(BoundKind)):
+        raise ScenarioError(f"bound must be {' or '.join(known)}, got {kind!r}")
+    return kind
 
 
 class Result:
@@ -73,6 +87,7 @@ class Result:
         self.facts: dict[str, Any] = plain(facts)
         self.scheduler: dict[str, Any] = plain(scheduler)
         self.provenance: dict[str, Any] = plain(provenance)
+        self._bounds: dict[BoundKind, Bound] = {}
         if scenario is not None:
             self.__dict__["scenario"] = scenario
 
@@ -133,9 +148,36 @@ class Result:
         """Mean share of the makespan in which a machine was busy."""
         return metrics.mean(self.machines["utilization"])
 
-    def summary(self) -> dict[str, Any]:
-        """The run in a few numbers; their units are in `UNITS`."""
+    def bound(self, kind: BoundKind = "fluid") -> Bound:
+        """What no schedule of these applications on these machines can beat; see `gridsim.bounds`.
+
+        kind : ``"fluid"``: work can be cut at will; ``"discrete"``: whole tasks that do not migrate.
+
+        Computed from the tables when it is first asked for; it has no part in the digest.  Raises
+        ScenarioError for another kind.
+        """
+        if check_bound(kind) not in self._bounds:
+            applications, speeds = self.applications, self.machines["speed"]
+            release, size = applications["release"], applications["size"]
+            if kind == "fluid":
+                self._bounds[kind] = fluid_bound(release, size, self.aggregate_speed)
+            else:
+                tasks = applications["task_size"], applications["tasks"]
+                self._bounds[kind] = discrete_bound(release, size, *tasks, speeds)
+        return self._bounds[kind]
+
+    def gap(self, kind: BoundKind = "fluid") -> float:
+        """Largest stretch over the lower bound of this `kind`; 1 is optimal, and may be out of reach."""
+        return self.max_stretch / self.bound(kind).stretch
+
+    def summary(self, bound: BoundKind = "fluid") -> dict[str, Any]:
+        """The run in a few numbers; their units are in `UNITS`.
+
+        bound : the kind of ``lower_bound`` and ``gap``, which are None with more than `BOUND_LIMIT`
+            applications.
+        """
         applications, messages = self.applications, self.messages
+        bounded = len(applications) <= BOUND_LIMIT
         size, speed = applications["size"], self.aggregate_speed
         return {
             "scheduler": self.scheduler["name"],
@@ -150,6 +192,9 @@ class Result:
             "max_stretch_agg": float(applications["stretch_agg"].max()),
             "mean_stretch": self.mean_stretch,
             "min_stretch": self.min_stretch,
+            "lower_bound_kind": bound,
+            "lower_bound": self.bound(bound).stretch if bounded else None,
+            "gap": self.gap(bound) if bounded else None,
             "makespan": self.makespan,
             "utilization": self.utilization,
             "resubmitted": int(applications["resubmitted"].sum()),
@@ -169,9 +214,13 @@ class Result:
             f"makespan {self.makespan:.6g} s, digest {self.digest[:16]}>"
         )
 
-    def format(self, name: str | None = None) -> str:
-        """The run as readable text; `name` stands for the scheduler's own."""
-        facts = self.summary()
+    def format(self, name: str | None = None, bound: BoundKind = "fluid") -> str:
+        """The run as readable text; `name` stands for the scheduler's own; `bound` as in `summary`."""
+        facts = self.summary(bound)
+        gap = f"- (computed for up to {BOUND_LIMIT} applications)"
+        if facts["gap"] is not None:
+            least = f"{facts['lower_bound']:.6g} s/Mflop"
+            gap = f"{facts['gap']:.4f} (max stretch over the {bound} bound, {least})"
         said = {**facts["parameters"], **facts["facts"]}
         text = ", ".join(
             f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int, float))
@@ -183,6 +232,7 @@ class Result:
             "max stretch": f"{facts['max_stretch']:.6g} s/Mflop (S * s_agg = {facts['max_stretch_agg']:.5g})",
             "mean stretch": f"{facts['mean_stretch']:.6g} s/Mflop",
             "min stretch": f"{facts['min_stretch']:.6g} s/Mflop",
+            "gap": gap,
             "makespan": f"{facts['makespan']:.1f} s",
             "utilization": f"{100 * facts['utilization']:.1f} %",
             "resubmitted": f"{facts['resubmitted']} tasks",

@@ -57,6 +57,20 @@ def test_run(folder, toy):
         assert part in text
 
 
+def test_the_lower_bound(folder, toy):
+    assert "(max stretch over the fluid bound, " in good("run", "--scheduler", toy, *SMALL).stdout
+    assert "over the discrete bound" in good("run", "--scheduler", toy, *SMALL, "--bound", "discrete").stdout
+    fluid = json.loads(good("run", "--scheduler", toy, *SMALL, "--json").stdout)
+    disc = json.loads(good("run", "--scheduler", toy, *SMALL, "--bound", "discrete", "--json").stdout)
+    assert (fluid["lower_bound_kind"], disc["lower_bound_kind"]) == ("fluid", "discrete")
+    assert 1 < disc["gap"] < fluid["gap"] == fluid["max_stretch"] / fluid["lower_bound"]
+    assert disc["digest"] == fluid["digest"] and "gap" in fluid["units"]
+    flags = ["--schedulers", toy, *SMALL, "--bound", "discrete"]
+    assert f"{disc['gap']:.3f}" in (text := good("compare", *flags).stdout) and "discrete bound" in text
+    assert json.loads(good("compare", *flags, "--json").stdout)["schedulers"][0]["gap"] == disc["gap"]
+    assert invoke("run", "--scheduler", toy, "--bound", "tight").exit_code == 2
+
+
 def test_run_in_json(folder, toy):
     found = good("run", "--scheduler", toy, *SMALL, "--set", f"{toy}.pause=2", "--json", "--progress")
     answer = json.loads(found.stdout)

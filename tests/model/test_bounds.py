@@ -1,0 +1,509 @@
+"""Lower bounds of the maximum stretch, against everything else that knows them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from gridsim import metrics
+from gridsim.bound_search import Slots, levels
+from gridsim.bounds import discrete_bound, fluid_bound
+from gridsim.errors import ScenarioError
+from gridsim.experiment import compare
+from gridsim.platform import Platform
+from gridsim.results import BOUND_LIMIT, Result
+from gridsim.scenario import Scenario
+from gridsim.schedulers import FairTree, Fcfs, MinCent
+from gridsim.simulation import simulate
+from gridsim.workload import Workload
+
+# -- instances --------------------------------------------------------------------------------------------
+
+INSTANCE = st.integers(1, 7).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(0, 12), min_size=n, max_size=n),
+        st.lists(st.sampled_from((0.5, 1.0, 1.5, 2.0, 5.0)), min_size=n, max_size=n),
+        st.lists(st.integers(1, 6), min_size=n, max_size=n),
+        st.lists(st.sampled_from((1.0, 2.0, 3.0, 0.75)), min_size=1, max_size=4),
+    )
+)
+
+
+def columns(release, task_size, tasks):
+    """Arrays with the size in between."""
+    a, n = np.array(task_size, dtype=float), np.array(tasks)
+    return np.array(release, dtype=float), a * n, a, n
+
+
+@functools.cache
+def exact_end(count, speeds):
+    """The count-th smallest of all {m / s_u}: all of them, sorted."""
+    ends = sorted(Fraction(m) / Fraction(s) for s in speeds for m in range(1, count + 1))
+    return ends[count - 1]
+
+
+def by_subsets(release, size, need, latency=Fraction(0)):
+    """max over J of min over j of (r_J + T(J) - r_j) / w_j; the best k for J is its earliest release."""
+    n, best = len(release), Fraction(0)
+    r, w = [Fraction(float(x)) for x in release], [Fraction(float(x)) for x in size]
+    for count in range(1, n + 1):
+        for chosen in itertools.combinations(range(n), count):
+            end = min(r[j] for j in chosen) + latency + need(chosen)
+            best = max(best, min((end - r[j]) / w[j] for j in chosen))
+    return best
+
+
+# -- every subset -----------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=150)
+@given(INSTANCE, st.sampled_from((0.0, 0.25, 3.0)))
+def test_fluid_is_the_best_of_all_subsets(instance, latency):
+    *given_columns, speeds = instance
+    release, size, _, _ = columns(*given_columns)
+    total = Fraction(sum(speeds))
+    found = fluid_bound(release, size, float(total), latency=latency)
+    work = [Fraction(float(x)) for x in size]
+    best = by_subsets(release, size, lambda J: sum(work[j] for j in J) / total, Fraction(latency))
+    assert Fraction(found.stretch) <= best
+    assert found.stretch == pytest.approx(float(best), rel=1e-14)
+    assert found.verify(release, size, speeds) == best == found.verify(release, size, float(total))
+
+
+@settings(deadline=None, max_examples=100)
+@given(INSTANCE, st.sampled_from((0.0, 0.25, 3.0)), st.integers(1, 5))
+def test_discrete_is_the_best_of_all_subsets(instance, latency, thresholds):
+    *given_columns, speeds = instance
+    release, size, a, n = columns(*given_columns)
+    found = discrete_bound(release, size, a, n, speeds, latency=latency, thresholds=thresholds)
+    total, chosen_levels = Fraction(sum(speeds)), levels(a, thresholds).tolist()
+
+    def need(chosen):
+        terms = [sum(Fraction(float(size[j])) for j in chosen) / total]
+        for level in [float(a[chosen[0]])] if len(chosen) == 1 else chosen_levels:
+            if count := sum(int(n[j]) for j in chosen if a[j] >= level):
+                terms.append(Fraction(level) * exact_end(count, tuple(speeds)))
+        return max(terms)
+
+    best = by_subsets(release, size, need, Fraction(latency))
+    assert Fraction(found.stretch) <= best
+    assert found.stretch == pytest.approx(float(best), rel=1e-14)
+    assert found.verify(release, size, speeds, task_size=a, tasks=n) == pytest.approx(best, rel=1e-14)
+
+
+# -- linear programs --------------------------------------------------------------------------------------
+
+
+def divisible(linprog, release, size, speeds, stretch):
+    """Whether work that can be cut and preempted at will meets the deadlines r + S w on these machines."""
+    due = release + stretch * size
+    points = np.unique(np.concatenate([release, due]))
+    starts, lengths = points[:-1], np.diff(points)
+    tasks = [
+        (j, u, t)
+        for j in range(len(release))
+        for t in range(len(starts))
+        if starts[t] >= release[j] and points[t + 1] <= due[j]
+        for u in range(len(speeds))
+    ]
+    machines = np.zeros((len(speeds) * len(starts), len(tasks)))  # a machine works for so long an interval
+    work = np.zeros((len(release), len(tasks)))
+    for column, (j, u, t) in enumerate(tasks):
+        machines[u * len(starts) + t, column] = 1.0
+        work[j, column] = speeds[u]
+    found = linprog(
+        -work.sum(axis=0),
+        A_ub=np.vstack([machines, work]),
+        b_ub=np.concatenate([np.tile(lengths, len(speeds)), size]),
+        method="highs",
+    )
+    assert found.status == 0
+    return -found.fun >= size.sum() * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_fluid_is_the_optimum_of_the_divisible_problem(seed):
+    optimize = pytest.importorskip("scipy.optimize", reason="needs the linear programs of scipy")
+    random = np.random.default_rng(seed)
+    n = int(random.integers(1, 7))
+    release = random.integers(0, 10, n).astype(float)
+    size, speeds = random.integers(1, 20, n).astype(float), random.integers(1, 5, random.integers(1, 4))
+    low, high = 0.5 / speeds.sum(), (release.max() + size.sum()) / speeds.min() / size.min()
+    while high - low > 1e-7 * high:
+        middle = math.sqrt(low * high)
+        if divisible(optimize.linprog, release, size, speeds, middle):
+            high = middle
+        else:
+            low = middle
+    assert fluid_bound(release, size, speeds.sum()).stretch == pytest.approx(high, rel=1e-6)
+
+
+# -- the optimum, by force --------------------------------------------------------------------------------
+
+
+def optimum(release, task_size, tasks, speeds):
+    """The smallest maximum stretch over all assignments and orders of whole tasks, without preemption.
+
+    Tries which application gives its next task to which machine, one after the other, each started as early
+    as can be; every schedule that cannot be moved to an earlier one is among them.
+    """
+    count = len(release)
+    size = [n * a for n, a in zip(tasks, task_size, strict=True)]
+    best = math.inf
+
+    def go(free, left, so_far):
+        nonlocal best
+        if not any(left):
+            best = min(best, so_far)
+        for i in range(count):
+            if left[i]:
+                for u, speed in enumerate(speeds):
+                    end = max(free[u], release[i]) + task_size[i] / speed
+                    worst = max(so_far, (end - release[i]) / size[i])
+                    if worst < best:
+                        left[i] -= 1
+                        go(free[:u] + (end,) + free[u + 1 :], left, worst)
+                        left[i] += 1
+
+    go((Fraction(0),) * len(speeds), list(tasks), Fraction(0))
+    return best
+
+
+def tiny(seed):
+    """2 machines and at most 5 tasks, as fractions: release, task_size, tasks, speeds."""
+    random = np.random.default_rng([7, seed])
+    applications = int(random.integers(1, 5))
+    tasks = [1] * applications
+    for i in random.integers(0, applications, random.integers(0, 6 - applications)).tolist():
+        tasks[i] += 1
+    release = [Fraction(int(r)) for r in random.integers(0, 6, applications)]
+    task_size = [Fraction(int(a)) for a in random.integers(1, 5, applications)]
+    return release, task_size, tasks, [Fraction(int(s)) for s in random.integers(1, 4, 2)]
+
+
+def quality(seeds):
+    """The bounds of tiny instances over the optimum, exactly: [(fluid, discrete)]."""
+    ratios = []
+    for seed in seeds:
+        release, task_size, tasks, speeds = tiny(seed)
+        r, w, a, n = columns(release, task_size, tasks)
+        machines, best = [float(s) for s in speeds], optimum(release, task_size, tasks, speeds)
+        fluid, disc = fluid_bound(r, w, sum(machines)), discrete_bound(r, w, a, n, machines)
+        ratios.append((Fraction(fluid.stretch) / best, Fraction(disc.stretch) / best))
+    return ratios
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_bound_is_above_the_optimum(part):
+    ratios = quality(range(100 * part, 100 * part + 100))
+    assert all(fluid <= disc <= 1 for fluid, disc in ratios)
+    # and they are worth something: measured 0.7 and 0.97
+    assert np.mean([float(fluid) for fluid, _ in ratios]) > 0.6
+    assert np.mean([float(disc) for _, disc in ratios]) > 0.93
+
+
+# -- laws -------------------------------------------------------------------------------------------------
+
+POSITIVE = st.floats(1e-3, 1e6)
+REAL_INSTANCE = st.integers(1, 12).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.floats(0, 1e4), min_size=n, max_size=n),
+        st.lists(POSITIVE, min_size=n, max_size=n),
+        st.lists(st.integers(1, 1000), min_size=n, max_size=n),
+        st.lists(POSITIVE, min_size=1, max_size=9),
+    )
+)
+
+
+@settings(deadline=None, max_examples=100)
+@given(REAL_INSTANCE, st.integers(1, 6))
+def test_laws_of_any_instance(instance, thresholds):
+    *given_columns, speeds = instance
+    release, size, a, n = columns(*given_columns)
+    aggregate = math.fsum(speeds)
+    fluid = fluid_bound(release, size, aggregate)
+    disc = discrete_bound(release, size, a, n, speeds, thresholds=thresholds)
+    # certificates, in fractions; never above them
+    assert fluid.stretch <= fluid.verify(release, size, aggregate)
+    assert disc.stretch <= disc.verify(release, size, speeds, task_size=a, tasks=n)
+    for bound in (fluid, disc):
+        assert release[bound.first] == release[bound.applications].min()
+    # an order of bounds
+    assert 1 / aggregate * (1 - 1e-12) <= fluid.stretch <= disc.stretch * (1 + 1e-12)
+    for i in range(len(release)):
+        assert float(a[i]) * Slots(np.array(speeds)).end(int(n[i])) / size[i] <= disc.stretch * (1 + 1e-12)
+    # more machines, or fewer applications, never make it worse
+    more = discrete_bound(release, size, a, n, [*speeds, 5.0], thresholds=10**6)
+    assert more.stretch <= discrete_bound(release, size, a, n, speeds, thresholds=10**6).stretch * (1 + 1e-9)
+    if len(release) > 1:
+        assert fluid_bound(release[1:], size[1:], aggregate).stretch <= fluid.stretch * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=100)
+@given(REAL_INSTANCE, st.integers(-8, 8))
+def test_scales(instance, exponent):
+    """Powers of two, so that nothing is rounded."""
+    *given_columns, speeds = instance
+    release, size, a, n = columns(*given_columns)
+    c, s = 2.0**exponent, np.array(speeds)
+    for bound in (
+        lambda r, w, a, s: fluid_bound(r, w, s.sum()),
+        lambda r, w, a, s: discrete_bound(r, w, a, n, s),
+    ):
+        one = bound(release, size, a, s).stretch
+        assert bound(release * c, size, a, s / c).stretch == pytest.approx(c * one, rel=1e-12)
+        assert bound(release, size * c, a * c, s * c).stretch == pytest.approx(one / c, rel=1e-12)
+        assert bound(np.zeros(len(size)), size, a, s * c).stretch == pytest.approx(
+            bound(np.zeros(len(size)), size, a, s).stretch / c, rel=1e-12
+        )
+
+
+@settings(deadline=None, max_examples=60)
+@given(REAL_INSTANCE, st.randoms(use_true_random=False), st.floats(0, 100))
+def test_neither_order_nor_the_time_of_day_matters(instance, random, later):
+    *given_columns, speeds = instance
+    release, size, a, n = columns(*given_columns)
+    assume(len(release) > 1)
+    order = list(range(len(release)))
+    random.shuffle(order)
+    one = discrete_bound(release, size, a, n, speeds, thresholds=20)
+    other = discrete_bound(release[order], size[order], a[order], n[order], speeds, thresholds=20)
+    assert other.stretch == pytest.approx(one.stretch, rel=1e-9)
+    assert fluid_bound(release + later, size, 7.0).stretch == pytest.approx(
+        fluid_bound(release, size, 7.0).stretch, rel=1e-6
+    )
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.lists(st.sampled_from((1.0, 1.1, 2.0, 3.0, 1e-3, 1e6)), min_size=1, max_size=12), st.integers(1, 100)
+)
+def test_ends_of_slots(speeds, count):
+    exact = float(exact_end(count, tuple(speeds)))
+    slots = Slots(np.array(speeds))
+    assert slots.end(count) == exact and slots.end(count) == exact  # the second one is known
+    assert slots.below(count) <= exact_end(count, tuple(speeds))
+
+
+def test_slots_of_many_tasks():
+    speeds = np.random.default_rng(1).uniform(900, 3000, 50)
+    ends = np.sort((np.arange(1, 20_001) / speeds[:, np.newaxis]).ravel())
+    slots = Slots(speeds)
+    # before the first machine has ended its 20,000th the sorted ones are complete
+    for count in (1, 2, 49, 50, 51, 1000, 99_999, 300_000):
+        assert slots.end(count) == ends[count - 1]
+    assert slots.end(2**53) == pytest.approx(2**53 / speeds.sum(), rel=1e-12)
+
+
+def test_levels():
+    sizes = np.array([3.0, 1.0, 2.0, 2.0])
+    assert levels(sizes, 3).tolist() == [1, 2, 3]
+    assert levels(sizes, 2).tolist() == [1, 2] and levels(sizes, 1).tolist() == [1]
+    found = levels(np.random.default_rng(2).uniform(1, 9, 1000), 5)
+    assert len(found) == 5 and found[0] < 1.1 and found[-1] < 9
+
+
+def test_latency_adds_to_the_start():
+    assert fluid_bound([0.0], [10.0], 5.0, latency=1.0).stretch == pytest.approx(0.3)
+    found = discrete_bound([0.0], [10.0], [5.0], [2], [5.0, 1.0], latency=1.0)
+    assert found.stretch == pytest.approx(0.3) and found.task_size == 5.0 and found.latency == 1.0
+    assert found.verify([0.0], [10.0], [5.0, 1.0], task_size=[5.0], tasks=[2]) == Fraction(3, 10)
+
+
+# -- size and speed ---------------------------------------------------------------------------------------
+
+
+def test_many_applications_take_seconds_not_minutes():
+    random = np.random.default_rng(3)
+    release, size = np.cumsum(random.exponential(10.0, 5000)), 65536.0 * random.integers(8000, 12000, 5000)
+    started = time.perf_counter()
+    found = fluid_bound(release, size, 2e6)
+    assert time.perf_counter() - started < 20
+    assert found.stretch <= found.verify(release, size, 2e6) <= found.stretch * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_near_cancellation(offset):
+    """A tiny application at the end of a long backlog: the value is that of its certificate all the same."""
+    random = np.random.default_rng(4)
+    for _ in range(50):
+        release = offset + np.array([0.0, 0.0, 1e7]) + random.uniform(0, 1e-3, 3)
+        size = np.array([1e7, 2e7, 1e-4]) * random.uniform(0.5, 1, 3)
+        found = fluid_bound(release, size, 3.0)
+        best = by_subsets(release, size, lambda J, w=size: sum(Fraction(w[j]) for j in J) / 3)
+        assert Fraction(found.stretch) <= best
+        assert found.stretch == pytest.approx(float(best), rel=1e-7)
+
+
+# -- certificates -----------------------------------------------------------------------------------------
+
+
+def test_certificates_that_are_none_are_refused():
+    release, size, speeds = [0.0, 1.0, 9.0], [4.0, 2.0, 2.0], [1.0, 1.0]
+    found = fluid_bound(release, size, 2.0)
+    found.verify(release, size, speeds)
+    for change, message in (
+        ({"stretch": found.stretch * 1.001}, "stretch is 0.[0-9]+, but its certificate has"),
+        ({"stretch": math.nan}, "stretch must be finite, got nan"),
+        ({"applications": np.array([], dtype=int)}, "applications must be some of 3"),
+        ({"applications": np.array([0, 3])}, "applications must be some of 3"),
+        ({"first": 2}, "applications must be some of 3, 2 among them"),
+        ({"first": 1, "applications": np.array([0, 1])}, "must not be released before application 1"),
+        ({"task_size": 1.0}, "task_size and tasks must be given"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dataclasses.replace(found, **change).verify(release, size, speeds)
+    with pytest.raises(ValueError, match="but its certificate has"):
+        found.verify(release, size, 1.9)
+
+
+GOOD = {"release": [0.0, 1.0], "size": [4.0, 6.0], "task_size": [2.0, 3.0], "tasks": [2, 2], "speeds": [1.0]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"release": [0.0, math.nan]}, r"release\[1\] must be a finite number s, got nan"),
+        ({"release": [0.0, "x"]}, r"release must be a list of numbers, got \[0.0, 'x'\]"),
+        ({"release": []}, r"release must be a list of at least one number, got the shape \(0,\)"),
+        ({"release": 3.0}, "release must be a list of at least one number, got the shape"),
+        ({"size": [4.0]}, "size must be as long as release, 2, got 1"),
+        ({"size": [4.0, 0.0]}, r"size\[1\] must be a finite number > 0 Mflop, got 0.0"),
+        ({"size": [1e308, 1e308]}, "size must have a finite sum, got 1e[+]308 among them"),
+        ({"size": [4.0, 6.1]}, r"size\[1\] must be tasks \* task_size = 6.0 Mflop, got 6.1"),
+        ({"task_size": [2.0, -3.0]}, r"task_size\[1\] must be a finite number > 0 Mflop, got -3.0"),
+        ({"tasks": [2, 1.5]}, r"tasks\[1\] must be a whole number, got 1.5"),
+        ({"tasks": [2**53, 2]}, r"tasks must be at most 2\*\*53 in all"),
+        ({"speeds": [1.0, math.inf]}, r"speeds\[1\] must be a finite number > 0 Mflop/s, got inf"),
+        ({"speeds": [1e-320]}, "speeds must do 2 Mflop in finite time, got 1e-320 in all"),
+        ({"thresholds": 0}, "thresholds must be a whole number >= 1, got 0"),
+        ({"latency": -1.0}, "latency must be a finite number >= 0 s, got -1.0"),
+    ],
+)
+def test_wrong_arguments_are_named(change, message):
+    arguments = {**GOOD, **change}
+    with pytest.raises(ValueError, match=message):
+        discrete_bound(**arguments)
+
+
+@pytest.mark.parametrize("speed", [0.0, -1.0, math.nan, "fast", None])
+def test_wrong_speeds_are_named(speed):
+    with pytest.raises(ValueError, match="aggregate_speed must be a finite number > 0 Mflop/s, got"):
+        fluid_bound([0.0], [1.0], speed)
+
+
+def test_values_that_no_float_holds_are_refused():
+    with pytest.raises(ValueError, match="must leave time and stretch finite"):
+        fluid_bound([0.0], [1e300], 1e-300)
+    with pytest.raises(ValueError, match="must leave time and stretch finite"):
+        fluid_bound([0.0, 0.0], [1e-300, 1e-300], 1e-310)
+
+
+# -- schedulers -------------------------------------------------------------------------------------------
+
+SCHEDULERS = {
+    "fair tree": FairTree(),
+    "replan": MinCent(),
+    "once": MinCent(mode="once"),
+    "ect": Fcfs(),
+    "pull": Fcfs(mode="pull"),
+    "random": Fcfs(mode="random"),
+}
+
+
+@st.composite
+def scenarios(draw):
+    nodes, count = draw(st.integers(1, 12)), draw(st.integers(1, 6))
+
+    def column(values):
+        return draw(st.lists(values, min_size=count, max_size=count))
+
+    return Scenario(
+        Platform.of(draw(st.lists(st.floats(500.0, 3000.0), min_size=nodes, max_size=nodes))),
+        Workload.of(
+            release=column(st.sampled_from((0.0, 1.0)) | st.floats(0.0, 50.0)),
+            tasks=column(st.integers(1, 3 * nodes)),
+            task_size=column(st.sampled_from((1000.0, 65536.0)) | st.floats(100.0, 1e5)),
+        ),
+        seed=draw(st.integers(0, 3)),
+    )
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+@settings(deadline=None, max_examples=40)
+@given(scenario=scenarios())
+def test_no_scheduler_is_better(name, scenario):
+    """With speeds so much higher that no duration, rounded to whole ns, is shorter than they make it."""
+    result = simulate(scenario, SCHEDULERS[name])
+    table, speeds = result.applications, result.machines["speed"]
+    shortest = (table["task_size"].min() / speeds.max()) * 1e9
+    speeds = speeds * (1 + 0.51 / (shortest - 0.51))
+    given_columns = table["release"], table["size"]
+    fluid = fluid_bound(*given_columns, math.fsum(speeds))
+    disc = discrete_bound(*given_columns, table["task_size"], table["tasks"], speeds)
+    assert fluid.stretch <= disc.stretch * (1 + 1e-12) <= result.max_stretch * (1 + 2e-12)
+
+
+# -- results ----------------------------------------------------------------------------------------------
+
+SCENARIO = Scenario(Platform.pareto(8, 1), Workload.bags(12, seed=2), seed=3)
+
+
+def test_a_result_has_its_gap(tmp_path):
+    result = simulate(SCENARIO, MinCent())
+    digest, table = result.digest, result.applications
+    bound = result.bound()
+    assert bound.stretch == fluid_bound(table["release"], table["size"], result.aggregate_speed).stretch
+    assert result.bound() is bound  # computed once
+    assert 1 <= result.gap("discrete") < result.gap() == result.max_stretch / bound.stretch < 1.2
+    summary = result.summary()
+    assert (summary["lower_bound_kind"], summary["lower_bound"]) == ("fluid", bound.stretch)
+    assert summary["gap"] == result.gap()
+    assert result.summary("discrete")["lower_bound"] == result.bound("discrete").stretch
+    assert f"{result.gap():.4f} (max stretch over the fluid bound" in result.format()
+    assert "over the discrete bound" in result.format(bound="discrete")
+    result.bound("discrete").verify(
+        table["release"],
+        table["size"],
+        result.machines["speed"],
+        task_size=table["task_size"],
+        tasks=table["tasks"],
+    )
+    assert result.digest == digest == simulate(SCENARIO, MinCent()).digest
+    result.save(tmp_path / "r")
+    assert Result.load(tmp_path / "r").gap("discrete") == result.gap("discrete")
+    with pytest.raises(ScenarioError, match="bound must be fluid or discrete, got 'tight'"):
+        result.bound("tight")
+
+
+def test_a_comparison_shows_the_gap():
+    found = compare(SCENARIO, {"mincent": MinCent(), "fcfs": Fcfs()}, bound="discrete")
+    assert [row["gap"] for row in found.table()] == [found[name].gap("discrete") for name in found.results]
+    lines = str(found).splitlines()
+    assert "over the" in lines[4] and "discrete bound" in lines[5]
+    assert f"{found['fcfs'].gap('discrete'):.3f}" in lines[7]
+    assert found.to_dict()["units"]["gap"] == "1 (max stretch / lower bound)"
+    with pytest.raises(ScenarioError, match="bound must be fluid or discrete"):
+        compare(SCENARIO, {"fcfs": Fcfs()}, bound="tight")
+
+
+def test_many_applications_have_a_gap_only_on_request():
+    count = BOUND_LIMIT + 1
+    scenario = Scenario(Platform.of([1000.0] * 4), Workload.of(np.arange(count) * 2.0, 1, 1000.0))
+    comparison = compare(scenario, {"fcfs": Fcfs()})
+    result = comparison["fcfs"]
+    summary = result.summary()
+    assert (summary["lower_bound"], summary["gap"]) == (None, None)
+    assert "computed for up to 5000 applications" in result.format() and " - " in str(comparison)
+    # a task of 1 s on one of four machines, which is idle when it comes
+    assert metrics.mean(result.applications["stretch"]) == pytest.approx(1e-3)
+    assert result.gap() == pytest.approx(4.0) and result.gap("discrete") == pytest.approx(1.0)
