@@ -19,6 +19,8 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         when the sender's interface is free, its head arrives `latency` later, and it is delivered when the
         receiver's interface, free again, has taken its bytes.  ``"equal"``: no queueing, every message
         takes latency + bytes / bandwidth; the fast mode for scale.
+    record_use : record how much of its interfaces each machine uses, from the first to the last release
+        (8 bytes a machine and second of memory).
 
     Messages between two nodes of one machine take no time and are not counted.
     """
@@ -26,6 +28,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     latency: float = 0.050
     bandwidth: float = 125_000.0
     interfaces: Literal["fifo", "equal"] = "fifo"
+    record_use: bool = False
 
     def __post_init__(self) -> None:
         if not (self.latency >= 0 and math.isfinite(self.latency)):

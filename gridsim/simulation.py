@@ -35,7 +35,9 @@ _APPLICATION_COLUMNS = ("first_start", "finish", "completed", "resubmitted", "no
 _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
 # What the tables of a result hold besides; a scheduler's own columns have other names.
 _APPLICATION_NAMES = ("release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg")
-_MACHINE_NAMES = ("speed", "bytes_out", "bytes_in", "utilization", "failures")
+_MACHINE_NAMES = (
+    "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",
+)  # fmt: skip
 
 
 def simulate(
@@ -78,6 +80,7 @@ def simulate(
     if not isinstance(policy, Policy):
         raise SchedulerError(f"t = 0.0 s: start() must return a Policy, got {type(policy).__name__}")
     released.submit = policy.on_release
+    network.watch(int(applications.release_ns[0]), int(applications.release_ns[-1]))
     if scenario.faults is not None:
         outages.begin(policy)
     for index, at in enumerate(applications.release_ns.tolist()):
@@ -97,7 +100,7 @@ def simulate(
     return Result(
         tables={
             "applications": _applications(outcome, applications, platform),
-            "machines": _machines(outcome, applications, platform, interfaces, outages),
+            "machines": _machines(outcome, applications, platform, interfaces | network.use(), outages),
             "messages": Table(ledger),
             **tables,
         },
@@ -290,7 +293,7 @@ def _machines(
     outcome: Outcome,
     applications: Applications,
     platform: Platform,
-    interfaces: Mapping[str, NDArray[np.int64]],
+    interfaces: Mapping[str, NDArray[Any]],
     outages: Outages,
 ) -> Table:
     given = outcome.machines
@@ -303,8 +306,7 @@ def _machines(
             "busy": busy,
             "tasks": given["tasks"],
             "peak_queue": given["peak_queue"],
-            "bytes_out": interfaces["bytes_out"],
-            "bytes_in": interfaces["bytes_in"],
+            **interfaces,
             "utilization": utilization(busy, span),
             "failures": outages.failures,
             **further,

@@ -17,6 +17,8 @@ from gridsim.network import Network
 Rows = NDArray[Any]
 #: The longest that a message may take on an interface, s (see `Links`).
 LONGEST = 2**40 / NS
+#: Machines times seconds that the use of interfaces is recorded for, at most (4 GiB).
+MOST_WINDOWS = 2**29
 # Added to the priority of a kind: what is lost is told after what has arrived.
 _LOST = 2048
 
@@ -209,6 +211,37 @@ class Transport:
     def interfaces(self) -> dict[str, NDArray[np.int64]]:
         """Bytes that each machine has sent and received: columns bytes_out, bytes_in."""
         return {"bytes_out": self.links.bytes_out.copy(), "bytes_in": self.links.bytes_in.copy()}
+
+    def watch(self, first: int, last: int) -> None:
+        """From `first` to `last` ns: if the network is to record its use, this is when."""
+        if not self.network.record_use:
+            return
+        last = max(last, first + NS)
+        seconds = -(-(last - first) // NS)
+        if seconds * self._machines > MOST_WINDOWS:
+            raise ScenarioError(
+                f"network.record_use must be for at most {MOST_WINDOWS} machine seconds, "
+                f"got {self._machines} machines for {seconds} s"
+            )
+        self.links.watch(first, last, NS)
+        self._span = last - first
+
+    def use(self) -> dict[str, NDArray[np.float64]]:
+        """Share of the bandwidth that each machine used, in and out together (so at most about 2).
+
+        Columns use_mean, over all the time watched, and use_peak_1s and use_peak_10s, in the windows of 1 s
+        and 10 s that had most; a message counts where it begins to cross the interface.  None if not watched.
+        """
+        windows = self.links.windows
+        if windows is None:
+            return {}
+        tens = np.add.reduceat(windows, np.arange(0, windows.shape[1], 10), axis=1)
+        bandwidth = self.network.bandwidth
+        return {
+            "use_mean": windows.sum(axis=1) / (self._span / NS * bandwidth),
+            "use_peak_1s": windows.max(axis=1) / bandwidth,
+            "use_peak_10s": tens.max(axis=1) / (10.0 * bandwidth),
+        }
 
     def by_level(self) -> dict[str, NDArray[Any]]:
         """Messages sent per kind and level of the sender: columns kind, level, messages, bytes."""

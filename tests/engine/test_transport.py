@@ -412,3 +412,34 @@ def test_an_inner_source_runs_the_links() -> None:
     assert setup.trace == [(15 * MS, "slow", 1, 0, 1)]
     assert ("collect", 15 * MS) in inner.calls
     assert inner.calls[0] == ("advance", 0)
+
+
+# -- what it records ----------------------------------------------------------------------------------------
+
+
+def test_use_of_interfaces() -> None:
+    engine = Engine()
+    net = Transport(engine, Network(latency=0.0, bandwidth=1000.0, record_use=True), 2)
+    net.kind("word", ROW, 500, lambda cohort: None, priority=0)
+    engine.on("go", lambda items: net.send("word", rows((1, 0, 0))), priority=0, phase=TIMER)
+    net.open(level_of=np.array([3, 0]))
+    for at in (1.0, 1.9, 15.0, 40.0):
+        engine.at(int(at * 1e9), "go")
+    net.watch(10**9, 21 * 10**9)
+    engine.run()
+    use = {name: column.tolist() for name, column in net.use().items()}
+    # 0.5 s each; at 40 s nobody looks any more
+    assert use == {
+        "use_mean": [0.075, 0.075], "use_peak_1s": [1.0, 1.0], "use_peak_10s": [0.1, 0.1],
+    }  # fmt: skip
+    levels = net.by_level()
+    assert [levels[name].tolist() for name in ("kind", "level", "messages", "bytes")] == [
+        ["word"], [3], [4], [2000],
+    ]  # fmt: skip
+
+
+def test_use_of_too_much_to_record() -> None:
+    net = Transport(Engine(), Network(record_use=True), 1000)
+    with pytest.raises(ScenarioError, match=r"network.record_use .* got 1000 machines for 1000000 s"):
+        net.watch(0, 10**15)
+    assert Transport(Engine(), Network(), 2).use() == {}
