@@ -1,5 +1,7 @@
 """C-level contract of the EDF kernel."""
 
+from libc.math cimport fabs
+
 cdef struct Queue:                 # one node's queue, any order
     Py_ssize_t n
     const double* release          # s
@@ -13,8 +15,15 @@ cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcep
     # order[n]: a permutation at entry (a warm start), the EDF order (deadline, then index) at the
     # result at exit. scratch: >= 2*n doubles.
 
-cdef bint late(double end, double deadline) noexcept nogil
-    # True when `end` is later than `deadline` by more than 1e-12 relative.
+cdef inline bint late(double end, double deadline) noexcept nogil:
+    """True when `end` is later than `deadline` by more than 1e-12 relative."""
+    cdef double a, b
+    if end <= deadline:
+        return False
+    a = fabs(end)
+    b = fabs(deadline)
+    return not end <= deadline + 1e-12 * (a if a > b else b)
+
 
 cdef void sort_by_deadline(double* key, int* order, Py_ssize_t n, double* scratch) noexcept nogil
     # Sorts the pairs (key[k], order[k]) ascending; fast when nearly sorted. scratch: >= n doubles.

@@ -209,15 +209,6 @@ cdef void sort_by_deadline(double* key, int* order, Py_ssize_t n, double* scratc
 
 # --- minimum stretch ------------------------------------------------------------------------------
 
-cdef bint late(double end, double deadline) noexcept nogil:
-    cdef double a, b
-    if end <= deadline:
-        return False
-    a = fabs(end)
-    b = fabs(deadline)
-    return not end <= deadline + TOLERANCE * (a if a > b else b)
-
-
 cdef inline double evaluate(const Queue* q, const int* order) noexcept nogil:
     """The stretch of serving the queue in this order, at least the floor."""
     cdef Py_ssize_t k

@@ -18,7 +18,7 @@ cdef void scratch_free(Scratch* s) noexcept nogil
 cdef class TaskQueues:
     cdef readonly Py_ssize_t machines
     cdef readonly str order, watch
-    cdef readonly bint log
+    cdef public bint log
     cdef bint edf, each_task
     cdef const double[::1] speed
     cdef readonly long long enqueued, tasks_done    # since the beginning

@@ -12,6 +12,7 @@ NEVER: int
 
 @disjoint_base
 class TaskQueues:
+    log: bool
     @property
     def machines(self) -> int: ...
     @property
@@ -22,8 +23,6 @@ class TaskQueues:
     def order(self) -> str: ...
     @property
     def watch(self) -> str: ...
-    @property
-    def log(self) -> bool: ...
     def __init__(
         self,
         speed: ArrayLike,

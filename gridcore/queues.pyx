@@ -69,7 +69,7 @@ cdef class TaskQueues:
     order : ``"edf"`` (at the machine's minimum stretch) or ``"fifo"`` (as enqueued).
     watch : what `next_change` and `due` speak of: ``"idle"``, a machine running out of work, or
         ``"completion"``, the end of any task.
-    log : keep completions until `advance` hands them out.
+    log : keep completions until `advance` hands them out; may be changed at any time.
 
     Raises
     ------

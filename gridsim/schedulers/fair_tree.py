@@ -391,6 +391,7 @@ class FairTreePolicy(Policy):
     def finish(self) -> Outcome:
         """Let the leaves complete what they have, and report."""
         self.run.network.drain()
+        self.queues.log = False  # nobody will be told
         self.queues.advance(NEVER)
         totals = self.queues.totals()
         applications = self.run.applications
