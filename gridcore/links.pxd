@@ -31,7 +31,8 @@ cdef struct Due:                    # a message taken off: to whom, where its re
 
 cdef class Links:
     cdef readonly Py_ssize_t machines
-    cdef long long latency
+    cdef long long latency, jitter
+    cdef unsigned long long seed
     cdef double bandwidth
     cdef bint fifo
     cdef Py_ssize_t kinds, stride
@@ -66,6 +67,7 @@ cdef class Links:
     cdef int _make_slots(self) except -1
     cdef long long _length(self, long long nbytes) except -1
     cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1
+    cdef long long _delay(self, unsigned long long sequence) noexcept nogil
     cpdef long long advance(self, long long limit) except -1
     cdef long long _first_end(self) noexcept nogil
     cdef long long _first_outer(self) noexcept nogil

@@ -137,11 +137,13 @@ cdef class Links:
         with their true times.
     fifo : whether messages wait for one another at the interfaces.
     keep : per kind, True if `lost` must hand back what is dropped, at the instant of its delivery.
+    jitter : ns; each message has a latency of its own, uniform in latency - jitter .. latency + jitter, which
+        depends on `seed` and on how many messages were sent before it.
     level_of : int64[nodes], 0..63; messages and bytes are also counted by the level of their sender.
     """
 
     def __init__(self, machine_of, Py_ssize_t machines, *, long long latency, double bandwidth, widths, deferred,
-                 bint fifo=True, keep=None, level_of=None):
+                 bint fifo=True, keep=None, level_of=None, long long jitter=0, unsigned long long seed=0):
         self.machine_of = np.array(integers(machine_of, "machine_of"))
         cdef Py_ssize_t k
         if self.machine_of.shape[0] >= 2**31:
@@ -151,6 +153,9 @@ cdef class Links:
                 raise ValueError(f"machine_of[{k}] must be in 0..{machines - 1}, got {self.machine_of[k]}")
         if latency < 0:
             raise ValueError(f"latency must be >= 0 ns, got {latency}")
+        if not 0 <= jitter <= latency:
+            raise ValueError(f"jitter must be in 0..{latency} ns, got {jitter}")
+        self.jitter, self.seed = jitter, seed
         if not bandwidth > 0:
             raise ValueError(f"bandwidth must be > 0 bytes/s, got {bandwidth}")
         self.width = integers(widths, "widths")
@@ -278,7 +283,7 @@ cdef class Links:
         self._by_level[1, kind, self.level_of[header[1]]] += nbytes
         if not self.fifo:
             self.message[e.slot] = m
-            e.time = now + self.latency + length
+            e.time = now + self._delay(e.sequence) + length
             if self.windows is not None:
                 self._count_window(m.source, now, m.nbytes)
                 self._count_window(m.target, now + self.latency, m.nbytes)
@@ -288,8 +293,19 @@ cdef class Links:
             raise OverflowError(f"what machine {m.source} sends would start after {_LATEST} ns")
         self.up_free[m.source] = m.start + length
         self.message[e.slot] = m
-        e.time = m.start + self.latency
+        e.time = m.start + self._delay(e.sequence)
         return pending_push(&self.heads, e)
+
+    cdef long long _delay(self, unsigned long long sequence) noexcept nogil:
+        """The latency of a message: a hash of its number, so that nothing depends on the order of drawing."""
+        if self.jitter == 0:
+            return self.latency
+        # SplitMix64 (Steele, Lea and Flood 2014)
+        cdef unsigned long long x = self.seed + (sequence + 1) * <unsigned long long> 0x9E3779B97F4A7C15
+        x = (x ^ (x >> 30)) * <unsigned long long> 0xBF58476D1CE4E5B9
+        x = (x ^ (x >> 27)) * <unsigned long long> 0x94D049BB133111EB
+        x ^= x >> 31
+        return self.latency - self.jitter + <long long> (x % (2 * <unsigned long long> self.jitter + 1))
 
     cpdef long long advance(self, long long limit) except -1:
         """Run up to `limit` ns; the first instant <= limit at which a message is delivered, else `NEVER`."""

@@ -13,12 +13,14 @@ from gridsim.errors import ScenarioError
 class Network(msgspec.Struct, frozen=True, kw_only=True):
     """Latency and interfaces, the same for every machine.
 
-    latency : s, constant.
+    latency : s.
+    jitter : s; each message has a latency of its own, uniform in latency - jitter .. latency + jitter, from
+        the run's seed.  Delays that differ break up cohorts, which is slower.
     bandwidth : bytes/s of each machine, up and down; ``inf`` for no transmission time.
     interfaces : ``"fifo"``: each machine sends, and receives, one message after another; a message starts
         when the sender's interface is free, its head arrives `latency` later, and it is delivered when the
         receiver's interface, free again, has taken its bytes.  ``"equal"``: no queueing, every message
-        takes latency + bytes / bandwidth; the fast mode for scale.
+        takes its latency + bytes / bandwidth; the fast mode for scale.
     record_use : record how much of its interfaces each machine uses, from the first to the last release
         (8 bytes a machine and second of memory).
 
@@ -26,6 +28,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     latency: float = 0.050
+    jitter: float = 0.0
     bandwidth: float = 125_000.0
     interfaces: Literal["fifo", "equal"] = "fifo"
     record_use: bool = False
@@ -33,6 +36,10 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not (self.latency >= 0 and math.isfinite(self.latency)):
             raise ScenarioError(f"network.latency must be finite and >= 0 s, got {self.latency!r}")
+        if not 0 <= self.jitter <= self.latency:
+            raise ScenarioError(
+                f"network.jitter must be in 0..latency, {self.latency!r} s, got {self.jitter!r}"
+            )
         if not self.bandwidth > 0:
             raise ScenarioError(f"network.bandwidth must be > 0 bytes/s, got {self.bandwidth!r}")
         if self.interfaces not in ("fifo", "equal"):

@@ -63,7 +63,7 @@ def simulate(
     _check_size(applications, platform, scenario.network.latency)
 
     engine = Engine(cohort_limit=cohort_limit)
-    network = Transport(engine, scenario.network, platform.nodes)
+    network = Transport(engine, scenario.network, platform.nodes, seed=scenario.seed)
     outages = Outages(scenario.faults, platform.nodes, engine, network)
     released = _Releases()
     engine.on("release", released.release, priority=0, phase=TIMER)

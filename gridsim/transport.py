@@ -49,8 +49,8 @@ class Transport:
     node, and the sender's own order: so it does not matter how the wave's cohorts were cut.
     """
 
-    def __init__(self, engine: Engine, network: Network, machines: int) -> None:
-        self._engine, self.network, self._machines = engine, network, machines
+    def __init__(self, engine: Engine, network: Network, machines: int, *, seed: int = 0) -> None:
+        self._engine, self.network, self._machines, self._seed = engine, network, machines, seed
         self._kinds: list[_Kind] = []
         self._by_name: dict[str, _Kind] = {}
         self._machine_of: NDArray[np.int64] = np.arange(machines, dtype=np.int64)
@@ -107,6 +107,8 @@ class Transport:
             self._machine_of,
             self._machines,
             latency=nanoseconds(self.network.latency),
+            jitter=nanoseconds(self.network.jitter),
+            seed=self._seed,
             bandwidth=self.network.bandwidth,
             widths=np.array([kind.dtype.itemsize for kind in self._kinds], np.int64),
             deferred=[kind.deferred for kind in self._kinds],

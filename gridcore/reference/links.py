@@ -35,6 +35,7 @@ class Message:
     record: Bytes
     end: int | None = None
     lost: bool = False
+    latency: int = 0
 
     @property
     def local(self) -> bool:
@@ -56,6 +57,8 @@ class Links:
         fifo: bool = True,
         keep: ArrayLike | None = None,
         level_of: ArrayLike | None = None,
+        jitter: int = 0,
+        seed: int = 0,
     ) -> None:
         self._machine_of = integers(machine_of, "machine_of")
         self._fifo = fifo
@@ -64,6 +67,9 @@ class Links:
                 raise ValueError(f"machine_of[{k}] must be in 0..{machines - 1}, got {u}")
         if latency < 0:
             raise ValueError(f"latency must be >= 0 ns, got {latency}")
+        if not 0 <= jitter <= latency:
+            raise ValueError(f"jitter must be in 0..{latency} ns, got {jitter}")
+        self._jitter, self._seed = jitter, seed
         if not bandwidth > 0:
             raise ValueError(f"bandwidth must be > 0 bytes/s, got {float(bandwidth)}")
         self._width = integers(widths, "widths")
@@ -127,6 +133,7 @@ class Links:
         for (node, sender), record in zip(header, records, strict=True):
             source, target = self._machine_of[sender], self._machine_of[node]
             m = Message(self._sequence, kind, node, source, target, now, round(length), nbytes, record.copy())
+            m.latency = self._delay(self._sequence)
             self._sequence += 1
             self._flight.append(m)
             m.lost = self._down[source] or self._down[target]
@@ -139,7 +146,7 @@ class Links:
                     raise OverflowError(f"what machine {source} sends would start after {LATEST} ns")
                 self._up_free[source] = m.start + m.length
             else:
-                m.end = now + self._latency + m.length
+                m.end = now + m.latency + m.length
             self.sent[kind] += 1
             self.traffic[kind] += nbytes
             self.bytes_out[source] += nbytes
@@ -148,23 +155,34 @@ class Links:
                 self._count_window(source, now, nbytes)
                 self._count_window(target, now + self._latency, nbytes)
 
+    def _delay(self, sequence: int) -> int:
+        """The latency of a message: SplitMix64 of its number."""
+        if self._jitter == 0:
+            return self._latency
+        most = 2**64 - 1
+        x = (self._seed + (sequence + 1) * 0x9E3779B97F4A7C15) & most
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & most
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & most
+        x ^= x >> 31
+        return self._latency - self._jitter + x % (2 * self._jitter + 1)
+
     def advance(self, limit: int) -> int:
         """Run up to `limit` ns; the first instant <= limit at which a message is delivered, else `NEVER`."""
         while True:
             first = self._first_end()
             heads = [m for m in self._flight if m.end is None]
-            m = min(heads, key=lambda m: (m.start, m.sequence), default=None)
-            if m is None or m.start + self._latency > min(limit, first):
+            m = min(heads, key=lambda m: (m.start + m.latency, m.sequence), default=None)
+            if m is None or m.start + m.latency > min(limit, first):
                 return first if first <= limit else NEVER
             if m.lost and self._keep[m.kind]:
-                m.end = m.start + self._latency
+                m.end = m.start + m.latency
                 continue
             if m.lost:
                 self._flight.remove(m)
                 self.dropped[m.kind] += 1
                 continue
             self._count_window(m.source, m.start, m.nbytes)
-            begin = max(m.start + self._latency, self._down_free[m.target])
+            begin = max(m.start + m.latency, self._down_free[m.target])
             self._count_window(m.target, begin, m.nbytes)
             m.end = self._down_free[m.target] = begin + m.length
 

@@ -46,7 +46,7 @@ def counters(one):
     return {name: getattr(one, name).tolist() for name in COUNTERS}
 
 
-def make(module, machine_of, machines, latency=10, bandwidth=1e9, fifo=True):
+def make(module, machine_of, machines, latency=10, bandwidth=1e9, fifo=True, jitter=0):
     return module.Links(
         machine_of,
         machines,
@@ -56,6 +56,8 @@ def make(module, machine_of, machines, latency=10, bandwidth=1e9, fifo=True):
         deferred=DEFERRED,
         fifo=fifo,
         keep=KEEP,
+        jitter=jitter,
+        seed=7,
         level_of=[node % 3 for node in range(len(machine_of))],
     )
 
@@ -77,9 +79,13 @@ class Program(RuleBasedStateMachine):
         latency=latencies,
         bandwidth=bandwidths,
         fifo=st.booleans(),
+        jitter=st.sampled_from([0, 0, 1, 20]),
     )
-    def start(self, machine_of, latency, bandwidth, fifo):
-        self.both = [make(module, machine_of, 4, latency, bandwidth, fifo) for module in (links, twin)]
+    def start(self, machine_of, latency, bandwidth, fifo, jitter):
+        jitter = min(jitter, latency)
+        self.both = [
+            make(module, machine_of, 4, latency, bandwidth, fifo, jitter) for module in (links, twin)
+        ]
         self.nodes, self.now, self.tag, self.away = len(machine_of), 0, 0, [0, 0, 0]
         self.machine_of = machine_of
         self.call("watch", 20, 400, 30)
@@ -434,3 +440,16 @@ def test_strided_records_are_refused(module):
     batch = records(0, [(0, 1)] * 4)[::2]
     with pytest.raises(ValueError, match="contiguous"):
         make(module, [0, 1], 2).send(0, 0, batch, 5)
+
+
+@BOTH
+def test_jitter(module):
+    one = make(module, [0, 1], 2, latency=1000, bandwidth=math.inf, fifo=False, jitter=300)
+    one.send(0, 0, records(0, [(1, 0)] * 2000), 5)
+    times = []
+    while (at := one.advance(10_000)) != NEVER:
+        times += [at] * sum(len(batch) for _, batch in one.collect(at))
+    assert len(times) == 2000 and min(times) >= 700 and max(times) <= 1300
+    assert min(times) < 705 and max(times) > 1295 and abs(np.mean(times) - 1000) < 20
+    with pytest.raises(ValueError, match=r"^jitter must be in 0..1000 ns, got 1001"):
+        make(module, [0], 1, latency=1000, jitter=1001)

@@ -28,9 +28,10 @@ CENTRAL: dict[str, Scheduler] = {
 
 def networks() -> st.SearchStrategy[Network]:
     """Queues or none; messages that take no time, little, or longer than most tasks."""
+    latencies = st.sampled_from(((0.0, 0.0), (0.001, 0.0), (0.05, 0.0), (0.05, 0.02), (2.0, 0.0)))
     return st.builds(
-        Network,
-        latency=st.sampled_from((0.0, 0.001, 0.05, 2.0)),
+        lambda latency, **rest: Network(latency=latency[0], jitter=latency[1], **rest),
+        latency=latencies,
         bandwidth=st.sampled_from((inf, 125_000.0, 5_000.0)),
         interfaces=st.sampled_from(("fifo", "fifo", "equal")),
     )
