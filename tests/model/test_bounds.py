@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from gridsim import metrics
@@ -226,6 +226,7 @@ REAL_INSTANCE = st.integers(1, 12).flatmap(
 
 @settings(deadline=None, max_examples=100)
 @given(REAL_INSTANCE, st.integers(1, 6))
+@example(([4096.0, 0.0, 0.0], [0.00390625, 1049.0, 0.001953125], [1, 1000, 1], [70.0]), 1)
 def test_laws_of_any_instance(instance, thresholds):
     *given_columns, speeds = instance
     release, size, a, n = columns(*given_columns)
@@ -237,15 +238,20 @@ def test_laws_of_any_instance(instance, thresholds):
     assert disc.stretch <= disc.verify(release, size, speeds, task_size=a, tasks=n)
     for bound in (fluid, disc):
         assert release[bound.first] == release[bound.applications].min()
+    # what the search may overlook: it takes late releases from instants, and divides by small sizes
+    slack = 1e-15 * (release.max() + math.fsum(size) / aggregate) / size.min()
     # an order of bounds
-    assert 1 / aggregate * (1 - 1e-12) <= fluid.stretch <= disc.stretch * (1 + 1e-12)
+    assert 1 / aggregate * (1 - 1e-12) <= fluid.stretch + slack
+    assert fluid.stretch <= disc.stretch * (1 + 1e-12) + slack
     for i in range(len(release)):
-        assert float(a[i]) * Slots(np.array(speeds)).end(int(n[i])) / size[i] <= disc.stretch * (1 + 1e-12)
+        alone = float(a[i]) * Slots(np.array(speeds)).end(int(n[i])) / size[i]
+        assert alone <= disc.stretch * (1 + 1e-12) + slack
     # more machines, or fewer applications, never make it worse
     more = discrete_bound(release, size, a, n, [*speeds, 5.0], thresholds=10**6)
-    assert more.stretch <= discrete_bound(release, size, a, n, speeds, thresholds=10**6).stretch * (1 + 1e-9)
+    fewer = discrete_bound(release, size, a, n, speeds, thresholds=10**6)
+    assert more.stretch <= fewer.stretch * (1 + 1e-9) + slack
     if len(release) > 1:
-        assert fluid_bound(release[1:], size[1:], aggregate).stretch <= fluid.stretch * (1 + 1e-9)
+        assert fluid_bound(release[1:], size[1:], aggregate).stretch <= fluid.stretch * (1 + 1e-9) + slack
 
 
 @settings(deadline=None, max_examples=100)
