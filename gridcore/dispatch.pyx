@@ -1,7 +1,8 @@
 """Central dispatch of whole tasks: machines that pull from one list, and binding to the earliest end.
 
 Times are int64 nanoseconds.  A task of `a` Mflop takes round(a / speed * 1e9) ns on a machine (half to
-even), the same wherever it is computed.  A started task is never taken back.
+even), the same wherever it is computed.  A started task is never taken back; it is lost where its machine
+fails.
 
 `gridcore.reference.dispatch` is the same in plain Python.
 """
@@ -67,6 +68,25 @@ cdef inline void push(Slot* heap, Py_ssize_t n, Slot new) noexcept nogil:
     heap[k] = new
 
 
+cdef inline Py_ssize_t drop(Slot* heap, Py_ssize_t n, const long long[::1] machine,
+                            const char[::1] away) noexcept nogil:
+    """Take the machines that are `away` out of a heap of n; how many are left."""
+    cdef Py_ssize_t k
+    cdef Slot moved
+    for k in range(n - 1, -1, -1):
+        # what comes to k from above may have to go as well; what is below k stays
+        while k < n and away[machine[heap[k].rank]]:
+            n -= 1
+            if k == n:
+                break
+            moved = heap[n]
+            if k > 0 and before(moved, heap[(k - 1) // 4]):
+                push(heap, k, moved)
+            else:
+                settle(heap, n, k, moved)
+    return n
+
+
 cdef inline void pop(Slot* heap, Py_ssize_t n) noexcept nogil:
     """Take the first of a heap of n away."""
     if n > 1:
@@ -122,10 +142,14 @@ cdef class PullQueue:
     cdef Slot* idle                        # machines free by `now`, by rank; at is 0
     cdef Py_ssize_t n_heap, n_idle
     cdef const long long[::1] machine      # by rank
-    cdef long long[::1] free, busy, done, last
+    cdef long long[::1] rank
+    cdef char[::1] away                    # machines that have failed; they are in neither heap
+    # of the last task of a machine: when it ends, and its application, or `applications` if it was lost
+    cdef long long[::1] free, last
+    cdef long long[::1] busy, done
+    # finish has ends of tasks that have a successor on their machine; one entry more, as `last` has
     cdef long long[::1] first_start, finish, started, nodes
-    cdef unsigned long long** seen         # machines that ran a task of the application, until it is used up
-    cdef char[::1] closed
+    cdef unsigned long long** seen         # machines that began a task of the application
     cdef long long* entries                # machine, application, start
     cdef Py_ssize_t n_log, log_room
 
@@ -142,15 +166,16 @@ cdef class PullQueue:
         self.applications = applications
         self.log = log
         self.machine = np.argsort(-np.asarray(self.speed), kind="stable")
+        self.rank = np.argsort(np.asarray(self.machine), kind="stable")
+        self.away = np.zeros(self.machines, np.int8)
         self.free = np.zeros(self.machines, np.int64)
         self.busy = np.zeros(self.machines, np.int64)
         self.done = np.zeros(self.machines, np.int64)
-        self.last = np.full(self.machines, -1, np.int64)
+        self.last = np.full(self.machines, self.applications, np.int64)
         self.first_start = np.full(self.applications, -1, np.int64)
-        self.finish = np.full(self.applications, -1, np.int64)
+        self.finish = np.full(self.applications + 1, -1, np.int64)
         self.started = np.zeros(self.applications, np.int64)
         self.nodes = np.zeros(self.applications, np.int64)
-        self.closed = np.zeros(self.applications, np.int8)
         self.seen = <unsigned long long**> calloc(self.applications + 1, sizeof(void*))
         self.heap = <Slot*> malloc((self.machines + 1) * sizeof(Slot))
         self.idle = <Slot*> malloc((self.machines + 1) * sizeof(Slot))
@@ -173,7 +198,7 @@ cdef class PullQueue:
 
     @property
     def free_at(self):
-        """int64[machines]: a copy of the end (ns) of each machine's last task; 0 before the first."""
+        """int64[machines]: a copy of the end (ns) of each machine's last task, or of its loss; at first 0."""
         return np.array(self.free)
 
     def backlog(self, long long now):
@@ -186,19 +211,28 @@ cdef class PullQueue:
         return work
 
     def totals(self):
-        """Copies of what has been decided so far; what has started counts as done.
+        """Copies of what has been decided so far; what has started counts as done unless it was lost.
 
         Per application: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (distinct
-        machines).  Per machine: busy (ns), tasks.
+        machines).  Per machine: busy (ns), tasks.  first_start, nodes_used and busy count lost tasks too,
+        busy up to their loss.
         """
+        cdef Py_ssize_t u
+        ends = np.array(self.finish)
+        cdef long long[::1] finish = ends
+        for u in range(self.machines):
+            finish[self.last[u]] = max(finish[self.last[u]], self.free[u])
         return {
-            "first_start": np.array(self.first_start), "finish": np.array(self.finish),
+            "first_start": np.array(self.first_start), "finish": ends[:self.applications].copy(),
             "completed": np.array(self.started), "nodes_used": np.array(self.nodes),
             "busy": np.array(self.busy), "tasks": np.array(self.done),
         }
 
     def starts(self):
-        """(machine, application, start ns, end ns) int64[k] of every task, as started; empty without ``log``."""
+        """(machine, application, start ns, end ns) int64[k] of every task, as started; empty without ``log``.
+
+        Lost tasks are in it with the end that they would have had.
+        """
         cdef Py_ssize_t k
         rows = np.zeros((4, self.n_log), np.int64)
         cdef long long[:, ::1] out = rows
@@ -223,8 +257,7 @@ cdef class PullQueue:
         left : int64[applications], unstarted tasks; changed in place.
         task_size : float64[applications], Mflop > 0; looked at where `order` points.
 
-        Returns the number of tasks started.  An application that has been used up must not get tasks
-        again (ValueError).  OverflowError if a task ends after the last instant.
+        Returns the number of tasks started.  OverflowError if a task ends after the last instant.
         """
         cdef const long long[::1] first = integers(order, "order")
         cdef long long[::1] rest = writable(left, "left")
@@ -240,8 +273,6 @@ cdef class PullQueue:
                 raise ValueError(f"order[{k}] must be in 0..{self.applications - 1}, got {i}")
             if rest[i] < 0:
                 raise ValueError(f"left[{i}] must be >= 0, got {rest[i]}")
-            if rest[i] > 0 and self.closed[i]:
-                raise ValueError(f"left[{i}] must stay 0 once the application is used up, got {rest[i]}")
             if not isfinite(size[i]) or size[i] <= 0.0:
                 raise refuse("task_size", i, "must be finite and > 0", size[i])
         with nogil:
@@ -252,10 +283,69 @@ cdef class PullQueue:
             raise OverflowError("a task ends after the last instant")
         return count
 
+    def fail(self, machines, long long now):
+        """The `machines` fail at `now` ns, the instant reached by `run`, and lose what they run.
+
+        They take no tasks until `restore`; those that are away already stay so.
+
+        Returns (machines, applications) int64[k], a row for each task lost, in the order of `machines`.  A
+        task that ends at `now` has ended.  What was lost counts as never done; the caller must put it into
+        `left` again.  O(machines) for all together.  ValueError naming the index of a bad machine.
+        """
+        cdef const long long[::1] who = self._machines(machines, now)
+        cdef Py_ssize_t k, n = 0
+        cdef long long u
+        lost = np.zeros((2, who.shape[0]), np.int64)
+        cdef long long[:, ::1] out = lost
+        for k in range(who.shape[0]):
+            u = who[k]
+            if self.away[u]:
+                continue
+            self.away[u] = True
+            if self.free[u] <= now:
+                continue
+            out[0, n] = u
+            out[1, n] = self.last[u]
+            n += 1
+            self.busy[u] -= self.free[u] - now
+            self.done[u] -= 1
+            self.started[self.last[u]] -= 1
+            self.free[u] = now
+            self.last[u] = self.applications
+        self.n_heap = drop(self.heap, self.n_heap, self.machine, self.away)
+        self.n_idle = drop(self.idle, self.n_idle, self.machine, self.away)
+        return lost[0, :n].copy(), lost[1, :n].copy()
+
+    def restore(self, machines, long long now):
+        """The `machines` are back at `now` ns, the instant reached by `run`; those not away stay as they are.
+
+        ValueError naming the index of a bad machine.
+        """
+        cdef const long long[::1] who = self._machines(machines, now)
+        cdef Py_ssize_t k
+        cdef Slot slot
+        slot.at = 0
+        for k in range(who.shape[0]):
+            if self.away[who[k]]:
+                self.away[who[k]] = False
+                slot.rank = self.rank[who[k]]
+                push(self.idle, self.n_idle, slot)
+                self.n_idle += 1
+
+    cdef const long long[::1] _machines(self, machines, long long now):
+        cdef const long long[::1] who = integers(machines, "machines")
+        cdef Py_ssize_t k
+        if now != self.now:
+            raise ValueError(f"now must be the instant reached, {self.now} ns, got {now}")
+        for k in range(who.shape[0]):
+            if not 0 <= who[k] < self.machines:
+                raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {who[k]}")
+        return who
+
     cdef long long _run(self, long long until, const long long[::1] order, long long[::1] left,
                         const double[::1] task_size) noexcept nogil:
         cdef Py_ssize_t k = 0
-        cdef long long u, i, at, end, length, count = 0
+        cdef long long u, i, at, end, length, before_it, count = 0
         cdef Slot slot
         cdef bint waiting
         if until <= self.now:
@@ -286,23 +376,20 @@ cdef class PullQueue:
             if length > _NEVER - at:
                 return -2
             end = at + length
-            if self.last[u] != i and not self._meet(i, u):
+            before_it = self.last[u]
+            if self.free[u] > self.finish[before_it]:
+                self.finish[before_it] = self.free[u]
+            if before_it != i and not self._meet(i, u):
                 return -1
             if self.log and not self._note(u, i, at, end):
                 return -1
             self.free[u] = end
             self.busy[u] += length
             self.done[u] += 1
-            if self.started[i] == 0:
+            if self.first_start[i] < 0:
                 self.first_start[i] = at
             self.started[i] += 1
-            if end > self.finish[i]:
-                self.finish[i] = end
             left[i] -= 1
-            if left[i] == 0:
-                free(self.seen[i])
-                self.seen[i] = NULL
-                self.closed[i] = True
             count += 1
             if not waiting:
                 slot.at = end

@@ -9,6 +9,8 @@ from typing import SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gridcore.reference.edf import integers
+
 __all__ = ["PullQueue", "bind_earliest"]
 
 Integers = NDArray[np.int64]
@@ -40,10 +42,12 @@ class PullQueue:
         self._busy = [0] * self.machines
         self._done = [0] * self.machines
         self._first_start = [-1] * self.applications
-        self._finish = [-1] * self.applications
         self._started = [0] * self.applications
         self._nodes: list[set[int]] = [set() for _ in range(self.applications)]
-        self._closed = [False] * self.applications
+        # Ends of tasks that were not lost, and the application of each machine's last task.
+        self._ends: list[list[int]] = [[] for _ in range(self.applications)]
+        self._running = [-1] * self.machines
+        self._away: set[int] = set()
         self._log: list[tuple[int, int, int, int]] = []
 
     @property
@@ -60,7 +64,7 @@ class PullQueue:
     def totals(self) -> dict[str, Integers]:
         columns = {
             "first_start": self._first_start,
-            "finish": self._finish,
+            "finish": [max([-1, *ends]) for ends in self._ends],
             "completed": self._started,
             "nodes_used": [len(nodes) for nodes in self._nodes],
             "busy": self._busy,
@@ -86,8 +90,6 @@ class PullQueue:
                 raise ValueError(f"order[{k}] must be in 0..{self.applications - 1}, got {i}")
             if left[i] < 0:
                 raise ValueError(f"left[{i}] must be >= 0, got {left[i]}")
-            if left[i] > 0 and self._closed[i]:
-                raise ValueError(f"left[{i}] must stay 0 once the application is used up, got {left[i]}")
             if not 0.0 < size[i] < float("inf"):
                 raise ValueError(f"task_size[{i}] must be finite and > 0, got {size[i]!r}")
         if until <= self.now:
@@ -105,7 +107,6 @@ class PullQueue:
                     break
                 end = self._start(i, rank, at, size[i])
                 left[i] -= 1
-                self._closed[i] = bool(left[i] == 0)
                 count += 1
                 if not self._idle:
                     heapreplace(self._heap, (end, rank))
@@ -114,6 +115,40 @@ class PullQueue:
                     heappush(self._heap, (end, rank))
         self.now = until
         return count
+
+    def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers]:
+        lost = []
+        for u in self._machines(machines, now):
+            if u not in self._away and self._free[u] > now:
+                i = self._running[u]
+                lost.append((u, i))
+                self._busy[u] -= self._free[u] - now
+                self._done[u] -= 1
+                self._started[i] -= 1
+                self._ends[i].remove(self._free[u])
+                self._free[u] = now
+            self._away.add(u)
+        self._heap = [(end, rank) for end, rank in self._heap if self._by_rank[rank] not in self._away]
+        self._idle = [rank for rank in self._idle if self._by_rank[rank] not in self._away]
+        heapify(self._heap)
+        heapify(self._idle)
+        machine, application = np.array(lost, np.int64).reshape(-1, 2).T.copy()
+        return machine, application
+
+    def restore(self, machines: ArrayLike, now: int) -> None:
+        for u in self._machines(machines, now):
+            if u in self._away:
+                self._away.remove(u)
+                heappush(self._idle, self._by_rank.index(u))
+
+    def _machines(self, machines: ArrayLike, now: int) -> list[int]:
+        wanted = integers(machines, "machines")
+        if now != self.now:
+            raise ValueError(f"now must be the instant reached, {self.now} ns, got {now}")
+        for k, u in enumerate(wanted):
+            if not 0 <= u < self.machines:
+                raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u}")
+        return wanted
 
     def _start(self, i: int, rank: int, at: int, task_size: float) -> int:
         u = self._by_rank[rank]
@@ -124,10 +159,11 @@ class PullQueue:
         self._free[u] = end
         self._busy[u] += length
         self._done[u] += 1
-        if self._started[i] == 0:
+        if self._first_start[i] < 0:
             self._first_start[i] = at
         self._started[i] += 1
-        self._finish[i] = max(self._finish[i], end)
+        self._ends[i].append(end)
+        self._running[u] = i
         self._nodes[i].add(u)
         if self.log:
             self._log.append((u, i, at, end))

@@ -3,7 +3,10 @@
 They are what a decentralized scheduler is measured against, so nothing is charged to them: information is
 perfect, decisions take effect at once, no message is sent and the traffic ledger stays empty.
 
-A start that falls on the instant of a release is decided after all releases of that instant.
+A start that falls on the instant of a release or a failure is decided after all of that instant.
+
+Where machines fail, what one of them loses is known at once and done again; until a machine is back, it gets
+nothing.  Nothing is decided beyond the next failure, and while nobody is up everything waits.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from gridcore.dispatch import PullQueue, bind_earliest
 from gridcore.edf import optimal_stretch
 from gridcore.queues import TaskQueues
 from gridcore.summaries import split
-from gridsim.engine import NEVER, NS
+from gridsim.engine import NEVER, NS, Engine
 from gridsim.errors import ScenarioError
 from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
 
@@ -41,6 +44,10 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
         at which the machines' exact availabilities have room for them, in proportion to these; each
         machine runs EDF at its own minimum stretch.  Table ``requests`` has the S of each application
         (``promised``, s/Mflop).
+
+    Where machines fail: ``"replan"`` computes S anew at each change, for the machines that are up; ``"once"``
+    binds what was lost like a new application of that many tasks, with its first release and size, and has a
+    further row in ``requests``.
 
     A running task is never preempted.  Of several free machines the fastest goes first, then the lowest id.
     Perfect information, no latency, no messages.
@@ -66,7 +73,8 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
         first (ties: the lowest id); ``"pull"``: one list for all, of which a machine that becomes free takes
         the head (the fastest of several free machines goes first, then the lowest id); ``"random"``: each
         task is bound to a machine drawn uniformly, from the stream ``fcfs-random``.  Bound tasks run in the
-        order in which they were bound.
+        order in which they were bound.  What was lost goes back into the list, at the place of its
+        application, or is bound again at once to machines that are up.
 
     Perfect information, no latency, no messages.
     """
@@ -91,9 +99,8 @@ def _check_mode(name: str, mode: str, known: tuple[str, ...]) -> None:
         raise ScenarioError(f"{name}.mode must be one of {known}, got {mode!r}")
 
 
-def _outcome(totals: Mapping[str, Integers], **facts: int) -> Outcome:
-    """The report on what a kernel's `totals` say; no machine fails, so nothing is submitted again."""
-    found = {**totals, "resubmitted": np.zeros_like(totals["finish"])}
+def _outcome(found: Mapping[str, Integers], **facts: int) -> Outcome:
+    """The report of what was `found`, by name of column."""
     applications = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
     return Outcome(
         applications={name: found[name] for name in applications},
@@ -109,22 +116,55 @@ class Pull(Policy):
     """Unstarted tasks wait in one list, in the order of `order`.
 
     Machines have no queue of their own (``peak_queue`` is 0); ``facts["peak_waiting"]`` has the most tasks
-    that waited in the list at a release.
+    that waited in the list at a release or a failure.
+
+    Where machines fail, it is a source of the engine: it starts what is due up to the engine's next instant,
+    and ends the run with the last task.
     """
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.queue = PullQueue(run.speeds, len(run.applications))
         self.left = np.zeros(len(run.applications), np.int64)
+        self.resubmitted = np.zeros(len(run.applications), np.int64)
+        self.unreleased = len(run.applications)
         self.peak_waiting = 0
         self._order: Integers | None = None
+        if run.faults:
+            run.engine.add_source(self)
 
     def on_release(self, applications: list[int]) -> None:
         """Start what was due before now; what is new goes into the list."""
         self._advance(self.run.engine.now)
         self.left[applications] = self.run.applications.tasks[applications]
+        self.unreleased -= len(applications)
+        self._changed()
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """Start what was due before now; what is lost goes into the list again."""
+        now = self.run.engine.now
+        self._advance(now)
+        _, lost = self.queue.fail(failed, now)
+        self.queue.restore(back, now)
+        np.add.at(self.left, lost, 1)
+        np.add.at(self.resubmitted, lost, 1)
+        self._changed()
+
+    def _changed(self) -> None:
         self.peak_waiting = max(self.peak_waiting, int(self.left.sum()))
         self._order = None
+
+    def advance(self, limit: int) -> int:
+        """See `gridsim.engine.Source`: the end of the last task is the end of the run."""
+        self._advance(limit)
+        if self.unreleased or self.left.any():
+            return NEVER
+        end = int(self.queue.free_at.max())
+        return end if end <= limit else NEVER
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `gridsim.engine.Source`."""
+        engine.stop()
 
     def _advance(self, until: int) -> None:
         if until <= self.queue.now:
@@ -141,18 +181,26 @@ class Pull(Policy):
         """Start everything that is left, and report."""
         self._advance(NEVER)
         no_queues = np.zeros(len(self.run.speeds), np.int64)
-        return _outcome({**self.queue.totals(), "peak_queue": no_queues}, peak_waiting=self.peak_waiting)
+        found = {**self.queue.totals(), "resubmitted": self.resubmitted, "peak_queue": no_queues}
+        return _outcome(found, peak_waiting=self.peak_waiting)
 
 
 class Replan(Pull):
-    """The list is in order of deadline at the minimum stretch, which is computed anew after each release."""
+    """The list is in order of deadline at the minimum stretch, anew after each release or failure."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self.aggregate_speed = math.fsum(run.speeds)
+        self.aggregate_speed = math.fsum(run.speeds)  # of who is up
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """See `Pull.on_faults`."""
+        super().on_faults(failed, back)
+        self.aggregate_speed = math.fsum(self.run.speeds[self.run.up])
 
     def order(self, waiting: Integers) -> Integers:
         """By deadline at the exact minimum stretch of what has not started; ties by index."""
+        if not (len(waiting) and self.aggregate_speed):
+            return waiting
         now, applications = self.queue.now, self.run.applications
         release, size = applications.release[waiting], applications.size[waiting]
         stretch = optimal_stretch(
@@ -169,7 +217,11 @@ class Replan(Pull):
 
 
 class Bound(Policy):
-    """Each task is bound to a machine at its application's release, by `share`; machines have queues."""
+    """Tasks are bound to machines at their application's release, by `share`; machines have queues.
+
+    Where machines fail, what is lost is bound again at once, and it is a source of the engine that ends the
+    run with the last task.
+    """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
 
@@ -178,26 +230,64 @@ class Bound(Policy):
         applications = run.applications
         self.queues = TaskQueues(run.speeds, order=self.local_order)
         self.queues.add_applications(applications.release, applications.size, applications.task_size)
-        self.nodes_used = np.zeros(len(applications), np.int64)
+        self.total = int(applications.tasks.sum())
+        # tasks of applications that are to be bound; what is left there waits for a machine that is up
+        self.unbound: dict[int, int] = {}
+        self.resubmitted = np.zeros(len(applications), np.int64)
+        # a bit for each machine that tasks of the application were bound to
+        self._used = np.zeros((len(applications), (len(run.speeds) + 7) // 8), np.uint8)
+        if run.faults:
+            run.engine.add_source(self)
 
     @abstractmethod
-    def share(self, application: int, now: int) -> Integers:
-        """How many tasks of `application` each machine gets, bound at `now` ns."""
+    def share(self, application: int, count: int, now: int) -> Integers:
+        """How many of `count` tasks of `application` each machine gets, bound at `now` ns.
+
+        Somebody is up; who is not gets nothing.
+        """
 
     def on_release(self, applications: list[int]) -> None:
         """Bind the tasks of `applications`, one application after the other."""
-        now = self.run.engine.now
         for i in applications:
-            tasks = self.share(i, now)
+            self.unbound[i] = int(self.run.applications.tasks[i])
+        self._bind()
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """Bind what is lost, and what waited for somebody to be up."""
+        _, applications, tasks = self.queues.fail(failed, self.run.engine.now)
+        np.add.at(self.resubmitted, applications, tasks)
+        for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
+            self.unbound[i] = self.unbound.get(i, 0) + count
+        self._bind()
+
+    def _bind(self) -> None:
+        if not self.run.up.any():
+            return
+        now = self.run.engine.now
+        for i, count in sorted(self.unbound.items()):
+            tasks = self.share(i, count, now)
             machines = np.flatnonzero(tasks)
             self.queues.enqueue(machines, np.full(len(machines), i), tasks[machines], now)
             self.queues.reschedule(machines, now)
-            self.nodes_used[i] = len(machines)
+            self._used[i] |= np.packbits(tasks > 0)
+        self.unbound.clear()
+
+    def advance(self, limit: int) -> int:
+        """See `gridsim.engine.Source`: the last machine that runs out of work ends the run."""
+        at = self.queues.next_change()
+        return at if at <= limit else NEVER
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `gridsim.engine.Source`."""
+        self.queues.due(time)
+        if self.queues.tasks_done == self.total:
+            engine.stop()
 
     def finish(self) -> Outcome:
         """Let the machines complete what they have, and report."""
         self.queues.advance(NEVER)
-        return _outcome({**self.queues.totals(), "nodes_used": self.nodes_used})
+        nodes_used = np.bitwise_count(self._used).sum(axis=1, dtype=np.int64)
+        return _outcome({**self.queues.totals(), "resubmitted": self.resubmitted, "nodes_used": nodes_used})
 
 
 class EarliestEnd(Bound):
@@ -207,25 +297,32 @@ class EarliestEnd(Bound):
         super().__init__(run)
         self.free_at = np.zeros(len(run.speeds), np.int64)
 
-    def share(self, application: int, now: int) -> Integers:
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """See `Bound.on_faults`; what was to be done on a machine that failed is no longer."""
+        self.free_at[failed] = self.run.engine.now
+        super().on_faults(failed, back)
+
+    def share(self, application: int, count: int, now: int) -> Integers:
         """See `Bound.share`."""
-        applications = self.run.applications
-        task_size, tasks = applications.task_size[application], applications.tasks[application]
-        return bind_earliest(self.free_at, self.run.speeds, task_size, tasks, now)
+        up, tasks = np.flatnonzero(self.run.up), np.zeros(len(self.free_at), np.int64)
+        free_at, task_size = self.free_at[up], self.run.applications.task_size[application]
+        tasks[up] = bind_earliest(free_at, self.run.speeds[up], task_size, count, now)
+        self.free_at[up] = free_at
+        return tasks
 
 
 class Uniform(Bound):
-    """Each task goes to any machine with equal chance."""
+    """Each task goes to any machine that is up with equal chance."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.chance = run.streams("fcfs-random")
 
-    def share(self, application: int, now: int) -> Integers:
+    def share(self, application: int, count: int, now: int) -> Integers:
         """See `Bound.share`."""
-        machines = len(self.run.speeds)
-        drawn = self.chance.integers(machines, size=self.run.applications.tasks[application])
-        return np.bincount(drawn, minlength=machines).astype(np.int64, copy=False)
+        up = np.flatnonzero(self.run.up)
+        drawn = up[self.chance.integers(len(up), size=count)]
+        return np.bincount(drawn, minlength=len(self.run.speeds)).astype(np.int64, copy=False)
 
 
 class Once(Bound):
@@ -236,46 +333,54 @@ class Once(Bound):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.aggregate_speed = math.fsum(run.speeds)
-        self.promised = np.zeros(len(run.applications))
-        self._bound: list[int] = []
+        # an entry each time that tasks are bound
+        self.bound: list[int] = []
+        self.promised: list[float] = []
         self._sort_out(run.speeds)
+        self._speed = self._kind
 
     def _sort_out(self, key: NDArray[Any]) -> None:
-        """Machines with the same `key` are of one kind: equally fast, and given the same tasks all along.
+        """Machines with the same `key` are of one kind: equally fast, all up or none, all empty or given the
+        same tasks ever since.
 
-        They are in the same state, so only the first of each kind is asked how many tasks it can take.
+        They are in the same state, so only the first of each kind is asked how many tasks it can take.  For
+        those that are down its answer does not count.
         """
         _, self._first, self._kind, self._count = np.unique(
             key, return_index=True, return_inverse=True, return_counts=True
         )
+        self._count[~self.run.up[self._first]] = 0
 
-    def share(self, application: int, now: int) -> Integers:
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """See `Bound.on_faults`; who fails, is back or is still away is empty."""
+        empty = ~self.run.up
+        empty[failed] = empty[back] = True
+        self._sort_out(np.where(empty, len(self._first) + 2 * self._speed + self.run.up, self._kind))
+        super().on_faults(failed, back)
+
+    def share(self, application: int, count: int, now: int) -> Integers:
         """See `Bound.share`."""
-        stretch, room = self._smallest(application, now)
-        self.promised[application] = stretch
-        self._bound.append(application)
-        tasks = split(room, int(self.run.applications.tasks[application]))
+        stretch, room = self._smallest(application, count, now)
+        self.bound.append(application)
+        self.promised.append(stretch)
+        tasks = split(room, count)
         self._sort_out(self._kind * (tasks.max() + 1) + tasks)
         return tasks
 
-    def _smallest(self, application: int, now: int) -> tuple[float, Integers]:
-        """The smallest stretch with room for the application, and the room of each machine at it.
+    def _smallest(self, application: int, tasks: int, now: int) -> tuple[float, Integers]:
+        """The smallest stretch with room for `tasks` of the application, and the room of each machine at it.
 
         Room does not fall as the stretch grows, so a kind that has the same at both ends of the bracket is
         settled.  Rounding does not change that: it moves the stretch at which a count steps by some 1e-13 of
         it, and what is tried later lies inside of these ends by at least half of STRETCH_TOLERANCE.
         """
         applications = self.run.applications
-        tasks = int(applications.tasks[application])
-        new = (
-            float(applications.release[application]),
-            float(applications.size[application]),
-            float(applications.task_size[application]),
-            now,
-        )
+        columns = (applications.release, applications.size, applications.task_size)
+        release, size, task_size = (float(column[application]) for column in columns)
+        new = (release, size, task_size, now)
         # Nothing ends earlier than on an empty platform whose machines could do parts of tasks.
-        low = (1.0 - STRETCH_TOLERANCE) / self.aggregate_speed
-        high = max(low, self.promised[self._bound[-1]] if self._bound else 0.0)
+        low = (1.0 - STRETCH_TOLERANCE) / self.aggregate_speed * (tasks * task_size / size)
+        high = max(low, self.promised[-1] if self.promised else 0.0)
         # the room of the first of each kind at high, and at low or below
         fewest = np.zeros(len(self._first), np.int64)
         room = self.queues.available(high, *new, machines=self._first)
@@ -290,11 +395,13 @@ class Once(Bound):
                 high, room = middle, attempt
             else:
                 low, fewest = middle, attempt
-        return high, room[self._kind]
+        return high, room[self._kind] * self.run.up
 
     def finish(self) -> Outcome:
         """Let the machines complete what they have, and report."""
         outcome = super().finish()
-        bound = np.array(self._bound, np.int64)
-        outcome.tables["requests"] = {"application": bound, "promised": self.promised[bound]}
+        outcome.tables["requests"] = {
+            "application": np.array(self.bound, np.int64),
+            "promised": np.array(self.promised, np.float64),
+        }
         return outcome

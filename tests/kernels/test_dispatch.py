@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from gridcore import dispatch
 from gridcore.reference import dispatch as twin
@@ -220,9 +221,186 @@ def test_pull_messages(kernel: Any) -> None:
         kernel.PullQueue([1e-3], 1).run(NEVER, [0], np.array([2]), [9e6])
     assert left.tolist() == [1, 1]
     queue.run(9, [0], left, [1e-9, 1.0])
-    left[0] = 1
-    with pytest.raises(ValueError, match=r"left\[0\] must stay 0 once the application is used up, got 1"):
-        queue.run(10, [0], left, [1.0, 1.0])
+    for call in queue.fail, queue.restore:
+        with pytest.raises(ValueError, match=r"machines\[1\] must be in 0..0, got 1"):
+            call([0, 1], 9)
+        with pytest.raises(ValueError, match=r"machines\[0\] must be in 0..0, got -1"):
+            call([-1], 9)
+        with pytest.raises(ValueError, match="now must be the instant reached, 9 ns, got 8"):
+            call([0], 8)
+        with pytest.raises(TypeError, match="machines must hold integers"):
+            call([0.0], 9)
+
+
+# -- pulling where machines fail ------------------------------------------------------------------------
+
+
+class Pulling(RuleBasedStateMachine):
+    """Kernel and twin side by side; what machines do is told anew from the log and from what was lost."""
+
+    @initialize(speeds=SPEEDS, sizes=st.lists(SIZES, min_size=1, max_size=4))
+    def start(self, speeds: list[float], sizes: list[float]) -> None:
+        self.queues = [kernel.PullQueue(speeds, len(sizes), log=True) for kernel in (dispatch, twin)]
+        self.speeds, self.sizes, self.now = speeds, sizes, 0
+        self.left = np.zeros(len(sizes), np.int64)
+        self.arrived = np.zeros(len(sizes), np.int64)
+        self.lost: list[tuple[int, int, int]] = []  # machine, application, instant
+        self.away: dict[int, int] = {}  # since which task of the log
+
+    def both(self, call: str, *arguments: Any) -> Any:
+        ours, other = (getattr(queue, call)(*arguments) for queue in self.queues)
+        assert [x.tolist() for x in ours or ()] == [x.tolist() for x in other or ()]
+        return ours
+
+    def pick(self, data: st.DataObject) -> list[int]:
+        everyone = st.just(list(range(len(self.speeds))))
+        some = st.lists(st.integers(0, len(self.speeds) - 1), max_size=4)
+        return list(data.draw(some | everyone, label="machines"))
+
+    @rule(data=st.data(), tasks=st.integers(1, 12))
+    def arrive(self, data: st.DataObject, tasks: int) -> None:
+        i = data.draw(st.integers(0, len(self.sizes) - 1), label="application")
+        self.left[i] += tasks
+        self.arrived[i] += tasks
+
+    @rule(data=st.data(), step=st.sampled_from([1, 1, 2, 3, 5, 10**9, 10**10]))
+    def run(self, data: st.DataObject, step: int) -> None:
+        order = data.draw(st.permutations(range(len(self.sizes))), label="order")
+        other = self.left.copy()
+        self.now += step
+        count = self.queues[0].run(self.now, order, self.left, self.sizes)
+        assert count == self.queues[1].run(self.now, order, other, self.sizes)
+        assert self.left.tolist() == other.tolist()
+
+    def lose(self, machines: list[int]) -> None:
+        started = len(self.queues[0].starts()[0])
+        lost = self.both("fail", machines, self.now)
+        np.add.at(self.left, lost[1], 1)
+        self.lost += [(u, i, self.now) for u, i in zip(*(x.tolist() for x in lost), strict=True)]
+        for u in machines:
+            self.away.setdefault(u, started)
+
+    @rule(data=st.data())
+    def fail(self, data: st.DataObject) -> None:
+        self.lose(self.pick(data))
+
+    @rule(data=st.data())
+    def restore(self, data: st.DataObject) -> None:
+        self.bring_back(self.pick(data))
+
+    def bring_back(self, machines: list[int]) -> None:
+        self.both("restore", machines, self.now)
+        for u in machines:
+            self.away.pop(u, None)
+
+    @rule(data=st.data())
+    def reset(self, data: st.DataObject) -> None:
+        machines = self.pick(data)
+        self.lose(machines)
+        self.bring_back(machines)
+
+    @invariant()
+    def equal(self) -> None:
+        if not hasattr(self, "queues"):
+            return
+        ours, other = self.queues
+        totals = ours.totals()
+        assert {n: v.tolist() for n, v in totals.items()} == {
+            n: v.tolist() for n, v in other.totals().items()
+        }
+        assert ours.free_at.tolist() == other.free_at.tolist()
+        assert (ours.now, ours.backlog(self.now)) == (other.now, other.backlog(self.now))
+        rows = self.both("starts")
+        assert all(u not in rows[0][since:] for u, since in self.away.items())
+        open_ = set(self.lost)
+        seen = []
+        for u, i, begin, end in zip(*(x.tolist() for x in rows), strict=True):
+            # a loss while it ran; a later one is that of a task that began later
+            at = min((at for v, j, at in self.lost if (v, j) == (u, i) and begin < at < end), default=end)
+            open_.discard((u, i, at))
+            seen.append((u, i, begin, at, at < end))
+        assert not open_ and sum(row[4] for row in seen) == len(self.lost)
+        assert (self.arrived == self.left + totals["completed"]).all()
+        for u in range(len(self.speeds)):
+            mine = [(begin, end) for v, _, begin, end, _ in seen if v == u]
+            assert all(end <= begin for (_, end), (begin, _) in pairwise(mine))
+            assert totals["busy"][u] == sum(end - begin for begin, end in mine)
+            assert totals["tasks"][u] == sum(v == u and not gone for v, _, _, _, gone in seen)
+        for i in range(len(self.sizes)):
+            mine = [row for row in seen if row[1] == i]
+            assert totals["first_start"][i] == min((row[2] for row in mine), default=-1)
+            assert totals["finish"][i] == max((row[3] for row in mine if not row[4]), default=-1)
+            assert totals["completed"][i] == sum(not row[4] for row in mine)
+            assert totals["nodes_used"][i] == len({row[0] for row in mine})
+
+
+Pulling.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestPulling = Pulling.TestCase
+
+
+def test_pull_equals_twin_where_many_machines_fail() -> None:
+    """Deep heaps: machines leave them from anywhere."""
+    chance = np.random.default_rng(8)
+    speeds = 1000 + 200.0 * chance.integers(0, 11, 300)
+    sizes = chance.uniform(500, 5000, 3)
+    seen = []
+    for kernel in (dispatch, twin):
+        chance = np.random.default_rng(9)
+        queue: Any = kernel.PullQueue(speeds, 3, log=True)
+        left = np.array([3000, 2000, 1000])
+        for step in range(1, 200):
+            now = step * 10**8
+            queue.run(now, [step % 3, (step + 1) % 3, (step + 2) % 3], left, sizes)
+            machines, lost = queue.fail(chance.choice(300, size=step % 40, replace=False), now)
+            np.add.at(left, lost, 1)
+            queue.restore(chance.choice(300, size=45, replace=False), now)
+            seen.append((kernel is twin, machines.tolist(), lost.tolist()))
+        queue.run(NEVER, [0, 1, 2], left, sizes)
+        assert left.sum() == 0
+        assert queue.totals()["completed"].tolist() == [3000, 2000, 1000]
+        seen.append((kernel is twin, [x.tolist() for x in queue.starts()], queue.free_at.tolist()))
+    half = len(seen) // 2
+    assert [row[1:] for row in seen[:half]] == [row[1:] for row in seen[half:]]
+
+
+@pytest.mark.parametrize("kernel", [dispatch, twin])
+def test_a_failure_loses_the_running_task(kernel: Any) -> None:
+    second = 10**9
+    queue = kernel.PullQueue([1.0, 1.0, 1.0], 2)
+    left = np.array([4, 0])
+    queue.run(5 * second, [0], left, [3.0, 1.0])
+    assert queue.totals()["finish"].tolist() == [6 * second, -1]
+    # 0 runs its second task, 1 has ended its only one
+    machines, lost = queue.fail([1, 0, 0], 5 * second)
+    assert (machines.tolist(), lost.tolist()) == ([0], [0])
+    totals = {name: column.tolist() for name, column in queue.totals().items()}
+    assert totals == {
+        "first_start": [0, -1],
+        "finish": [3 * second, -1],
+        "completed": [3, 0],
+        "nodes_used": [3, 0],
+        "busy": [5 * second, 3 * second, 3 * second],
+        "tasks": [1, 1, 1],
+    }
+    left[0] = 3  # the lost one, and an application that was used up gets further tasks
+    queue.restore([1], 5 * second)
+    queue.run(2**63 - 1, [0], left, [3.0, 1.0])
+    assert queue.totals()["tasks"].tolist() == [1, 3, 2]
+    assert queue.totals()["finish"].tolist() == [11 * second, -1]
+    assert queue.totals()["nodes_used"].tolist() == [3, 0]
+
+
+@pytest.mark.parametrize("kernel", [dispatch, twin])
+def test_a_task_that_ends_as_its_machine_fails_has_ended(kernel: Any) -> None:
+    queue = kernel.PullQueue([1.0], 1)
+    left = np.array([2])
+    queue.run(10**9, [0], left, [1.0])
+    assert [x.tolist() for x in queue.fail([0], 10**9)] == [[], []]
+    assert queue.run(10**10, [0], left, [1.0]) == 0
+    queue.restore([0, 0], 10**10)
+    queue.run(NEVER, [0], left, [1.0])
+    assert queue.totals()["finish"].tolist() == [11 * 10**9]
+    assert queue.totals()["busy"].tolist() == [2 * 10**9]
 
 
 # -- binding --------------------------------------------------------------------------------------------

@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from law_scenarios import fair_trees, scenarios
+from law_scenarios import CENTRAL, fair_trees, scenarios
 
 import gridsim as gs
+from gridcore.dispatch import PullQueue
+from gridcore.queues import TaskQueues
 from gridsim.faults import Faults
+from gridsim.scheduler import Policy, Run
+from gridsim.schedulers import central
 
+each_central = pytest.mark.parametrize("name", CENTRAL)
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 #: During the descent of the first requests, a summary's flight, with a heartbeat, or whenever.
@@ -88,7 +93,7 @@ def grid(**of: Any) -> gs.Scenario:
     )
 
 
-@pytest.mark.parametrize(
+WHAT_MAY_HAPPEN = pytest.mark.parametrize(
     "of",
     [
         {"machine": [5], "down": [0.0], "up": [0.0]},  # the submitter, as it submits
@@ -102,6 +107,9 @@ def grid(**of: Any) -> gs.Scenario:
         {"machine": [6, 7], "down": [0.0, 0.0], "up": [10.0, 400.0]},  # two that join later
     ],
 )
+
+
+@WHAT_MAY_HAPPEN
 @pytest.mark.parametrize("detection", [None, 0.0])
 def test_what_may_happen(of: dict[str, Any], detection: float | None) -> None:
     scheduler = gs.FairTree(samples=(6, 4, 3), detection=detection)
@@ -143,3 +151,222 @@ def test_nobody_left() -> None:
     everybody: dict[str, Any] = {"machine": list(range(8)), "down": [1.0] * 8, "up": [inf] * 8}
     with pytest.raises(gs.ScenarioError, match=r"^faults must leave .*; at 1 s .* with 5\d tasks left"):
         gs.simulate(grid(**everybody), gs.FairTree())
+
+
+# -- the centralized ones -------------------------------------------------------------------------------
+
+
+class Watched(gs.Scheduler, frozen=True):
+    """A centralized scheduler whose machines are looked at: who is down runs nothing and gets nothing."""
+
+    inner: gs.Scheduler
+
+    def start(self, run: Run) -> Policy:
+        class Pulling(PullQueue):
+            def run(self, *arguments: Any) -> int:
+                before = len(self.starts()[0])
+                count = super().run(*arguments)
+                machine, _, start, _ = (column[before:] for column in self.starts())
+                assert run.up[machine].all()
+                assert (start >= latest[machine]).all()
+                return count
+
+        class Queues(TaskQueues):
+            def enqueue(self, machines: Any, *arguments: Any) -> None:
+                assert run.up[machines].all()
+                assert not self.is_busy(np.flatnonzero(~run.up)).any()
+                super().enqueue(machines, *arguments)
+
+        latest = np.zeros(len(run.speeds), np.int64)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(central, "PullQueue", lambda *arguments: Pulling(*arguments, log=True))
+            patch.setattr(central, "TaskQueues", Queues)
+            policy = self.inner.start(run)
+        inner = policy.on_faults
+
+        def on_faults(failed: Any, back: Any) -> None:
+            inner(failed, back)
+            latest[failed] = latest[back] = run.engine.now
+
+        policy.on_faults = on_faults  # type: ignore[method-assign]
+        return policy
+
+
+@each_central
+@QUICK
+@given(scenario=failing())
+def test_each_centralized_scheduler_completes_every_task_once(name: str, scenario: gs.Scenario) -> None:
+    whole = gs.simulate(scenario, CENTRAL[name])
+    check(whole)
+    assert len(whole.tables["messages"]["sent"]) == 0
+    for limit in (1, 3):
+        assert gs.simulate(scenario, CENTRAL[name], cohort_limit=limit).digest == whole.digest
+    watched = gs.simulate(scenario, Watched(inner=CENTRAL[name]))
+    for table in ("applications", "machines"):
+        for column, values in whole.tables[table].items():
+            assert values.tolist() == watched.tables[table][column].tolist(), column
+    used, tasks = whole.applications["nodes_used"], whole.applications["tasks"]
+    again = whole.applications["resubmitted"]
+    assert (used >= 1).all() and (used <= scenario.platform.nodes).all() and (used <= tasks + again).all()
+
+
+@QUICK
+@given(scenario=failing())
+def test_once_asks_for_those_that_are_like_it(scenario: gs.Scenario) -> None:
+    """Machines of one kind are all up or none, and have room for the same."""
+    share = central.Once.share
+
+    def checked(policy: central.Once, application: int, count: int, now: int) -> Any:
+        up, first, kind = policy.run.up, policy._first, policy._kind
+        assert (up == up[first][kind]).all()
+        tasks = share(policy, application, count, now)
+        new = [
+            getattr(policy.run.applications, name)[application] for name in ("release", "size", "task_size")
+        ]
+        for factor in (0.5, 1.0, 3.0):
+            room = policy.queues.available(factor * policy.promised[-1], *new, now)
+            assert (room == room[first][kind]).all()
+        assert tasks.sum() == count and not tasks[~up].any()
+        return tasks
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(central.Once, "share", checked)
+        gs.simulate(scenario, CENTRAL["once"])
+
+
+@QUICK
+@given(scenario=failing())
+def test_ect_knows_when_machines_are_free(scenario: gs.Scenario) -> None:
+    share = central.EarliestEnd.share
+
+    def checked(policy: central.EarliestEnd, application: int, count: int, now: int) -> Any:
+        sizes, before = policy.run.applications.task_size, policy.free_at.copy()
+        tasks = share(policy, application, count, now)
+        policy.queues.advance(now)
+        for u, speed in enumerate(policy.run.speeds.tolist()):
+            waiting, counts, running, end = policy.queues.queue(u)
+            lengths = np.rint(sizes[waiting] / speed * 1e9).astype(np.int64)
+            end = max(end, now) if running < 0 else end
+            assert max(int(before[u]), now) == end + int(lengths @ counts)
+        assert tasks.sum() == count and not tasks[~policy.run.up].any()
+        return tasks
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(central.EarliestEnd, "share", checked)
+        gs.simulate(scenario, CENTRAL["ect"])
+
+
+@each_central
+@WHAT_MAY_HAPPEN
+def test_what_may_happen_to_a_centralized_scheduler(of: dict[str, Any], name: str) -> None:
+    result = gs.simulate(grid(**of), CENTRAL[name])
+    check(result)
+    end = result.applications["finish"].max()
+    assert result.provenance["clock_seconds"] == end
+    assert result.machines["failures"].sum() == sum(at < end for at in of["down"])
+    assert gs.simulate(grid(**of), CENTRAL[name], cohort_limit=1).digest == result.digest
+
+
+@each_central
+def test_faults_that_never_come_change_nothing(name: str) -> None:
+    """With faults a run goes in steps and looks for its end; what it decides is the same."""
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=30, seed=4), gs.Workload.bags(applications=12, seed=2), seed=3
+    )
+    late = gs.Scenario(
+        scenario.platform, scenario.workload, seed=3, faults=Faults.of([0, 1], [5e6, 6e6], [inf, inf])
+    )
+    assert gs.simulate(late, CENTRAL[name]).digest == gs.simulate(scenario, CENTRAL[name]).digest
+
+
+@each_central
+def test_endless_failures_end_with_the_last_task(name: str) -> None:
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=30, seed=4),
+        gs.Workload.bags(applications=12, seed=2),
+        faults=Faults.poisson(mean=600.0, seed=6),
+    )
+    result = gs.simulate(scenario, CENTRAL[name])
+    check(result)
+    assert result.applications["resubmitted"].sum() > 10
+    assert result.provenance["clock_seconds"] == result.applications["finish"].max()
+
+
+@each_central
+def test_what_one_machine_loses(name: str) -> None:
+    """A task of 5 s is lost after 3 s, and done again at once by a machine that is up."""
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0]),
+        gs.Workload.of(release=[1.0], tasks=[2], task_size=[5000.0], submitter=[0]),
+        faults=Faults.of([0, 0], [4.0, 10.0], [4.0, 20.0]),
+    )
+    result = gs.simulate(scenario, CENTRAL[name])
+    # 1..4 lost, 4..9 done, 9..10 lost, 20..25 done
+    assert result.applications["finish"].tolist() == [25.0]
+    assert result.applications["first_start"].tolist() == [1.0]
+    # bound tasks are lost while they wait, too
+    waiting = 0 if name in ("pull", "replan") else 1
+    assert result.applications["resubmitted"].tolist() == [2 + waiting]
+    assert result.applications["nodes_used"].tolist() == [1]
+    assert result.machines["busy"].tolist() == [14.0]
+    assert result.machines["failures"].tolist() == [2]
+
+
+@each_central
+def test_a_centralized_scheduler_gives_no_work_to_who_left(name: str) -> None:
+    of: dict[str, Any] = {"machine": list(range(7)), "down": [0.9] * 7, "up": [inf] * 7}
+    result = gs.simulate(grid(**of), CENTRAL[name])
+    assert (result.machines["busy"][:7] <= 0.9).all()
+    assert result.machines["tasks"][7] >= 56 - 3
+    assert result.applications["resubmitted"].sum() >= 7
+
+
+@each_central
+def test_who_is_back_takes_part_again(name: str) -> None:
+    """7 of 8 are away for a while, in which the second application is bound; the third finds all."""
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * 8),
+        gs.Workload.of(
+            release=[0.0, 6.0, 200.0],
+            tasks=[16, 8, 400],
+            task_size=[2000.0, 1000.0, 1000.0],
+            submitter=[0, 0, 0],
+        ),
+        faults=Faults.of(range(1, 8), [1.0] * 7, [100.0] * 7),
+    )
+    result = gs.simulate(scenario, CENTRAL[name])
+    assert (result.machines["tasks"][1:] >= 20).all()
+    assert result.applications["nodes_used"].tolist() == [8, 1, 8]
+
+
+@each_central
+def test_a_centralized_scheduler_waits_for_somebody(name: str) -> None:
+    """Released and lost while nobody is up."""
+    everybody = list(range(8))
+    scenario = grid(machine=everybody, down=[1.0] * 8, up=[90.0] * 7 + [95.0])
+    result = gs.simulate(scenario, CENTRAL[name])
+    assert result.applications["first_start"][0] == 0.0
+    assert result.applications["first_start"][1] >= 90.0
+    from_the_beginning = grid(machine=everybody, down=[0.0] * 8, up=[90.0] * 8)
+    result = gs.simulate(from_the_beginning, CENTRAL[name])
+    assert (result.applications["first_start"] >= 90.0).all()
+    assert result.applications["resubmitted"].sum() == 0
+
+
+@each_central
+@pytest.mark.parametrize("at", [0.0, 1.0, 3.0])
+def test_nobody_left_for_a_centralized_scheduler(name: str, at: float) -> None:
+    everybody: dict[str, Any] = {"machine": list(range(8)), "down": [at] * 8, "up": [inf] * 8}
+    with pytest.raises(
+        gs.ScenarioError, match=rf"^faults must leave .*; at {at:g} s .* with [2-5]\d tasks left"
+    ):
+        gs.simulate(grid(**everybody), CENTRAL[name])
+
+
+@each_central
+def test_all_leave_when_all_is_done(name: str) -> None:
+    done = gs.simulate(grid(machine=[], down=[], up=[]), CENTRAL[name])
+    end = done.applications["finish"].max()
+    everybody: dict[str, Any] = {"machine": list(range(8)), "down": [end] * 8, "up": [inf] * 8}
+    at_the_end = gs.simulate(grid(**everybody), CENTRAL[name])
+    assert at_the_end.digest == done.digest

@@ -322,17 +322,17 @@ def test_once_keeps_the_largest_promise(grid: tuple[list[float], Applications]) 
     assert stretches(outcome, grid[1]).max() <= requests["promised"].max() * (1 + 1e-7)
 
 
-def asking_everyone(policy: Once, application: int, now: int) -> tuple[float, Any]:
+def asking_everyone(policy: Once, application: int, tasks: int, now: int) -> tuple[float, Any]:
     """`Once._smallest` by asking every machine at each step."""
     applications = policy.run.applications
     new = [float(column[application]) for column in (applications.release, applications.size)]
-    task_size, tasks = float(applications.task_size[application]), applications.tasks[application]
+    task_size = float(applications.task_size[application])
 
     def room(stretch: float) -> Any:
-        return policy.queues.available(stretch, *new, task_size, now)
+        return policy.queues.available(stretch, *new, task_size, now) * policy.run.up
 
-    low = (1 - STRETCH_TOLERANCE) / policy.aggregate_speed
-    high = max(low, policy.promised[policy._bound[-1]] if policy._bound else 0.0)
+    low = (1 - STRETCH_TOLERANCE) / policy.aggregate_speed * (tasks * task_size / new[1])
+    high = max(low, policy.promised[-1] if policy.promised else 0.0)
     while room(high).sum() < tasks:
         low, high = high, 2 * high
     while high - low > STRETCH_TOLERANCE * high:
