@@ -32,6 +32,8 @@ Metric = Callable[[Result], float]
 
 RESAMPLES = 9999
 LEVEL = 0.95
+#: A bootstrap interval of fewer seeds than this is too narrow.
+FEW = 5
 
 #: What can be asked for by name; units as in `gridsim.results.UNITS`.
 METRICS: dict[str, Metric] = {
@@ -78,7 +80,8 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
 
     The resampling has a generator of its own with a fixed seed: the same values give the same interval.
     There is no interval for one seed or for values that are not finite; it is a point if the statistic does
-    not vary with the seed; where BCa is undefined it is the percentile interval.  The note says so.
+    not vary with the seed; it is too narrow for fewer than `FEW` seeds; where BCa is undefined it is the
+    percentile interval.  The note says so.
 
     Raises ImportError without scipy; ValueError for samples that are empty or of different lengths.
     """
@@ -98,7 +101,7 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
         from scipy.stats import bootstrap  # type: ignore[import-untyped]
     except ImportError as error:
         raise ImportError('intervals need scipy: pip install "gridcore[stats]"') from error
-    note = ""
+    note = "few: the interval is too narrow" if count < FEW else ""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # what is degenerate is said in the note
         for method in ("BCa", "percentile"):
@@ -115,7 +118,7 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
             low, high = float(found.low), float(found.high)
             if math.isfinite(low) and math.isfinite(high):
                 return Estimate(middle, low, high, count, level, note)
-            note = "percentile interval, BCa is undefined here"
+            note = "; ".join([*filter(None, [note]), "percentile interval, BCa is undefined here"])
     return Estimate(middle, math.nan, math.nan, count, level, "the bootstrap is undefined here")
 
 
