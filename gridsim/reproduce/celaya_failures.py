@@ -118,12 +118,12 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """Bars of the ends of the ranges beside the printed ones, a panel per calibration."""
+    """Bars of the ends of the ranges beside the printed ones (if N is theirs), a panel per calibration."""
     from gridsim import plots
 
     made, panels = plots.figure(len(KINDS))
     labels = ["min", "max", "min, failures", "max, failures"]
-    printed = [*PAPER[CALM], *PAPER[FAILING]]
+    printed = [None if report.quick else paper for case in PAPER.values() for paper in case]
     for axes, kind in zip(panels, KINDS, strict=True):
         found = [report.data[kind][case][end] for case in PAPER for end in ("min", "max")]
         plots.bars(axes, labels, found, printed)

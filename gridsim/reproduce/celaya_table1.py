@@ -138,7 +138,7 @@ def _recorded(made: Replicates, name: str, metric: str) -> Estimate | None:
 
 
 def figure(report: Report) -> Figure:
-    """Bars beside the printed values: update time, and mean and peak link use where recorded."""
+    """Bars beside the printed values (if N is theirs): update time, and link use where it was recorded."""
     from gridsim import plots
 
     panels = [
@@ -152,7 +152,8 @@ def figure(report: Report) -> Figure:
     ]
     made, places = plots.figure(max(1, len(panels)))
     for axes, (title, measured, printed) in zip(places, panels, strict=False):
-        plots.bars(axes, [f"{rate}" for rate in RATES], measured, printed)
+        beside = [None if report.quick else paper for paper in printed]
+        plots.bars(axes, [f"{rate}" for rate in RATES], measured, beside)
         axes.set_title(title)
         axes.set_xlabel("limit of the update rate (bytes/s)")
     return made
