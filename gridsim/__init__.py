@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gridsim.network import Network
     from gridsim.platform import Platform
     from gridsim.records import Table
+    from gridsim.replication import Estimate, Replicates, replicate
     from gridsim.results import Result
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Applications, Outcome, Policy, Run, Scheduler, register
@@ -37,6 +38,7 @@ __all__ = [
     "Applications",
     "Bound",
     "Comparison",
+    "Estimate",
     "FairTree",
     "Faults",
     "Fcfs",
@@ -48,6 +50,7 @@ __all__ = [
     "Outcome",
     "Platform",
     "Policy",
+    "Replicates",
     "Result",
     "Run",
     "Scenario",
@@ -64,6 +67,7 @@ __all__ = [
     "fluid_bound",
     "offered_load",
     "register",
+    "replicate",
     "simulate",
 ]
 
@@ -82,6 +86,7 @@ _HOMES = {
     "network": ("Network",),
     "platform": ("Platform",),
     "records": ("Table",),
+    "replication": ("Estimate", "Replicates", "replicate"),
     "results": ("Result",),
     "faults": ("Faults",),
     "scenario": ("Scenario",),

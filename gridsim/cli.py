@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.errors import GridSimError, ModelWarning, ScenarioError, TraceWarning
+from gridsim.reproduce.command import reproduce
 
 if TYPE_CHECKING:
     from gridsim.scenario import Scenario
@@ -188,6 +189,9 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
     click.echo(comparison.format())
     for file in files.values():
         click.echo(f"saved {file}")
+
+
+cli.add_command(reproduce)
 
 
 @cli.group()

@@ -24,7 +24,7 @@ KERNELS = sorted(path.stem for path in CORE.glob("*.pyx"))
 #: Kernels that only tie others together: tested against a run without them.
 NO_TWIN = {"flow"}
 #: What knows of scenarios, files and processes; everything else is below.
-ABOVE = {"scenario", "results", "simulation", "experiment", "cli", "__main__"}
+ABOVE = {"scenario", "results", "simulation", "experiment", "replication", "reproduce", "cli", "__main__"}
 
 
 # -- reading ----------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_nothing_below_knows_scenarios(path: Path) -> None:
 
 
 def test_what_is_above_points_down() -> None:
-    order = ["scenario", "results", "simulation", "experiment", "cli"]
+    order = ["scenario", "results", "simulation", "experiment", "replication", "cli"]
     for number, name in enumerate(order):
         reached = {entry.target for entry in imports(SIM / f"{name}.py") if not entry.typing}
         assert not reached & {f"gridsim.{later}" for later in order[number + 1 :]}, name

@@ -1,0 +1,107 @@
+"""Charts of replicated runs, each drawn on a matplotlib Axes that it is given and returns.
+
+Needs the extra ``plot``.  Nothing here chooses a backend or opens a window: `figure` makes a Figure that
+belongs to no window and can be saved anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from gridsim.replication import Estimate
+
+#: Okabe and Ito's colours, told apart by colour-blind readers, with a marker each.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+
+def figure(columns: int = 1, *, width: float = 5.0, height: float = 3.6) -> tuple[Figure, list[Axes]]:
+    """A figure with `columns` axes side by side, each `width` x `height` inches.
+
+    Raises ImportError without matplotlib.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError('charts need matplotlib: pip install "gridcore[plot]"') from error
+    made = Figure(figsize=(width * columns, height), layout="constrained")
+    axes = made.subplots(1, columns, squeeze=False)
+    return made, list(axes[0])
+
+
+def save(made: Figure, stream: IO[bytes], *, dpi: int = 150) -> None:
+    """Write a figure as PNG, without a time of writing or a version: equal figures are equal files."""
+    made.savefig(stream, format="png", dpi=dpi, metadata={"Software": None})
+
+
+def lines(axes: Axes, x: Sequence[float], series: Mapping[str, Sequence[Estimate]]) -> Axes:
+    """A line per series over `x`, with the confidence interval of each point as a band and error bars.
+
+    x : k numbers.  series : name -> k estimates.  A point without an interval has no bar.
+    """
+    for number, (name, points) in enumerate(series.items()):
+        colour, marker = _style(number)
+        middle, low, high = _columns(points)
+        bars = np.nan_to_num(np.abs(np.stack([middle - low, high - middle])))
+        axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+        axes.errorbar(
+            x,
+            middle,
+            yerr=bars,
+            color=colour,
+            marker=marker,
+            markersize=4,
+            capsize=2,
+            linewidth=1.2,
+            label=name,
+        )
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    return axes
+
+
+def boxes(axes: Axes, samples: Mapping[str, Any]) -> Axes:
+    """A box per sample (quartiles, whiskers to 1.5 times their distance) with every value as a dot.
+
+    samples : label on the x axis -> values.
+    """
+    values = [np.asarray(sample, dtype=np.float64) for sample in samples.values()]
+    places = list(range(1, len(values) + 1))
+    axes.boxplot(values, positions=places, widths=0.5, showfliers=False, medianprops={"color": COLOURS[1]})
+    for place, sample in zip(places, values, strict=True):
+        beside = place + (np.arange(len(sample)) / max(1, len(sample) - 1) - 0.5) * 0.3
+        axes.plot(beside, sample, linestyle="", marker="o", markersize=3, color=COLOURS[0], alpha=0.6)
+    axes.set_xticks(places, list(samples))
+    axes.grid(alpha=0.3, axis="y")
+    return axes
+
+
+def bars(
+    axes: Axes, labels: Sequence[str], measured: Sequence[Estimate], published: Sequence[float | None]
+) -> Axes:
+    """Bars of k measured values with error bars beside k published ones (None: no bar)."""
+    places = np.arange(len(labels))
+    middle, low, high = _columns(measured)
+    spread = np.nan_to_num(np.abs(np.stack([middle - low, high - middle])))
+    given = np.array([np.nan if value is None else value for value in published], dtype=np.float64)
+    axes.bar(places - 0.2, given, 0.4, color=COLOURS[4], label="paper")
+    axes.bar(places + 0.2, middle, 0.4, yerr=spread, capsize=3, color=COLOURS[0], label="measured")
+    axes.set_xticks(places, list(labels))
+    axes.grid(alpha=0.3, axis="y")
+    axes.legend(fontsize="small")
+    return axes
+
+
+def _style(number: int) -> tuple[str, str]:
+    return COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+
+
+def _columns(points: Sequence[Estimate]) -> tuple[Any, Any, Any]:
+    return tuple(np.array([getattr(p, name) for p in points]) for name in ("mean", "low", "high"))  # type: ignore[return-value]

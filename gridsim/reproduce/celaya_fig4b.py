@@ -1,0 +1,121 @@
+"""Celaya and Marchal, research report, Figure 4(b): the maximum update time over network size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from gridsim.replication import Estimate, estimate, replicate
+from gridsim.reproduce.common import (
+    CALIBRATIONS,
+    Grid,
+    Make,
+    Report,
+    Run,
+    judge,
+    latest_update,
+    per_doubling,
+    scenario,
+)
+from gridsim.scenario import Scenario
+from gridsim.schedulers import FairTree
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAME = "celaya-fig4b"
+TITLE = "maximum update time over the number of machines, 10,000 bytes/s"
+CLAIMS = (
+    "with 1000 machines a change is known at the root in less than four seconds",
+    "larger networks have longer update times, but only as the logarithm of their size",
+)
+SEEDS = (20, 3)
+
+SIZES, SMALL = (50, 100, 200, 500, 1000), (50, 100, 200)
+TREE = FairTree(update_rate=10_000.0, update_on="completion")
+
+
+def scenarios(quick: bool) -> Mapping[str, Scenario]:
+    """The largest network, seed 1; others change ``nodes`` and each ``seed``."""
+    return {"scenario.toml": scenario("U", (SMALL if quick else SIZES)[-1], 1)}
+
+
+def run(how: Run) -> Report:
+    """The longest update of each run, at each size."""
+    sizes = SMALL if how.quick else SIZES
+    found = [
+        replicate(
+            Make("U", nodes),
+            {"tree": TREE},
+            how.seeds,
+            executor=how.executor,
+            metrics={"time": latest_update},
+            progress=how.progress,
+        )["time"]["tree"]
+        for nodes in sizes
+    ]
+    cannot = "" if sizes == SIZES else f"the claim is about N = {SIZES[0]} to {SIZES[-1]}"
+    slope = estimate(per_doubling(sizes, found))
+    # As the logarithm, and not faster: the growth per doubling is no larger above the middle than below.
+    half = len(sizes) // 2
+    upper, lower = (
+        per_doubling(part, values)
+        for part, values in ((sizes[half:], found[half:]), (sizes[: half + 1], found[: half + 1]))
+    )
+    claims = [
+        judge(
+            f"maximum update time, N = {sizes[-1]}",
+            "< 4",
+            estimate(found[-1]),
+            -math.inf,
+            4.0,
+            unit="s",
+            cannot=cannot,
+        ),
+        judge("growth per doubling of N", "> 0", slope, 0.0, math.inf, unit="s", cannot=cannot),
+        judge(
+            f"growth per doubling above N = {sizes[half]} less that below",
+            "0 (logarithm)",
+            estimate(upper - lower),
+            -0.25,
+            0.25,
+            unit="s",
+            cannot=cannot,
+            why="0 within 0.25 s",
+        ),
+    ]
+    columns = ["maximum update time (s)", "mean", "smallest", "median", "largest"]
+    rows: dict[str, list[Estimate | str]] = {}
+    for nodes, values in zip(sizes, found, strict=True):
+        ordered = sorted(values.tolist())
+        middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+        rows[f"N = {nodes}"] = [
+            estimate(values),
+            *(f"{value:.4g}" for value in (ordered[0], middle, ordered[-1])),
+        ]
+    data = {"sizes": sizes, "times": [values.tolist() for values in found]}
+    grid = Grid("Distribution over seeds", columns, rows)
+    return Report(tuple(how.seeds), how.quick, claims, (grid,), _REMARKS, data)
+
+
+_REMARKS = (
+    f"Platform and tasks: {CALIBRATIONS['U']}; the paper gives no task size.",
+    "The time from a change at a leaf until the root knows, of changes from the first release on; the "
+    "maximum of each run.  The paper does not say over what its distribution is; here it is over seeds.",
+    "A tree of 64 machines or fewer has one level less than one of 65, so times grow in steps of levels.",
+)
+
+
+def figure(report: Report) -> Figure:
+    """A box and the values of all seeds for each size."""
+    from gridsim import plots
+
+    made, (axes,) = plots.figure()
+    times = zip(report.data["sizes"], report.data["times"], strict=True)
+    plots.boxes(axes, {str(nodes): values for nodes, values in times})
+    axes.axhline(4.0, color="black", linestyle=":", linewidth=1)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("machines")
+    axes.set_ylabel("maximum update time (s)")
+    return made

@@ -1,0 +1,159 @@
+"""Celaya and Marchal, research report, Table 1: update time and link use for five update rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gridsim.network import Network
+from gridsim.replication import Estimate, Metric, Replicates, estimate, replicate
+from gridsim.reproduce.common import (
+    CALIBRATIONS,
+    Make,
+    Report,
+    Row,
+    Run,
+    judge,
+    latest_update,
+    near,
+    scenario,
+)
+from gridsim.results import Result
+from gridsim.scenario import Scenario
+from gridsim.scheduler import Scheduler
+from gridsim.schedulers import FairTree
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAME = "celaya-table1"
+TITLE = "update time and link use for limits of the update rate, N = 1000"
+CLAIMS = (
+    "the maximum update time is 12.3, 6.61, 3.68, 2.33 and 1.81 s at 2500 to 40,000 bytes/s",
+    "mean link use is 2.41, 3.78, 4.28, 5 and 5.84 %, peak link use 11.41, 16.43, 24.88, 40.45 and 72.63 %",
+    "summaries are more than 95 % of the traffic",
+)
+SEEDS = (10, 2)
+
+RATES = (2500, 5000, 10_000, 20_000, 40_000)
+TIME = (12.3, 6.61, 3.68, 2.33, 1.81)
+MEAN = (2.41, 3.78, 4.28, 5.0, 5.84)
+PEAK = (11.41, 16.43, 24.88, 40.45, 72.63)
+NODES, SMALL = 1000, 100
+SCHEDULERS: dict[str, Scheduler] = {
+    f"{rate} B/s": FairTree(update_rate=float(rate), update_on="completion") for rate in RATES
+}
+
+
+def recording(seed: int = 0) -> dict[str, Any]:
+    """For `Make`: a network that records the use of links, where this version has one."""
+    options: dict[str, Any] = {"record_use": True} if "record_use" in Network.__struct_fields__ else {}
+    return {"network": Network(**options)}
+
+
+def scenarios(quick: bool) -> Mapping[str, Scenario]:
+    """Seed 1; other seeds change each ``seed``."""
+    return {"scenario.toml": scenario("U", SMALL if quick else NODES, 1, **recording())}
+
+
+def summary_share(result: Result) -> float:
+    """Share of summaries in the bytes sent, %."""
+    messages = result.messages
+    return 100.0 * float(messages["bytes"][messages["kind"] == "summary"].sum() / messages["bytes"].sum())
+
+
+def mean_use(result: Result) -> float:
+    """Mean over machines of the mean use of their links, %; NaN if it was not recorded."""
+    return 100.0 * float(result.machines["use_mean"].mean()) if "use_mean" in result.machines else math.nan
+
+
+def peak_1s(result: Result) -> float:
+    """Largest use of a machine's links in 1 s, %; NaN if it was not recorded."""
+    return _peak(result, "use_peak_1s")
+
+
+def peak_10s(result: Result) -> float:
+    """Largest use of a machine's links in 10 s, %; NaN if it was not recorded."""
+    return _peak(result, "use_peak_10s")
+
+
+def _peak(result: Result, column: str) -> float:
+    return 100.0 * float(result.machines[column].max()) if column in result.machines else math.nan
+
+
+METRICS: dict[str, Metric] = {
+    "time": latest_update,
+    "mean": mean_use,
+    "peak_1s": peak_1s,
+    "peak_10s": peak_10s,
+    "share": summary_share,
+}
+
+
+def run(how: Run) -> Report:
+    """The fair tree at each rate; every number within 25 % of the printed one counts as reproduced."""
+    nodes = SMALL if how.quick else NODES
+    made = replicate(
+        Make("U", nodes, recording),
+        SCHEDULERS,
+        how.seeds,
+        executor=how.executor,
+        metrics=METRICS,
+        progress=how.progress,
+    )
+    cannot = "" if nodes == NODES else f"the claim is about N = {NODES}"
+    rows: list[Row] = []
+    for what, metric, unit, printed in (
+        ("maximum update time", "time", "s", TIME),
+        ("mean link use", "mean", "%", MEAN),
+        ("peak link use in 1 s", "peak_1s", "%", PEAK),
+        ("peak link use in 10 s", "peak_10s", "%", PEAK),
+    ):
+        for name, paper in zip(SCHEDULERS, printed, strict=True):
+            found = _recorded(made, name, metric)
+            rows.append(near(f"{what}, {name}", paper, found, unit=unit, cannot=found and cannot or ""))
+    for name in SCHEDULERS:
+        share = _recorded(made, name, "share")
+        rows.append(
+            judge(f"summaries' share of bytes, {name}", "> 95", share, 95.0, 100.0, unit="%", cannot=cannot)
+        )
+    data = {metric: [_recorded(made, name, metric) for name in SCHEDULERS] for metric in METRICS}
+    return Report(tuple(how.seeds), how.quick, rows, (), _REMARKS, data)
+
+
+_REMARKS = (
+    f"Platform and tasks: {CALIBRATIONS['U']}.  The paper gives no task size; tasks that end while "
+    "applications arrive make leaves report, so link use depends on it.",
+    "Update times are of changes from the first release on; each value is the maximum of a run.",
+    "Link use is (bytes in + out) / bandwidth of a machine, from the first to the last release: the mean "
+    "over machines, and the peak of the machine that has the largest.  The paper does not say over how "
+    "long a peak is taken: 1 s and 10 s are shown.",
+)
+
+
+def _recorded(made: Replicates, name: str, metric: str) -> Estimate | None:
+    values = made[metric][name]
+    return None if all(map(math.isnan, values)) else estimate(values)
+
+
+def figure(report: Report) -> Figure:
+    """Bars beside the printed values (if N is theirs): update time, and link use where it was recorded."""
+    from gridsim import plots
+
+    panels = [
+        (title, report.data[metric], printed)
+        for title, metric, printed in (
+            ("maximum update time (s)", "time", TIME),
+            ("mean link use (%)", "mean", MEAN),
+            ("peak link use in 1 s (%)", "peak_1s", PEAK),
+        )
+        if all(value is not None for value in report.data[metric])
+    ]
+    made, places = plots.figure(max(1, len(panels)))
+    for axes, (title, measured, printed) in zip(places, panels, strict=False):
+        beside = [None if report.quick else paper for paper in printed]
+        plots.bars(axes, [f"{rate}" for rate in RATES], measured, beside)
+        axes.set_title(title)
+        axes.set_xlabel("limit of the update rate (bytes/s)")
+    return made

@@ -1,0 +1,133 @@
+"""The command `gridsim reproduce`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gridsim.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from gridsim.reproduce.common import Reproduction
+
+#: Name on the command line -> module of this package.
+MODULES = {
+    "celaya-fig4a": "celaya_fig4a",
+    "celaya-table1": "celaya_table1",
+    "celaya-fig4b": "celaya_fig4b",
+    "celaya-failures": "celaya_failures",
+}
+
+
+def reproduction(name: str) -> Reproduction:
+    """The experiment called `name`.  Raises ScenarioError for one that is not known."""
+    from importlib import import_module
+
+    if name not in MODULES:
+        raise ScenarioError(f"unknown experiment {name!r}; known: {', '.join(MODULES)}, all")
+    made: Any = import_module(f"gridsim.reproduce.{MODULES[name]}")
+    return made  # type: ignore[no-any-return]
+
+
+@contextmanager
+def pool(workers: int) -> Iterator[Executor | None]:
+    """Where runs go: None for one worker, else so many processes that are started afresh."""
+    if workers == 1:
+        yield None
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    executor = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    try:
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[NAME|all]")
+@click.option("--list", "listed", is_flag=True, help="List the experiments and what they claim.")
+@click.option("--quick", is_flag=True, help="In small, in less than a minute: shows that it runs.")
+@click.option("--seeds", type=int, metavar="N", help="Use seeds 1..N.  [as each experiment says]")
+@click.option("--out", metavar="DIR", help="Write DIR/NAME/table.md, table.json, figure.png, scenario.toml.")
+@click.option("--workers", type=int, metavar="N", help="Processes.  [as many as there are processors]")
+@click.option("--progress/--no-progress", default=None, help="Show bars (default: on a terminal).")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def reproduce(
+    name: str | None,
+    listed: bool,
+    quick: bool,
+    seeds: int | None,
+    out: str | None,
+    workers: int | None,
+    progress: bool | None,
+    as_json: bool,
+) -> None:
+    """Repeat published results, and say which of them hold here."""
+    from gridsim.platform import whole
+    from gridsim.records import to_json
+
+    if listed:
+        if name is not None:
+            raise ScenarioError(f"--list takes no name, got {name!r}")
+        _list(as_json)
+        return
+    if name is None:
+        raise ScenarioError(f"reproduce needs the name of an experiment: {', '.join(MODULES)}, or all")
+    chosen = [reproduction(each) for each in (MODULES if name == "all" else [name])]
+    if seeds is not None:
+        whole("--seeds", seeds, low=1, high=1_000_000)
+    count = whole("--workers", os.cpu_count() or 1 if workers is None else workers, low=1, high=10_000)
+    if out is not None and (not out or (os.path.lexists(out) and not os.path.isdir(out))):
+        raise ScenarioError(f"--out must name a folder, got {out!r}")
+    _check_extras(out is not None)
+
+    from gridsim.reproduce.common import Run, markdown, to_dict, write
+
+    answers = []
+    with pool(count) as executor:
+        for this in chosen:
+            number = this.SEEDS[quick] if seeds is None else seeds
+            shown: Any = {None: True, True: "force", False: False}[progress]
+            report = this.run(Run(range(1, number + 1), quick, executor, shown))
+            files = [] if out is None else write(this, report, out)
+            if as_json:
+                answers.append({**to_dict(this, report), "files": files})
+                continue
+            click.echo(markdown(this, report))
+            for file in files:
+                click.echo(f"saved {file}")
+    if as_json:
+        click.echo(to_json({"reproductions": answers}))
+
+
+def _list(as_json: bool) -> None:
+    from gridsim.records import to_json
+
+    entries: list[dict[str, Any]] = [
+        {"name": this.NAME, "title": this.TITLE, "claims": list(this.CLAIMS), "seeds": this.SEEDS[0]}
+        for this in map(reproduction, MODULES)
+    ]
+    if as_json:
+        click.echo(to_json({"reproductions": entries}))
+        return
+    for entry in entries:
+        click.echo(f"{entry['name']}: {entry['title']} ({entry['seeds']} seeds)")
+        for claim in entry["claims"]:
+            click.echo(f"  - {claim}")
+
+
+def _check_extras(figures: bool) -> None:
+    """That what is needed in the end is there, before anything is run."""
+    from importlib.util import find_spec
+
+    wanted = {"scipy": "stats", **({"matplotlib": "plot"} if figures else {})}
+    for module, extra in wanted.items():
+        if find_spec(module) is None:
+            raise ScenarioError(f'reproduce needs {module}: pip install "gridcore[{extra}]"')

@@ -1,0 +1,304 @@
+"""What every reproduction has: claims with verdicts computed from intervals, tables, files."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from gridsim.faults import Faults
+from gridsim.network import Network
+from gridsim.platform import Platform
+from gridsim.records import atomic_file, to_json
+from gridsim.replication import FEW, LEVEL, Estimate
+from gridsim.results import Result
+from gridsim.scenario import Scenario
+from gridsim.simulation import Progress
+from gridsim.workload import Workload
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Verdict = Literal["reproduced", "not reproduced", "undecided", "cannot be compared"]
+
+#: What the calibrations stand for: the papers give neither how speeds are distributed nor the task size.
+CALIBRATIONS = {
+    "K1": "speeds 1000..2800 Mflop/s, most of them slow (Pareto), tasks of 65536 Mflop",
+    "K2": "speeds 1000..3000 Mflop/s, uniform in steps of 200; task size of each application uniform in "
+    "65536..131072 Mflop",
+    "U": "speeds 1000..3000 Mflop/s, uniform in steps of 200, tasks of 65536 Mflop",
+}
+
+
+def scenario(kind: str, nodes: int, seed: int, **further: Any) -> Scenario:
+    """The papers' experiment with what calibration `kind` adds; `further` goes to `Scenario`.
+
+    100 applications, gaps of 10 s on average, 10 tasks a machine +- 20 %.
+    """
+    size: Any = (65536.0, 131072.0) if kind == "K2" else 65536.0
+    platform = Platform.pareto(nodes, seed) if kind == "K1" else Platform.desktop_grid(nodes, seed)
+    workload = Workload.bags(100, 10.0, 10.0, 0.2, size, seed=seed)
+    return Scenario(platform, workload, further.pop("network", Network()), seed, **further)
+
+
+@dataclass(frozen=True)
+class Make:
+    """``Make("K1", 1000)(seed)`` is `scenario`; it can be sent to another process."""
+
+    kind: str
+    nodes: int
+    further: Callable[[int], dict[str, Any]] | None = None
+
+    def __call__(self, seed: int) -> Scenario:
+        return scenario(self.kind, self.nodes, seed, **({} if self.further is None else self.further(seed)))
+
+
+# -- claims ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Row:
+    """One quantity: what the paper says of it, what was measured, and what follows.
+
+    verdict, why : empty where the paper says nothing of it.
+    """
+
+    quantity: str
+    paper: str
+    measured: Estimate | None
+    unit: str = ""
+    verdict: Verdict | Literal[""] = ""
+    why: str = ""
+
+
+def judge(
+    quantity: str,
+    paper: str,
+    measured: Estimate | None,
+    low: float,
+    high: float,
+    *,
+    unit: str = "",
+    why: str = "",
+    cannot: str = "",
+) -> Row:
+    """A row whose verdict is told from the interval of `measured` against low..high.
+
+    "reproduced" if the whole interval lies within, "not reproduced" if all of it lies outside, "undecided"
+    if it straddles an end, is missing, or is one of fewer than `FEW` seeds that differ; "cannot be compared"
+    if nothing was measured, or for the reason `cannot`.  `why` is added to the reason.
+    """
+    verdict: Verdict
+    wanted = f"wanted {_range(low, high)}"
+    if cannot or measured is None:
+        verdict, reason = "cannot be compared", cannot or "not recorded"
+    elif math.isnan(measured.low):
+        verdict, reason = "undecided", f"{wanted}; no interval: {measured.note}"
+    elif measured.seeds < FEW and measured.low < measured.high:
+        verdict, reason = "undecided", f"{wanted}; fewer than {FEW} seeds"
+    elif low <= measured.low and measured.high <= high:
+        verdict, reason = "reproduced", f"{wanted}; the interval lies within"
+    elif measured.high < low or measured.low > high:
+        verdict, reason = "not reproduced", f"{wanted}; the interval lies {_side(measured, low)}"
+    else:
+        verdict, reason = "undecided", f"{wanted}; the interval straddles an end"
+    return Row(quantity, paper, measured, unit, verdict, "; ".join(part for part in (reason, why) if part))
+
+
+def near(
+    quantity: str, paper: float, measured: Estimate | None, *, within: float = 0.25, **named: Any
+) -> Row:
+    """`judge` against a printed number and `within` of it on either side."""
+    low, high = paper * (1 - within), paper * (1 + within)
+    return judge(quantity, f"{paper:g}", measured, low, high, **named)
+
+
+def _range(low: float, high: float) -> str:
+    if math.isinf(low):
+        return f"at most {high:.4g}"
+    return f"at least {low:.4g}" if math.isinf(high) else f"{low:.4g}..{high:.4g}"
+
+
+def _side(measured: Estimate, low: float) -> str:
+    return "below" if measured.high < low else "above"
+
+
+# -- reports --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of measurements that the paper has no numbers for: a title per row, and cells."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Mapping[str, Sequence[Estimate | str]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came out: claims, further tables, remarks, and the values that the figure shows."""
+
+    seeds: Sequence[int]
+    quick: bool
+    claims: Sequence[Row]
+    grids: Sequence[Grid] = ()
+    remarks: Sequence[str] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """How to measure: the seeds, whether in small, where the runs go, and whether to show bars."""
+
+    seeds: Sequence[int]
+    quick: bool = False
+    executor: Executor | None = None
+    progress: Progress = False
+
+
+class Reproduction(Protocol):
+    """A module of this package; the names below are what it defines.
+
+    NAME : of the command.  TITLE, CLAIMS : what is repeated, and what the paper says, in sentences.
+    SEEDS : how many by default, in full and in small.
+    run(how) : measures.  figure(report) : draws.
+    scenarios(quick) : name of a file -> what ran, of the first seed.
+    """
+
+    NAME: str
+    TITLE: str
+    CLAIMS: Sequence[str]
+    SEEDS: tuple[int, int]
+
+    def run(self, how: Run) -> Report: ...
+
+    def figure(self, report: Report) -> Figure: ...
+
+    def scenarios(self, quick: bool) -> Mapping[str, Scenario]: ...
+
+
+def to_dict(this: Reproduction, report: Report) -> dict[str, Any]:
+    """The report as plain values."""
+    return {
+        "name": this.NAME,
+        "title": this.TITLE,
+        "claims": list(this.CLAIMS),
+        "quick": report.quick,
+        "seeds": list(report.seeds),
+        "level": LEVEL,
+        "rows": [asdict(row) for row in report.claims],
+        "grids": [
+            {
+                "title": grid.title,
+                "columns": list(grid.columns),
+                "rows": {
+                    name: [asdict(c) if isinstance(c, Estimate) else c for c in cells]
+                    for name, cells in grid.rows.items()
+                },
+            }
+            for grid in report.grids
+        ],
+        "remarks": list(report.remarks),
+    }
+
+
+def markdown(this: Reproduction, report: Report) -> str:
+    """The report as a page of Markdown tables; an interval holds the mean with the confidence stated."""
+    lines = [f"# {this.NAME}: {this.TITLE}", ""]
+    if report.quick:
+        lines += ["In small (`--quick`): this shows that it runs, not what the paper claims.", ""]
+    lines += [f"- {claim}" for claim in this.CLAIMS]
+    lines += ["", f"Means over {len(report.seeds)} seeds with {LEVEL:.0%} bootstrap intervals.", ""]
+    lines += _table(
+        ["quantity", "unit", "paper", "measured", "verdict", "why"],
+        [
+            [r.quantity, r.unit, r.paper, "-" if r.measured is None else str(r.measured), r.verdict, r.why]
+            for r in report.claims
+        ],
+    )
+    for grid in report.grids:
+        lines += ["", f"## {grid.title}", ""]
+        rows = [[name, *map(_cell, cells)] for name, cells in grid.rows.items()]
+        lines += _table(list(grid.columns), rows)
+    if report.remarks:
+        lines += ["", "## Remarks", "", *(f"- {remark}" for remark in report.remarks)]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(cell: Estimate | str) -> str:
+    if isinstance(cell, str):
+        return cell
+    if math.isnan(cell.low):
+        return f"{cell.mean:.4g} ({cell.note})"
+    return f"{cell.mean:.4g} [{cell.low:.4g}, {cell.high:.4g}]"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    return [
+        "| " + " | ".join(head) + " |",
+        "|" + "---|" * len(head),
+        *("| " + " | ".join(cell.replace("|", "\\|") or " " for cell in row) + " |" for row in rows),
+    ]
+
+
+def write(this: Reproduction, report: Report, folder: str) -> list[str]:
+    """Write folder/NAME/{table.md,table.json,figure.png} and the scenarios, each whole or not at all.
+
+    Returns the paths.  Raises OSError, and ImportError without matplotlib.
+    """
+    from gridsim import plots
+
+    place = os.path.join(folder, this.NAME)
+    os.makedirs(place, exist_ok=True)
+    picture = io.BytesIO()
+    plots.save(this.figure(report), picture)
+    files = {
+        "table.md": markdown(this, report).encode(),
+        "table.json": (to_json(to_dict(this, report)) + "\n").encode(),
+        "figure.png": picture.getvalue(),
+    }
+    paths = []
+    for name, content in files.items():
+        paths.append(os.path.join(place, name))
+        with atomic_file(paths[-1]) as stream:
+            stream.write(content)
+    for name, what in this.scenarios(report.quick).items():
+        paths.append(os.path.join(place, name))
+        what.save(paths[-1])
+    return paths
+
+
+# -- what several experiments need ----------------------------------------------------------------------
+
+
+#: The failures of the paper: each machine is reset once in four hours on average, by a Poisson process.
+FAILURES = 14_400.0
+
+
+def failing(seed: int) -> dict[str, Any]:
+    """For `Make`: the paper's failures."""
+    return {"faults": Faults.poisson(FAILURES, seed)}
+
+
+def per_doubling(sizes: Sequence[int], values: Sequence[Any]) -> Any:
+    """Slope over log2 of the size, by least squares, of each seed.
+
+    sizes : k numbers of machines.  values : k arrays of n seeds.  Returns n slopes.
+    """
+    x = np.log2(np.asarray(sizes, dtype=np.float64))
+    x = x - x.mean()
+    return (x @ np.stack(list(values))) / (x @ x)
+
+
+def latest_update(result: Result) -> float:
+    """Longest time from a change at a leaf until the root knows, of changes from the first release on, s."""
+    updates = result.tables["updates"]
+    since = updates["arrived"] - updates["age"] >= result.applications["release"].min()
+    return float(updates["age"][since].max()) if since.any() else math.nan

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import gridsim as gs
+from gridsim.cli import cli
+from gridsim.replication import Estimate, estimate
+from gridsim.reproduce import celaya_table1
+from gridsim.reproduce.command import MODULES, pool, reproduction
+from gridsim.reproduce.common import Make, Run, judge, latest_update, near, per_doubling, scenario
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(cli, ["reproduce", *map(str, arguments)])
+
+
+def wrong(*arguments):
+    found = invoke(*arguments)
+    assert (found.exit_code, found.stdout) == (2, ""), found.output
+    return found.stderr
+
+
+# -- the command ------------------------------------------------------------------------------------------
+
+
+def test_list():
+    found = invoke("--list")
+    assert found.exit_code == 0
+    for name in MODULES:
+        assert f"{name}: {reproduction(name).TITLE}" in found.stdout
+    listed = json.loads(invoke("--list", "--json").stdout)["reproductions"]
+    assert [entry["name"] for entry in listed] == list(MODULES)
+    assert all(entry["claims"] and entry["seeds"] >= 10 for entry in listed)
+
+
+def test_every_experiment_is_complete():
+    for name in MODULES:
+        this = reproduction(name)
+        assert name == this.NAME and len(this.SEEDS) == 2
+        for quick in (False, True):
+            made = this.scenarios(quick)
+            assert "scenario.toml" in made
+            assert all(gs.Scenario.from_toml(what.to_toml()) == what for what in made.values())
+
+
+def test_quick_writes_its_files_and_says_what_it_cannot_compare(tmp_path):
+    arguments = ("celaya-table1", "--quick", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress")
+    found = invoke(*arguments)
+    assert found.exit_code == 0, found.output
+    folder = tmp_path / "celaya-table1"
+    names = ["figure.png", "scenario.toml", "table.json", "table.md"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    assert (folder / "table.md").read_text() in found.stdout
+    assert "cannot be compared | the claim is about N = 1000" in found.stdout
+    assert "no interval: one seed" in found.stdout
+    assert all(str(folder / name) in found.stdout for name in names)
+    assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert gs.Scenario.from_toml(folder / "scenario.toml").platform.nodes == 100
+    table = json.loads((folder / "table.json").read_text())
+    assert table["seeds"] == [1] and table["quick"] is True
+    before = {name: (folder / name).read_bytes() for name in names}
+    again = json.loads(invoke(*arguments, "--json").stdout)["reproductions"]
+    assert {k: v for k, v in again[0].items() if k != "files"} == table
+    assert {name: (folder / name).read_bytes() for name in names} == before  # equal runs, equal files
+
+
+def test_the_number_of_workers_changes_nothing():
+    this, made = reproduction("celaya-fig4b"), []
+    for workers in (1, 2):
+        with pool(workers) as executor:
+            assert (executor is None) == (workers == 1)
+            made.append(this.run(Run([1, 2], quick=True, executor=executor)))
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "reproduce needs the name of an experiment: celaya-fig4a"),
+        (("celaya-fig5",), "unknown experiment 'celaya-fig5'; known: celaya-fig4a"),
+        (("celaya-fig4b", "--seeds", 0), "--seeds must be a whole number in 1..1000000, got 0"),
+        (("celaya-fig4b", "--seeds", -3), "--seeds must be"),
+        (("celaya-fig4b", "--workers", 0), "--workers must be"),
+        (("celaya-fig4b", "--out", ""), "--out must name a folder"),
+        (("celaya-fig4b", "--list"), "--list takes no name"),
+    ],
+)
+def test_wrong_input(arguments, said):
+    assert said in wrong(*arguments)
+
+
+def test_out_must_be_a_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "--out must name a folder" in wrong("celaya-fig4b", "--out", tmp_path / "file")
+
+
+def test_what_is_missing_is_said_before_anything_runs(monkeypatch, tmp_path):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "matplotlib" else object())
+    assert 'pip install "gridcore[plot]"' in wrong("celaya-fig4b", "--out", tmp_path)
+
+
+def test_other_commands_do_not_load_what_reproduce_needs():
+    code = "import sys, gridsim.cli; print([m for m in ('scipy', 'matplotlib', 'numpy') if m in sys.modules])"
+    environment = {**os.environ, "PYTHONPATH": str(Path(gs.__file__).parent.parent)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+# -- verdicts ---------------------------------------------------------------------------------------------
+
+
+def interval(low, high, seeds=10):
+    return Estimate((low + high) / 2, low, high, seeds)
+
+
+@pytest.mark.parametrize(
+    ("measured", "verdict", "why"),
+    [
+        (interval(1.1, 1.2), "reproduced", "within"),
+        (interval(1.1, 1.25), "reproduced", "within"),
+        (interval(1.2, 1.3), "undecided", "straddles"),
+        (interval(1.26, 1.3), "not reproduced", "above"),
+        (interval(0.5, 0.9), "not reproduced", "below"),
+        (interval(1.1, 1.2, seeds=4), "undecided", "fewer than 5 seeds"),
+        (interval(1.1, 1.1, seeds=2), "reproduced", "within"),
+        (estimate([1.1]), "undecided", "no interval: one seed"),
+        (None, "cannot be compared", "not recorded"),
+    ],
+)
+def test_verdicts(measured, verdict, why):
+    row = judge("q", "p", measured, 1.0, 1.25)
+    assert row.verdict == verdict and why in row.why
+    barred = judge("q", "p", measured, 1.0, 1.25, cannot="another N")
+    assert (barred.verdict, barred.why, barred.measured) == ("cannot be compared", "another N", measured)
+
+
+def test_near_is_a_quarter_on_either_side():
+    assert near("q", 4.0, interval(3.0, 5.0)).verdict == "reproduced"
+    assert near("q", 4.0, interval(2.9, 5.0)).verdict == "undecided"
+    assert near("q", 4.0, interval(5.1, 5.2)).why == "wanted 3..5; the interval lies above"
+
+
+def test_per_doubling_is_the_slope_of_each_seed():
+    sizes = (50, 100, 200, 400)
+    times = [[1.0 + 0.5 * i, 3.0 - i] for i in range(4)]
+    assert per_doubling(sizes, times) == pytest.approx([0.5, -1.0])
+
+
+def test_the_scenarios_are_the_papers():
+    for kind, speeds in (("K1", (1000.0, 2800.0)), ("K2", (1000.0, 3000.0)), ("U", (1000.0, 3000.0))):
+        what = Make(kind, 200)(4)
+        assert what == scenario(kind, 200, 4)
+        given = what.workload.realize(what.platform)
+        assert len(given) == 100 and given.tasks.min() >= 1600 and given.tasks.max() <= 2400
+        assert (what.platform.speeds.min(), what.platform.speeds.max()) == speeds
+        assert (given.task_size.min() < given.task_size.max()) == (kind == "K2")
+
+
+def test_link_use_is_missing_or_a_share():
+    result = gs.simulate(celaya_table1.scenarios(True)["scenario.toml"], gs.FairTree())
+    for metric in (celaya_table1.mean_use, celaya_table1.peak_1s, celaya_table1.peak_10s):
+        assert math.isnan(metric(result)) or 0.0 < metric(result) < 200.0
+    assert 95.0 < celaya_table1.summary_share(result) < 100.0
+    assert 0.5 < latest_update(result) < 5.0
+
+
+# -- at length --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claims
+@pytest.mark.parametrize("name", MODULES)
+def test_quick(name, tmp_path):
+    found = invoke(name, "--quick", "--out", tmp_path, "--no-progress", "--workers", 2)
+    assert found.exit_code == 0, found.output
+
+
+@pytest.mark.claims
+def test_table_1_at_length():
+    report = reproduction("celaya-table1").run(Run(range(1, 6)))
+    times = [row for row in report.claims if row.quantity.startswith("maximum update time")]
+    assert [row.verdict for row in times] == ["reproduced"] * 5
+
+
+@pytest.mark.claims
+def test_figure_4b_at_length():
+    report = reproduction("celaya-fig4b").run(Run(range(1, 11)))
+    assert [row.verdict for row in report.claims[:2]] == ["reproduced", "reproduced"]

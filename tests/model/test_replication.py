@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.records import to_json
+from gridsim.replication import Replicates, estimate, ratio_of_means, replicate
+
+SCHEDULERS = {"tree": gs.FairTree(), "central": gs.MinCent(), "fcfs": gs.Fcfs(mode="random")}
+
+
+def small(seed: int) -> gs.Scenario:
+    return gs.Scenario(
+        gs.Platform.pareto(12, seed), gs.Workload.bags(applications=8, tasks_per_node=3, seed=seed), seed=seed
+    )
+
+
+def response(result: gs.Result) -> float:
+    return float((result.applications["finish"] - result.applications["release"]).max())
+
+
+@pytest.fixture(scope="module")
+def made() -> Replicates:
+    return replicate(small, SCHEDULERS, range(1, 6), metrics=("max_stretch", "gap"))
+
+
+def test_every_scheduler_meets_the_scenario_of_the_seed(made: Replicates) -> None:
+    assert made.schedulers == tuple(SCHEDULERS) and made.seeds == (1, 2, 3, 4, 5)
+    for i, seed in enumerate(made.seeds):
+        for name, scheduler in SCHEDULERS.items():
+            result = gs.simulate(small(seed), scheduler)
+            assert made["max_stretch"][name][i] == result.max_stretch
+            assert made["gap"][name][i] == result.gap()
+
+
+def test_a_scenario_is_made_once_a_seed() -> None:
+    seen: list[int] = []
+    replicate(lambda seed: seen.append(seed) or small(seed), SCHEDULERS, [3, 1])
+    assert seen == [3, 1]
+
+
+class Backwards(Executor):
+    """Runs everything when the first result is asked for, the last job first."""
+
+    def __init__(self) -> None:
+        self.jobs: list = []
+
+    def submit(self, fn, /, *args, **kwargs):
+        future: Future = Future()
+        self.jobs.append((future, fn, args, kwargs))
+        if len(self.jobs) == 6:
+            for waiting, work, given, named in reversed(self.jobs):
+                waiting.set_result(work(*given, **named))
+        return future
+
+
+def test_values_do_not_depend_on_the_executor() -> None:
+    def all_values(executor):
+        found = replicate(small, SCHEDULERS, [1, 2], metrics={"response": response}, executor=executor)
+        return to_json(found.to_dict())
+
+    serial = all_values(None)
+    assert all_values(Backwards()) == serial
+    for workers in (1, 3):
+        with ThreadPoolExecutor(workers) as pool:
+            assert all_values(pool) == serial
+
+
+def test_a_pool_of_spawned_processes_gives_the_same() -> None:
+    serial = replicate(small, SCHEDULERS, [1, 2])
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        pooled = replicate(small, SCHEDULERS, [1, 2], executor=pool)
+    assert to_json(pooled.to_dict()) == to_json(serial.to_dict())
+
+
+def test_ratios_are_of_pairs(made: Replicates) -> None:
+    tree, central = made["max_stretch"]["tree"], made["max_stretch"]["central"]
+    ratio = made.ratio("tree", "central")
+    assert ratio.mean == pytest.approx(np.mean(tree / central)) and ratio.seeds == 5
+    assert ratio.low <= ratio.mean <= ratio.high
+    assert (tree / central).min() <= ratio.low and ratio.high <= (tree / central).max()
+    assert made.difference("tree", "central").mean == pytest.approx(np.mean(tree - central))
+    assert made.ratio_of_means("tree", "central").mean == pytest.approx(tree.mean() / central.mean())
+    assert made.ratio("tree", "tree").note == "all seeds equal" and made.ratio("tree", "tree").low == 1.0
+    assert made.ratio("tree", "central") == ratio  # the same values, the same interval
+
+
+def test_common_noise_leaves_no_trace_in_a_pair() -> None:
+    noise = np.array([1.0, 50.0, 3.0, 700.0, 20.0])
+    both = Replicates((1, 2, 3, 4, 5), {"m": {"a": noise * 1.5, "b": noise}})
+    assert both.ratio("a", "b", "m").low == pytest.approx(1.5)
+    assert both.mean("a", "m").high > 2 * both.mean("a", "m").low
+    means = both.ratio_of_means("a", "b", "m")
+    assert means.low == pytest.approx(1.5) and means.high == pytest.approx(1.5)
+
+
+def test_degenerate_samples_say_so() -> None:
+    one = estimate([2.0])
+    assert (one.mean, one.note) == (2.0, "one seed") and math.isnan(one.low)
+    assert "no interval: one seed" in one.format()
+    equal = estimate([2.0, 2.0, 2.0])
+    assert (equal.low, equal.high, equal.note) == (2.0, 2.0, "all seeds equal")
+    infinite = estimate([1.0, math.inf])
+    assert math.isnan(infinite.low) and infinite.note == "not all values are finite"
+    two = estimate([1.0, 2.0])
+    assert 1.0 <= two.low <= 1.5 <= two.high <= 2.0
+    for wrong in ([], [[1.0], [2.0, 3.0]]):
+        with pytest.raises(ValueError, match="equally long and not empty"):
+            estimate(*wrong) if wrong else estimate([])
+
+
+def test_intervals_cover() -> None:
+    """Of 200 samples of 15 about nine tenths or more hold the true mean (BCa undercovers a little)."""
+    draw = np.random.Generator(np.random.PCG64(1))
+    found = [estimate(draw.lognormal(0.0, 0.3, 15)) for _ in range(200)]
+    true = math.exp(0.3**2 / 2)
+    assert sum(e.low <= true <= e.high for e in found) >= 172
+
+
+def test_statistics_of_several_samples() -> None:
+    found = estimate([2.0, 4.0, 9.0], [1.0, 2.0, 3.0], statistic=ratio_of_means)
+    assert found.mean == 2.5 and 2.0 <= found.low <= 2.5 <= found.high <= 3.0
+
+
+def test_joined(made: Replicates) -> None:
+    other = replicate(small, {"pull": gs.Fcfs(mode="pull")}, made.seeds, metrics=("max_stretch", "gap"))
+    both = made.joined(other)
+    assert both.schedulers == (*SCHEDULERS, "pull") and both.ratio("pull", "central").seeds == 5
+    with pytest.raises(gs.ScenarioError, match="pull are in both"):
+        both.joined(other)
+    with pytest.raises(gs.ScenarioError, match="same seeds"):
+        made.joined(replicate(small, {"pull": gs.Fcfs(mode="pull")}, [1], metrics=("max_stretch", "gap")))
+
+
+def test_format_and_dict(made: Replicates) -> None:
+    text = made.format("central")
+    assert "max_stretch (s/Mflop)" in text and "5 seeds" in text
+    assert text.count("relative to central") == 4
+    plain = json.loads(to_json(made.to_dict()))
+    assert plain["seeds"] == [1, 2, 3, 4, 5] and set(plain["means"]["gap"]) == set(SCHEDULERS)
+    with pytest.raises(KeyError, match="no scheduler 'x'; there are tree"):
+        made.ratio("x", "tree")
+    with pytest.raises(KeyError, match="no metric 'x'"):
+        made["x"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"seeds": []}, "seeds must be different and at least one"),
+        ({"seeds": [1, 1]}, "seeds must be different"),
+        ({"seeds": [-1]}, r"seeds\[0\] must be a whole number"),
+        ({"schedulers": {}}, "at least one, got none"),
+        ({"schedulers": {"a": 3}}, r"schedulers\['a'\] must be a Scheduler"),
+        ({"metrics": ["speed"]}, "unknown 'speed'; known: max_stretch"),
+        ({"metrics": []}, "metrics must name at least one"),
+    ],
+)
+def test_wrong_arguments(change: dict, said: str) -> None:
+    given = {"schedulers": SCHEDULERS, "seeds": [1], "metrics": ["max_stretch"], **change}
+    with pytest.raises(gs.ScenarioError, match=said):
+        replicate(small, given["schedulers"], given["seeds"], metrics=given["metrics"])
+
+
+def test_without_scipy_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "scipy.stats", None)
+    with pytest.raises(ImportError, match=r'pip install "gridcore\[stats\]"'):
+        estimate([1.0, 2.0])
+
+
+def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    replicate(small, SCHEDULERS, [1], progress="force")
+    found = capsys.readouterr()
+    assert found.out == "" and "3/3" in found.err
