@@ -87,6 +87,8 @@ def reproduce(
     if out is not None and (not out or (os.path.lexists(out) and not os.path.isdir(out))):
         raise ScenarioError(f"--out must name a folder, got {out!r}")
     _check_extras(out is not None)
+    if out is not None:
+        os.makedirs(out, exist_ok=True)  # what is wrong with it is told before anything is run
 
     from gridsim.reproduce.common import Run, markdown, to_dict, write
 

@@ -214,7 +214,7 @@ def test_the_baseline_is_stable_and_named(folder, toy):
             "workload.tasks[0] must be a",
         ),
         ("[network]\nlatency = -1", "network.latency must be finite and >= 0 s, got -1.0"),
-        ("[network]\nlatencyy = 1", "network.latencyy is not a known key; known here: latency, bandwidth"),
+        ("[network]\nlatencyy = 1", "network.latencyy is not a known key; known here: latency, jitter, bandwidth"),
         ("[platform\n", "s.toml:1: column 10: "),
         ("x = " + "[" * 100_000, "s.toml: values lie too deeply in one another"),
         ('[platform]\nkind = "uniform"\nseed = 1', "platform.nodes is missing"),

@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim.cli import cli
+from gridsim.records import Table
 from gridsim.replication import Estimate, estimate
 from gridsim.reproduce import celaya_table1
 from gridsim.reproduce.command import MODULES, pool, reproduction
@@ -168,6 +170,11 @@ def test_link_use_is_missing_or_a_share():
     result = gs.simulate(celaya_table1.scenarios(True)["scenario.toml"], gs.FairTree())
     for metric in (celaya_table1.mean_use, celaya_table1.peak_1s, celaya_table1.peak_10s):
         assert math.isnan(metric(result)) or 0.0 < metric(result) < 200.0
+    columns = {"use_mean": [0.01, 0.03], "use_peak_1s": [0.2, 0.3], "use_peak_10s": [0.1, 0.05]}
+    recorded = SimpleNamespace(machines=Table(columns))
+    assert celaya_table1.mean_use(recorded) == pytest.approx(2.0)
+    assert celaya_table1.peak_1s(recorded) == pytest.approx(30.0)
+    assert celaya_table1.peak_10s(recorded) == pytest.approx(10.0)
     assert 95.0 < celaya_table1.summary_share(result) < 100.0
     assert 0.5 < latest_update(result) < 5.0
 
