@@ -322,7 +322,7 @@ def _scenario(flags: Flags) -> Scenario:
     workload = _changed("workload", workload, given, _WORKLOAD, seed)
     network = _changed("network", base.network, given, _NETWORK, {})
     run_seed = given.get("seed", base.seed)
-    return Scenario(Platform(platform), Workload(workload), network, run_seed, base.schedulers)
+    return Scenario(Platform(platform), Workload(workload), network, run_seed, base.schedulers, base.faults)
 
 
 def default_scenario(seed: int = 1) -> Scenario:

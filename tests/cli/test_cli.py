@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import gridsim
+import gridsim as gs
 from gridsim.cli import cli
 from gridsim.platform import Platform
 from gridsim.results import Result
@@ -214,7 +215,10 @@ def test_the_baseline_is_stable_and_named(folder, toy):
             "workload.tasks[0] must be a",
         ),
         ("[network]\nlatency = -1", "network.latency must be finite and >= 0 s, got -1.0"),
-        ("[network]\nlatencyy = 1", "network.latencyy is not a known key; known here: latency, jitter, bandwidth"),
+        (
+            "[network]\nlatencyy = 1",
+            "network.latencyy is not a known key; known here: latency, jitter",
+        ),
         ("[platform\n", "s.toml:1: column 10: "),
         ("x = " + "[" * 100_000, "s.toml: values lie too deeply in one another"),
         ('[platform]\nkind = "uniform"\nseed = 1', "platform.nodes is missing"),
@@ -445,3 +449,21 @@ def test_import_is_light(tmp_path):
     )
     loaded = set(found.stdout.split())
     assert not loaded & {"click", "tqdm", "tomli_w", "pandas", "scipy", "matplotlib", "gridsim.traces"}
+
+
+def test_every_table_of_a_scenario_counts(folder):
+    """What the command line runs and saves is the scenario of the file, with each of its tables."""
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(5, seed=2),
+        gs.Workload.bags(4, 10.0, task_size=3000.0, seed=3),
+        gs.Network(latency=0.02, jitter=0.01),
+        seed=9,
+        schedulers={"fair-tree": {"bound": 1.5}},
+        faults=gs.Faults.exponential(up=60.0, down=9.0, seed=4),
+    )
+    scenario.save("all.toml")
+    data = json.loads(good("run", "all.toml", "--json", "--save-scenario", "again.toml").stdout)
+    expected = gs.simulate(scenario, gs.FairTree(bound=1.5))
+    assert expected.applications["resubmitted"].sum() > 0
+    assert data["digest"] == expected.digest
+    assert gs.Scenario.from_toml("again.toml") == scenario
