@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,48 +55,40 @@ def _in_order(time: Any, machine: Any, up: Any) -> Events:
 # -- recipes --------------------------------------------------------------------------------------------
 
 
-class _Renewal:
-    """Each machine is up and down in turn, for times drawn independently; all are up and new at 0."""
+Draw = Callable[[np.random.Generator, int], Floats]
 
-    __slots__ = ()
-    seed: int
 
-    def _draw_up(self, chance: np.random.Generator, count: int) -> Floats:
-        raise NotImplementedError
+def _renewal(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float) -> Iterator[Events]:
+    """Each machine is up and down in turn, for times (s) drawn independently; all are up and new at 0.
 
-    def _draw_down(self, chance: np.random.Generator, count: int) -> Floats:
-        raise NotImplementedError
+    mean : about how long a machine is up, s.
+    """
+    up_time, down_time = Streams(seed)("faults.up"), Streams(seed)("faults.down")
 
-    def _mean(self) -> float:
-        raise NotImplementedError
+    def up(count: int) -> Integers:
+        # a machine is up for at least a nanosecond, or nothing would ever happen after
+        return _nanoseconds(draw_up(up_time, count)).clip(1)
 
-    def events(self, nodes: int) -> Iterator[Events]:
-        up_time, down_time = Streams(self.seed)("faults.up"), Streams(self.seed)("faults.down")
-
-        def up(count: int) -> Integers:
-            # a machine is up for at least a nanosecond, or nothing would ever happen after
-            return _nanoseconds(self._draw_up(up_time, count)).clip(1)
-
-        fails = up(nodes)
-        # Blocks of about this many failures; the draws do not depend on where they are cut, as each round
-        # of a block takes the machines in order.
-        block = max(_NS, int(min(65536.0 / nodes * self._mean(), LATEST) * _NS))
-        until = 0
-        late = _in_order([], [], np.zeros(0, np.bool_))
-        while until < LATEST * _NS:
-            until += block
-            pieces = [late]
-            while len(due := np.flatnonzero(fails < until)):
-                back = fails[due] + _nanoseconds(self._draw_down(down_time, len(due)))
-                pieces.append(Events(fails[due], due, np.zeros(len(due), np.bool_)))
-                pieces.append(Events(back, due, np.ones(len(due), np.bool_)))
-                fails[due] = back + up(len(due))
-            whole_block = _in_order(
-                *(np.concatenate([getattr(p, name) for p in pieces]) for name in ("time", "machine", "up"))
-            )
-            cut = int(np.searchsorted(whole_block.time, until))
-            late = Events(whole_block.time[cut:], whole_block.machine[cut:], whole_block.up[cut:])
-            yield Events(whole_block.time[:cut], whole_block.machine[:cut], whole_block.up[:cut])
+    fails = up(nodes)
+    # Blocks of about this many failures; the draws do not depend on where they are cut, as each round
+    # of a block takes the machines in order.
+    block = max(_NS, int(min(65536.0 / nodes * mean, LATEST) * _NS))
+    until = 0
+    late = _in_order([], [], np.zeros(0, np.bool_))
+    while until < LATEST * _NS:
+        until += block
+        pieces = [late]
+        while len(due := np.flatnonzero(fails < until)):
+            back = fails[due] + _nanoseconds(draw_down(down_time, len(due)))
+            pieces.append(Events(fails[due], due, np.zeros(len(due), np.bool_)))
+            pieces.append(Events(back, due, np.ones(len(due), np.bool_)))
+            fails[due] = back + up(len(due))
+        whole_block = _in_order(
+            *(np.concatenate([getattr(p, name) for p in pieces]) for name in ("time", "machine", "up"))
+        )
+        cut = int(np.searchsorted(whole_block.time, until))
+        late = Events(whole_block.time[cut:], whole_block.machine[cut:], whole_block.up[cut:])
+        yield Events(whole_block.time[:cut], whole_block.machine[:cut], whole_block.up[:cut])
 
 
 def _nanoseconds(seconds: Floats) -> Integers:
@@ -106,7 +98,6 @@ def _nanoseconds(seconds: Floats) -> Integers:
 
 class PoissonFaults(
     msgspec.Struct,
-    _Renewal,
     frozen=True,
     kw_only=True,
     forbid_unknown_fields=True,
@@ -125,19 +116,18 @@ class PoissonFaults(
             mean=real("faults.mean", self.mean, above=0, unit="s"),
         )
 
-    def _draw_up(self, chance: np.random.Generator, count: int) -> Floats:
-        return chance.exponential(self.mean, count)
-
-    def _draw_down(self, chance: np.random.Generator, count: int) -> Floats:
-        return np.zeros(count)
-
-    def _mean(self) -> float:
-        return self.mean
+    def events(self, nodes: int) -> Iterator[Events]:
+        return _renewal(
+            self.seed,
+            nodes,
+            lambda chance, count: chance.exponential(self.mean, count),
+            lambda chance, count: np.zeros(count),
+            self.mean,
+        )
 
 
 class ExponentialFaults(
     msgspec.Struct,
-    _Renewal,
     frozen=True,
     kw_only=True,
     forbid_unknown_fields=True,
@@ -158,19 +148,18 @@ class ExponentialFaults(
             down=real("faults.down", self.down, low=0, unit="s"),
         )
 
-    def _draw_up(self, chance: np.random.Generator, count: int) -> Floats:
-        return chance.exponential(self.up, count)
-
-    def _draw_down(self, chance: np.random.Generator, count: int) -> Floats:
-        return chance.exponential(self.down, count)
-
-    def _mean(self) -> float:
-        return self.up + self.down
+    def events(self, nodes: int) -> Iterator[Events]:
+        return _renewal(
+            self.seed,
+            nodes,
+            lambda chance, count: chance.exponential(self.up, count),
+            lambda chance, count: chance.exponential(self.down, count),
+            self.up + self.down,
+        )
 
 
 class WeibullFaults(
     msgspec.Struct,
-    _Renewal,
     frozen=True,
     kw_only=True,
     forbid_unknown_fields=True,
@@ -195,14 +184,14 @@ class WeibullFaults(
             },
         )
 
-    def _draw_up(self, chance: np.random.Generator, count: int) -> Floats:
-        return self.up_scale * chance.weibull(self.up_shape, count)
-
-    def _draw_down(self, chance: np.random.Generator, count: int) -> Floats:
-        return self.down_scale * chance.weibull(self.down_shape, count)
-
-    def _mean(self) -> float:
-        return self.up_scale * math.gamma(1 + 1 / min(max(self.up_shape, 0.01), 100.0))
+    def events(self, nodes: int) -> Iterator[Events]:
+        return _renewal(
+            self.seed,
+            nodes,
+            lambda chance, count: self.up_scale * chance.weibull(self.up_shape, count),
+            lambda chance, count: self.down_scale * chance.weibull(self.down_shape, count),
+            self.up_scale * math.gamma(1 + 1 / min(max(self.up_shape, 0.01), 100.0)),
+        )
 
 
 class TraceFaults(
