@@ -45,7 +45,9 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         a summary then misses that a long task has started in the meantime.
     hold_off : s that a router waits before it reports.
     release_cell : s; 0 evaluates a summary for an application released at the moment of the summary,
-        300 for one released at the next multiple of 300 s (the paper).
+        300 for one released at the next multiple of 300 s (the paper), when every leaf reports anew.
+    refresh : s after which every leaf reports anew though only time has passed, which brings the task it runs
+        nearer to its end; 0 for never.
     entry : where a request enters: ``"own-router"``, the router on the submitting machine (the leaf's father
         if there is none), or ``"father"``.
     minimum_of : leaves that count in the minimum stretch: ``"busy"``; ``"all"``, where an idle leaf counts 0
@@ -72,6 +74,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     update_on: Literal["completion", "change"] = "completion"
     hold_off: float = 0.0
     release_cell: float = 0.0
+    refresh: float = 0.0
     entry: Literal["own-router", "father"] = "own-router"
     minimum_of: Literal["busy", "all", "inverse-speed"] = "busy"
     spread: Literal["heartbeat", "change"] = "heartbeat"
@@ -85,11 +88,16 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     run_on: bool = False
 
     def __post_init__(self) -> None:
-        for field in ("bound", "update_rate", "hold_off", "release_cell", "heartbeat"):
+        for field in ("bound", "update_rate", "hold_off", "release_cell", "refresh", "heartbeat"):
             value = getattr(self, field)
             if not (_is_number(value) and math.isfinite(value) and value >= 0):
                 raise ScenarioError(f"fair-tree.{field} must be finite and >= 0, got {value!r}")
-        for field, zero in (("hold_off", "0 or "), ("release_cell", "0 or "), ("heartbeat", "")):
+        for field, zero in (
+            ("hold_off", "0 or "),
+            ("release_cell", "0 or "),
+            ("refresh", "0 or "),
+            ("heartbeat", ""),
+        ):
             value = getattr(self, field)
             if not (1e-9 <= value <= _LONGEST or (zero and value == 0)):
                 raise ScenarioError(f"fair-tree.{field} must be {zero}in 1e-9..{_LONGEST:g} s, got {value!r}")
@@ -189,9 +197,13 @@ class FairTreePolicy(Policy):
         engine.on("report", self.report, priority=11, phase=ACT)
         engine.on("heartbeat", self.beat, priority=20, phase=TIMER)
         engine.every(nanoseconds(parameters.heartbeat), "heartbeat")
-        if self.cell:
-            engine.on("refresh", self.refresh, priority=21, phase=TIMER)
-            engine.every(self.cell, "refresh")
+        for kind, period, priority in (
+            ("cell", self.cell, 21),
+            ("refresh", nanoseconds(parameters.refresh), 22),
+        ):
+            if period:
+                engine.on(kind, self.refresh, priority=priority, phase=TIMER)
+                engine.every(period, kind)
         self.idle_minimum = {
             "busy": np.full(machines, np.inf),
             "all": np.zeros(machines),
@@ -356,7 +368,7 @@ class FairTreePolicy(Policy):
         run.network.drain()
 
     def refresh(self, _: list[int]) -> None:
-        """The release cell has passed: every leaf samples the next one."""
+        """Time has passed: every leaf samples anew."""
         self.run.engine.touch("report", range(self.first_leaf, self.tree.nodes))
 
     # -- what happens between two instants of the engine -----------------------------------------------------

@@ -50,8 +50,8 @@ class Recovery:
         # tasks lost, by the instant at which that is noticed
         self.losses: dict[int, dict[int, int]] = {}
         self.noticed_at = np.full(len(run.speeds), -1, np.int64)
-        run.engine.on("absent", self.absent, priority=22, phase=TIMER)
-        run.engine.on("resubmit", self.resubmit, priority=23, phase=TIMER)
+        run.engine.on("absent", self.absent, priority=23, phase=TIMER)
+        run.engine.on("resubmit", self.resubmit, priority=24, phase=TIMER)
 
     def _notice(self) -> int:
         """When what happens now will be noticed."""

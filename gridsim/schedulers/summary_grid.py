@@ -5,9 +5,11 @@ platform and workload:
 
 * sizes w from the smallest to the largest application, task sizes a from the smallest to the largest;
 * stretches S from that of the best served application alone on the platform, ``min 1 / min(s_agg, n s_max)``,
-  to twice the larger of the worst served alone, ``max 1 / (n s_min)``, and the maximum stretch that an
-  on-line scheduler of the divisible load on one machine of speed s_agg reaches (replanned by the exact
-  minimum stretch at every release);
+  to twice the largest of: the worst served alone, ``max 1 / (n s_min)``; the maximum stretch that an on-line
+  scheduler of the divisible load on one machine of speed s_agg reaches (replanned by the exact minimum
+  stretch at every release); and what a running task, which nobody can preempt, does to a small application:
+  if all N machines run one of the longest tasks, ``min(n, N)`` of them are free after about
+  ``min(1, n / N) a_max / s_mean`` seconds, over the size of the application;
 * neighbouring samples differ by 5 % at least: a narrower range is widened at its lower end.
 
 The window is fixed for the run.  How many decisions fell on its lowest sample or above its highest is part
@@ -33,9 +35,14 @@ def derive_grid(
     speeds: NDArray[np.float64], applications: Applications, samples: tuple[int, int, int]
 ) -> SummaryGrid:
     """The grid of a run by the rule of this module, with `samples` counts per axis."""
-    tasks, total = applications.tasks, float(speeds.sum())
+    tasks, total, longest = applications.tasks, float(speeds.sum()), float(applications.task_size.max())
     alone = 1.0 / np.minimum(total, tasks * speeds.max())
-    highest = 2.0 * max(fluid_stretch(total, applications), float((1.0 / (tasks * speeds.min())).max()))
+    blocked = np.minimum(tasks, len(speeds)) * longest / total / applications.size
+    highest = 2.0 * max(
+        fluid_stretch(total, applications),
+        float((1.0 / (tasks * speeds.min())).max()),
+        float(blocked.max()),
+    )
     ranges = (
         (float(alone.min()), highest),
         (float(applications.size.min()), float(applications.size.max())),

@@ -71,6 +71,7 @@ def fair_trees(**fixed: Any) -> st.SearchStrategy[FairTree]:
         "update_on": st.sampled_from(("completion", "change")),
         "hold_off": st.sampled_from((0.0, 0.03)),
         "release_cell": st.sampled_from((0.0, 0.0, 300.0, 7.0)),
+        "refresh": st.sampled_from((0.0, 0.0, 5.0)),
         "entry": st.sampled_from(("own-router", "father")),
         "minimum_of": st.sampled_from(("busy", "all", "inverse-speed")),
         "spread": st.sampled_from(("heartbeat", "heartbeat", "change")),

@@ -80,13 +80,13 @@ def test_fluid_stretch_scales(given_bags: Any) -> None:
 
 def test_derived_by_hand() -> None:
     speeds = np.array([1000.0, 3000.0])
-    load = applications([0.0, 1e6], [1, 8], [500.0, 4000.0])
+    load = applications([0.0, 1e6], [1, 8], [500.0, 1000.0])
     grid = derive_grid(speeds, load, (5, 3, 2))
     assert grid.shape == (5, 3, 2)
     # the best served: 8 tasks on 4000 Mflop/s; the worst: its one task on 1000 Mflop/s, twice that
     assert (grid.stretch[0], grid.stretch[-1]) == (1 / 4000, 2 / 1000)
-    assert grid.size.tolist() == pytest.approx([500.0, 4000.0, 32000.0])
-    assert grid.task_size.tolist() == [500.0, 4000.0]
+    assert grid.size.tolist() == pytest.approx([500.0, 2000.0, 8000.0])
+    assert grid.task_size.tolist() == [500.0, 1000.0]
     assert np.diff(np.log(grid.stretch)).tolist() == pytest.approx([np.log(8) / 4] * 4)
 
 
@@ -97,6 +97,14 @@ def test_the_load_widens_the_window() -> None:
     # 30 applications at once: the last one ends when the work of all is done
     assert grid.stretch[-1] == pytest.approx(2 * 30 / 10_000)
     assert grid.stretch[0] == 1e-4
+
+
+def test_long_tasks_widen_the_window() -> None:
+    speeds = np.full(10, 1000.0)
+    load = applications([0.0, 1e9], [4, 100], [1.0, 5000.0])
+    grid = derive_grid(speeds, load, (5, 3, 2))
+    # 10 tasks of 5 s run: one ends each 0.5 s, so that 4 machines are free after 2 s
+    assert grid.stretch[-1] == pytest.approx(2 * 2.0 / 4.0)
 
 
 def test_a_narrow_range_is_widened_downwards() -> None:
