@@ -17,7 +17,7 @@ import msgspec
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.platform import shown
 from gridsim.records import align, to_json
-from gridsim.results import UNITS, BoundKind, Result, check_bound
+from gridsim.results import BOUND_LIMIT, UNITS, BoundKind, Result, check_bound
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler, registered
 from gridsim.simulation import Progress, simulate
@@ -82,6 +82,8 @@ class Comparison:
             facts = (f"{key} {_short(value)}" for key, value in row["facts"].items() if _scalar(value))
             if said := ", ".join(facts):
                 lines.append(f"{row['name']}: {said}")
+        if any(row["gap"] is None for row in rows):
+            lines.append(f"no {self.bound} bound: it is computed for up to {BOUND_LIMIT} applications")
         return "\n".join(lines).rstrip()
 
     __str__ = format

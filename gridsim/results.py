@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import textwrap
 import zipfile
 from collections.abc import Mapping
 from functools import cached_property
@@ -241,7 +242,10 @@ class Result:
             "peak memory": f"{(facts['peak_memory'] or math.nan) / 1e6:.0f} MB (of the process so far)",
             "digest": facts["digest"],
         }
-        return "\n".join(f"{key:<12}  {value}" for key, value in lines.items())
+        return "\n".join(
+            textwrap.fill(f"{key:<12}  {value}", 110, subsequent_indent=" " * 14)
+            for key, value in lines.items()
+        )
 
     def describe_scenario(self) -> dict[str, str]:
         """Platform, workload and load in a line each."""

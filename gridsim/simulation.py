@@ -183,6 +183,10 @@ def _check_size(applications: Applications, platform: Platform, latency: float) 
             f"workload.task_size of application {i} must take at least 1 ns on the fastest machine, "
             f"got {applications.task_size[i]:g} Mflop"
         )
+    for i in np.flatnonzero(applications.tasks >= 2**31)[:1]:  # a machine counts its share in 32 bits
+        raise ScenarioError(
+            f"workload.tasks of application {i} must be at most {2**31 - 1}, got {applications.tasks[i]}"
+        )
     if (tasks := math.fsum(applications.tasks.tolist())) > 2**53:
         raise ScenarioError(f"workload.tasks must be at most 2**53 in all, got {tasks:g}")
     work = math.fsum(applications.size.tolist())

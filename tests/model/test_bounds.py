@@ -511,6 +511,7 @@ def test_many_applications_have_a_gap_only_on_request():
     summary = result.summary()
     assert (summary["lower_bound"], summary["gap"]) == (None, None)
     assert "computed for up to 5000 applications" in result.format() and " - " in str(comparison)
+    assert "no fluid bound: it is computed for up to 5000 applications" in str(comparison)
     # a task of 1 s on one of four machines, which is idle when it comes
     assert metrics.mean(result.applications["stretch"]) == pytest.approx(1e-3)
     assert result.gap() == pytest.approx(4.0) and result.gap("discrete") == pytest.approx(1.0)

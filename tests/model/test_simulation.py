@@ -102,6 +102,10 @@ def test_impossible_runs_are_refused(toy):
     for size, message in ((1e-9, "at least 1 ns"), (1e25, "must let the run end within")):
         with pytest.raises(ScenarioError, match=message):
             simulate(Scenario(SCENARIO.platform, Workload.of([0.0], 1, size)), toy())
+    with pytest.raises(
+        ScenarioError, match="workload.tasks of application 0 must be at most 2147483647, got 2"
+    ):
+        simulate(Scenario(SCENARIO.platform, Workload.of([0.0], 2**31, 1.0)), toy())
     with pytest.raises(ScenarioError, match="scheduler must be a Scheduler object"):
         simulate(SCENARIO, toy)
 

@@ -1,0 +1,5 @@
+"""``python -m gridsim`` is the command `gridsim`."""
+
+from gridsim.cli import main
+
+main()
