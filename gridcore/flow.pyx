@@ -6,7 +6,14 @@ instants at which somebody else must act: summaries and requests that arrive, le
 and order their queues, nodes whose turn to report has come, leaves that run idle.  An instant at which
 anything else is due is left to the caller as a whole, so that the order of events does not change: the
 same run without the flow has the same digest, which is how it is tested; it has no twin of its own.
+
+Where many leaves act at one instant, as with equal delays, several threads order and sample their queues.
+What they touch belongs to the leaf; all else is done before or after, in the order of the leaves.
 """
+
+from concurrent.futures import ThreadPoolExecutor
+
+from libc.stdlib cimport calloc, free
 
 from gridcore.edf cimport Queue, doubles, integers, minimum_stretch
 from gridcore.links cimport Event, Links, Pending, pending_first, pending_free, pending_pop, pending_push
@@ -27,6 +34,11 @@ SHARE = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tas
 
 cdef packed struct Share:
     long long node, sender, application, tasks
+
+# Fewer leaves than this are not worth waking threads for.
+cdef Py_ssize_t _MANY = 512
+# Leaves that sample at once: bounds what is in memory twice.
+cdef Py_ssize_t _BATCH = 8192
 
 cdef struct Kind:
     int number
@@ -81,6 +93,7 @@ cdef class TreeFlow:
     submitter : int64[applications], the node that gets the accept messages.
     goal : tasks in all; the instant at which the last of them has been placed is left to the caller once
         everything has arrived: nobody has acted on it yet.
+    threads : of the leaves that act at one instant, each thread gets its part; the result is the same.
     """
 
     cdef SummaryTree tree
@@ -93,8 +106,13 @@ cdef class TreeFlow:
     cdef const long long[::1] submitter
     cdef Pending turns                  # nodes that wait for their turn: (time, node, node)
     cdef _Marked reports, orders         # who must act at the instant in hand
-    cdef Scratch scratch
+    cdef Scratch* scratch               # one a thread
     cdef Py_ssize_t room
+    cdef Py_ssize_t threads
+    cdef object pool
+    # the leaves of a batch, and what they report
+    cdef int[::1] batch, handles
+    cdef double[::1] least
     # what has reached the root: (when, oldest change), ns
     cdef long long[:, ::1] arrivals
     cdef Py_ssize_t n_arrivals
@@ -104,10 +122,12 @@ cdef class TreeFlow:
     cdef Py_ssize_t n_made
 
     def __cinit__(self):
-        scratch_make(&self.scratch, 0, 0)
+        self.scratch = NULL
 
     def __init__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary, request, accept,
-                 idle_minimum, submitter, long long goal, long long cell=0):
+                 idle_minimum, submitter, long long goal, long long cell=0, Py_ssize_t threads=1):
+        if threads < 1:
+            raise ValueError(f"threads must be >= 1, got {threads}")
         if queues.machines != tree.leaves:
             raise ValueError(f"queues must have {tree.leaves} machines, got {queues.machines}")
         self.idle_minimum = doubles(idle_minimum, "idle_minimum")
@@ -128,6 +148,14 @@ cdef class TreeFlow:
         self.reports, self.orders = _Marked(tree.nodes), _Marked(tree.nodes)
         self.arrivals = np.zeros((64, 2), np.int64)
         self.made, self.made_at = np.zeros(64, DECISION), np.zeros(64, np.int64)
+        self.threads = threads
+        self.scratch = <Scratch*> calloc(threads, sizeof(Scratch))
+        if self.scratch == NULL:
+            raise MemoryError
+        self.batch, self.handles = np.zeros(_BATCH, np.int32), np.zeros(_BATCH, np.int32)
+        self.least = np.zeros(_BATCH)
+        if threads > 1:
+            self.pool = ThreadPoolExecutor(threads)
 
     cdef Kind _kind(self, str name, object given, Py_ssize_t width) except *:
         cdef Kind kind
@@ -142,7 +170,8 @@ cdef class TreeFlow:
         return kind
 
     def __dealloc__(self):
-        scratch_free(&self.scratch)
+        self._free_scratch()
+        free(self.scratch)
         pending_free(&self.turns)
 
     # -- time ---------------------------------------------------------------------------------------------
@@ -256,12 +285,14 @@ cdef class TreeFlow:
     cdef int _reorder(self, long long now) except -1:
         """Let the leaves that got shares order their queues."""
         cdef Py_ssize_t k, u
-        if self.orders.n:
-            self._make_room()
+        if self.orders.n == 0:
+            return 0
+        self._make_room()
+        for k in range(self.orders.n):
+            self.queues._advance(self.orders.item[k] - self.tree.first_leaf, now)
+        self._share_out(False, self.orders.n, now)
         for k in range(self.orders.n):
             u = self.orders.item[k] - self.tree.first_leaf
-            self.queues._advance(u, now)
-            self.queues._reorder(u, now, &self.scratch)
             self.queues._update(u)
             self.reports.add(self.orders.item[k])
         self.orders.clear()
@@ -285,54 +316,113 @@ cdef class TreeFlow:
 
     cdef int _report(self, long long now) except -1:
         """Let the marked nodes report, in ascending order, and send what they say."""
-        cdef Py_ssize_t k
         self.reports.sort()
-        for k in range(self.reports.n):
-            self._tell(self.reports.item[k], now)
+        self._tell(self.reports.item[:self.reports.n], now)
         self.reports.clear()
         return 0
 
-    cdef int _tell(self, int m, long long now) except -1:
-        cdef int handle
+    cdef int _tell(self, const int[:] nodes, long long now) except -1:
+        """`nodes` (ascending, so routers come first) report at `now`, or when their turn comes."""
+        cdef Py_ssize_t k, n = nodes.shape[0], ready = 0
+        cdef int m, handle
+        cdef long long due
         cdef double least
+        for k in range(n):
+            m = nodes[k]
+            due = self.tree._turn(m, now)
+            if due > now:
+                self._wait(m, due)
+            if due != now:
+                continue
+            handle = self.tree._new_payload()
+            if m >= self.tree.first_leaf:
+                self.batch[ready], self.handles[ready] = m, handle
+                ready += 1
+                if ready == _BATCH:
+                    self._tell_leaves(ready, now)
+                    ready = 0
+            elif self.tree._sum(m, handle, &least):
+                self._send(m, handle, least, now)
+        return self._tell_leaves(ready, now)
+
+    cdef int _tell_leaves(self, Py_ssize_t n, long long now) except -1:
+        """The leaves of the batch report."""
+        cdef Py_ssize_t k, u
+        cdef long long cell = self._release_of(now)
+        if n == 0:
+            return 0
+        self._make_room()
+        for k in range(n):
+            u = self.batch[k] - self.tree.first_leaf
+            self.queues._advance(u, now)
+            self.queues._update(u)
+            self.tree.cell[self.handles[k]] = cell / 1e9 if self.cell > 0 else 0.0
+        self._share_out(True, n, now)
+        for k in range(n):
+            self._send(self.batch[k], self.handles[k], self.least[k], now)
+        return 0
+
+    cdef long long _release_of(self, long long now) noexcept nogil:
+        """The release for which leaves sample at `now`."""
+        return (now // self.cell + 1) * self.cell if self.cell > 0 else now
+
+    cdef int _send(self, int m, int handle, double least, long long now) except -1:
         cdef Summary row
-        cdef long long at = (now // self.cell + 1) * self.cell if self.cell > 0 else now
-        cdef long long due = self.tree._turn(m, now)
-        if due > now:
-            self._wait(m, due)
-        if due != now:
-            return 0
-        handle = self.tree._new_payload()
-        if m >= self.tree.first_leaf:
-            self.tree.cell[handle] = at / 1e9 if self.cell > 0 else 0.0
-            least = self._sample(m - self.tree.first_leaf, now, at, self.tree._payload(handle))
-        elif not self.tree._sum(m, handle, &least):
-            return 0
         if self.tree._say(m, now, handle, least, &row):
             self.links._send(now, self.summary.number, &row, self.summary.nbytes, self.summary.length)
         return 0
 
-    cdef double _sample(self, Py_ssize_t u, long long now, long long at, unsigned int* out) except? -1.0:
-        """The summary for the release `at` and the minimum stretch of leaf `u`."""
+    # -- what threads share -----------------------------------------------------------------------------
+
+    cdef int _share_out(self, bint sample, Py_ssize_t n, long long now) except -1:
+        """`_work` on the first `n` leaves that have to sample, or else to order their queues."""
+        if self.threads == 1 or n < _MANY:
+            self._work(sample, 0, n, now, &self.scratch[0])
+            return 0
+        parts = [n * t // self.threads for t in range(self.threads + 1)]
+        list(self.pool.map(lambda t: self._part(sample, parts[t], parts[t + 1], now, t), range(self.threads)))
+        return 0
+
+    def _part(self, bint sample, Py_ssize_t low, Py_ssize_t high, long long now, Py_ssize_t thread):
+        with nogil:
+            self._work(sample, low, high, now, &self.scratch[thread])
+
+    cdef void _work(self, bint sample, Py_ssize_t low, Py_ssize_t high, long long now, Scratch* scratch) noexcept nogil:
+        cdef Py_ssize_t k, u
+        cdef long long cell = self._release_of(now)
         cdef Queue q
-        self._make_room()
-        self.queues._advance(u, now)
-        self.queues._update(u)
-        self.queues._sample(u, now, at, &self.tree.g, out, &self.scratch)
-        if self.queues.count[u] == 0 and self.queues.running[u] < 0:
-            return self.idle_minimum[u]
-        self.queues._gather(u, now, False, &q, &self.scratch)
-        return minimum_stretch(&q, self.scratch.order, self.scratch.room)
+        for k in range(low, high):
+            if not sample:
+                self.queues._reorder(self.orders.item[k] - self.tree.first_leaf, now, scratch)
+                continue
+            u = self.batch[k] - self.tree.first_leaf
+            self.queues._sample(u, now, cell, &self.tree.g, self.tree._payload(self.handles[k]), scratch)
+            if self.queues.count[u] == 0 and self.queues.running[u] < 0:
+                self.least[k] = self.idle_minimum[u]
+            else:
+                self.queues._gather(u, now, False, &q, scratch)
+                self.least[k] = minimum_stretch(&q, scratch.order, scratch.room)
 
     cdef int _make_room(self) except -1:
+        """Scratch for queues as long as any can be, for each thread."""
+        cdef Py_ssize_t t
         if self.room < self.queues.capacity:
-            scratch_free(&self.scratch)
-            self.room = 0
-            if not scratch_make(&self.scratch, self.queues.capacity, self.tree.g.n_size):
-                scratch_make(&self.scratch, 0, 0)
-                raise MemoryError
+            self._free_scratch()
+            for t in range(self.threads):
+                if not scratch_make(&self.scratch[t], self.queues.capacity, self.tree.g.n_size):
+                    self.scratch[t].release, self.scratch[t].order = NULL, NULL
+                    raise MemoryError
             self.room = self.queues.capacity
         return 0
+
+    cdef void _free_scratch(self) noexcept nogil:
+        cdef Py_ssize_t t
+        self.room = 0
+        if self.scratch == NULL:
+            return
+        for t in range(self.threads):
+            scratch_free(&self.scratch[t])
+            self.scratch[t].release, self.scratch[t].order = NULL, NULL
 
     # -- what the caller does -------------------------------------------------------------------------------
 
@@ -343,8 +433,7 @@ cdef class TreeFlow:
         for k in range(u.shape[0]):
             if not 0 <= u[k] < self.tree.nodes:
                 raise ValueError(f"nodes[{k}] must be in 0..{self.tree.nodes - 1}, got {u[k]}")
-        for k in range(u.shape[0]):
-            self._tell(<int> u[k], now)
+        self._tell(np.asarray(nodes, np.int32), now)
 
     def take_turns(self, long long now):
         """int64[k]: nodes that must report at `now` ns because their turn has come or their queue changed."""

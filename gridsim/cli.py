@@ -115,6 +115,7 @@ def _scenario_options(command: Callable[..., None]) -> Callable[..., None]:
             help="Save the results; run: a file, or a folder for NAME.npz; compare: a folder.",
         ),
         click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
+        click.option("--threads", type=int, default=1, help="Of a kernel; changes no result.  [1]"),
         click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal)."),
         click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
     ]
@@ -136,7 +137,7 @@ def run(name: str, **flags: Any) -> None:
     if out is not None and os.path.isdir(out):
         out = os.path.join(out, _file_name(name))
     scenario, schedulers = _prepare([name], flags, [] if out is None else [out])
-    result = simulate(scenario, schedulers[name], progress=_progress(flags))
+    result = simulate(scenario, schedulers[name], progress=_progress(flags), threads=flags["threads"])
     if out is not None:
         result.save(out)
     if flags["as_json"]:
@@ -177,7 +178,12 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
     new = out is not None and not os.path.isdir(out)  # then the folder is what will be made
     scenario, schedulers = _prepare(chosen, flags, [out.rstrip("/")] if new else list(files.values()))
     comparison = experiment.compare(
-        scenario, schedulers, progress=_progress(flags), baseline=baseline, bound=flags["bound"]
+        scenario,
+        schedulers,
+        progress=_progress(flags),
+        baseline=baseline,
+        bound=flags["bound"],
+        threads=flags["threads"],
     )
     if files:
         os.makedirs(out, exist_ok=True)

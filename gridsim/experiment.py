@@ -114,11 +114,13 @@ def compare(
     progress: Progress = False,
     baseline: str | None = None,
     bound: BoundKind = "fluid",
+    threads: int = 1,
 ) -> Comparison:
     """Run each of `schedulers` on `scenario`, one after another.
 
     baseline : the name to compare with; default: see `default_baseline`.
     bound : the kind of lower bound to set maximum stretches over, ``"fluid"`` or ``"discrete"``.
+    threads : as in `simulate`.
     """
     if not isinstance(schedulers, Mapping):
         raise ScenarioError(f"schedulers must map names to Scheduler objects, got {schedulers!r}")
@@ -133,7 +135,8 @@ def compare(
         raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}")
     check_bound(bound)
     results = {
-        name: simulate(scenario, scheduler, progress=progress) for name, scheduler in schedulers.items()
+        name: simulate(scenario, scheduler, progress=progress, threads=threads)
+        for name, scheduler in schedulers.items()
     }
     return Comparison(scenario, results, baseline, bound)
 

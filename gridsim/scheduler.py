@@ -51,6 +51,7 @@ class Run:
     speeds : Mflop/s of each machine.  A decentralized policy hands each machine only its own.
     up : bool[machines], which machines are up; changes as they fail and come back, and is not to be written.
     faults : whether machines may fail in this run.
+    threads : how many a kernel may use; what comes out does not depend on it.
     """
 
     engine: Engine
@@ -60,6 +61,7 @@ class Run:
     streams: Streams
     up: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     faults: bool = False
+    threads: int = 1
 
     def __post_init__(self) -> None:
         if not len(self.up):

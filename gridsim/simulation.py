@@ -18,7 +18,7 @@ from gridsim.engine import NEVER, NS, TIMER, Engine
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
 from gridsim.metrics import utilization
 from gridsim.outages import Outages
-from gridsim.platform import Platform
+from gridsim.platform import Platform, whole
 from gridsim.records import Table, check_name, plain
 from gridsim.results import CORE_TABLES, Result
 from gridsim.scenario import Scenario
@@ -46,11 +46,14 @@ def simulate(
     *,
     progress: Progress = False,
     cohort_limit: int | None = None,
+    threads: int = 1,
 ) -> Result:
     """Run `scenario` under `scheduler`.
 
     progress : a bar on stderr, if that is a terminal ("force": in any case); it changes nothing else.
     cohort_limit : the most rows a handler gets in one call; the result does not depend on it.
+    threads : how many the kernels may use where many machines act at one instant, as with equal delays; the
+        result does not depend on it.
 
     Raises ScenarioError for a workload that does not fit the platform, SchedulerError when the scheduler
     breaks its contract, InvariantViolation when a law of the simulation does not hold afterwards.
@@ -75,6 +78,7 @@ def simulate(
         streams=Streams(scenario.seed),
         up=outages.up,
         faults=scenario.faults is not None,
+        threads=whole("threads", threads, low=1, high=1024),
     )
     policy = scheduler.start(run)
     if not isinstance(policy, Policy):
@@ -113,6 +117,7 @@ def simulate(
             "events": engine.events,
             "handler_calls": engine.calls,
             "cohort_limit": cohort_limit,
+            "threads": threads,
             "wall_seconds": time.perf_counter() - started,
             "peak_memory": provenance.peak_memory(),
         },

@@ -226,6 +226,7 @@ class FairTreePolicy(Policy):
                 submitter=applications.submitter + self.first_leaf,
                 goal=NEVER if run.faults else self.to_place,
                 cell=self.cell,
+                threads=run.threads,
             )
             network.run_by(self)
         self.recovery: Recovery | None = None
@@ -348,7 +349,7 @@ class FairTreePolicy(Policy):
         if len(ready):
             leaves = ready[ready >= self.first_leaf] - self.first_leaf
             cell = (now // self.cell + 1) * self.cell if self.cell else None
-            summaries = self.queues.summaries(leaves, self.grid, now, cell=cell)
+            summaries = self.queues.summaries(leaves, self.grid, now, cell=cell, threads=self.run.threads)
             minimum = self.queues.minimum_stretch(leaves, now)
             minimum = np.where(np.isinf(minimum), self.idle_minimum[leaves], minimum)
             rows = self.tree.report(ready, now, summaries, minimum, cell=(cell or 0) / NS)

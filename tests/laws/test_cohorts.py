@@ -94,6 +94,47 @@ def test_only_the_random_baseline_depends_on_the_seed() -> None:
         assert same == (name != "random"), name
 
 
+def many(interfaces: str, **further: object) -> gs.Scenario:
+    """So many leaves that act at once that threads share them."""
+    return gs.Scenario(
+        gs.Platform.desktop_grid(nodes=1500, seed=1),
+        gs.Workload.bags(5, interarrival=20.0, task_size=[40_000.0, 90_000.0], seed=2),
+        gs.Network(interfaces=interfaces),
+        seed=3,
+        **further,
+    )
+
+
+@pytest.mark.parametrize(
+    ("interfaces", "parameters"),
+    [
+        ("equal", {}),
+        ("fifo", {}),
+        ("equal", {"release_cell": 30.0, "update_on": "change"}),
+        ("equal", {"refresh": 7.0, "update_rate": 0.0}),
+        ("equal", {"spread": "change"}),
+    ],
+)
+def test_threads_change_nothing(interfaces: str, parameters: dict[str, object]) -> None:
+    tree = gs.FairTree(samples=(6, 4, 3), **parameters)
+    one, *more = (gs.simulate(many(interfaces), tree, threads=threads) for threads in (1, 2, 3))
+    assert [result.digest for result in more] == [one.digest] * 2
+    assert more[0].provenance["threads"] == 2
+
+
+def test_threads_change_nothing_where_machines_fail() -> None:
+    failing = many("equal", faults=gs.Faults.poisson(200.0, 5))
+    tree = gs.FairTree(samples=(6, 4, 3))
+    digests = {gs.simulate(failing, tree, threads=threads).digest for threads in (1, 2)}
+    assert len(digests) == 1
+
+
+def test_threads_are_a_count() -> None:
+    for threads in (0, -1, 1.5, 5000):
+        with pytest.raises(gs.ScenarioError, match="threads must be a whole number in 1..1024, got"):
+            gs.simulate(everyday(), gs.FairTree(), threads=threads)
+
+
 CHILD = """
 import sys
 import gridsim as gs
