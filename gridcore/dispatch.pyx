@@ -146,7 +146,7 @@ cdef class PullQueue:
     cdef char[::1] away                    # machines that have failed; they are in neither heap
     # of the last task of a machine: when it ends, and its application, or `applications` if it was lost
     cdef long long[::1] free, last
-    cdef long long[::1] busy, done
+    cdef long long[::1] busy, done, interrupted
     # finish has ends of tasks that have a successor on their machine; one entry more, as `last` has
     cdef long long[::1] first_start, finish, started, nodes
     cdef unsigned long long** seen         # machines that began a task of the application
@@ -171,6 +171,7 @@ cdef class PullQueue:
         self.free = np.zeros(self.machines, np.int64)
         self.busy = np.zeros(self.machines, np.int64)
         self.done = np.zeros(self.machines, np.int64)
+        self.interrupted = np.zeros(self.machines, np.int64)
         self.last = np.full(self.machines, self.applications, np.int64)
         self.first_start = np.full(self.applications, -1, np.int64)
         self.finish = np.full(self.applications + 1, -1, np.int64)
@@ -214,8 +215,8 @@ cdef class PullQueue:
         """Copies of what has been decided so far; what has started counts as done unless it was lost.
 
         Per application: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (distinct
-        machines).  Per machine: busy (ns), tasks.  first_start, nodes_used and busy count lost tasks too,
-        busy up to their loss.
+        machines).  Per machine: busy (ns), tasks, interrupted (tasks that ran when it failed).
+        first_start, nodes_used and busy count lost tasks too, busy up to their loss.
         """
         cdef Py_ssize_t u
         ends = np.array(self.finish)
@@ -226,6 +227,7 @@ cdef class PullQueue:
             "first_start": np.array(self.first_start), "finish": ends[:self.applications].copy(),
             "completed": np.array(self.started), "nodes_used": np.array(self.nodes),
             "busy": np.array(self.busy), "tasks": np.array(self.done),
+            "interrupted": np.array(self.interrupted),
         }
 
     def starts(self):
@@ -309,6 +311,7 @@ cdef class PullQueue:
             n += 1
             self.busy[u] -= self.free[u] - now
             self.done[u] -= 1
+            self.interrupted[u] += 1
             self.started[self.last[u]] -= 1
             self.free[u] = now
             self.last[u] = self.applications

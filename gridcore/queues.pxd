@@ -26,7 +26,7 @@ cdef class TaskQueues:
     cdef Py_ssize_t capacity
     cdef int[:, :, ::1] share
     cdef int[::1] first, count, running
-    cdef long long[::1] free_at, idle_at, waiting, peak, busy, done
+    cdef long long[::1] free_at, idle_at, waiting, peak, busy, done, interrupted
     # per application
     cdef Py_ssize_t n_applications
     cdef const double[::1] release, size, task_size

@@ -98,6 +98,7 @@ cdef class TaskQueues:
         self.peak = np.zeros(n, np.int64)
         self.busy = np.zeros(n, np.int64)
         self.done = np.zeros(n, np.int64)
+        self.interrupted = np.zeros(n, np.int64)
         self.release = self.size = self.task_size = np.zeros(0)
         self.first_start = np.zeros(0, np.int64)
         self.finish = np.zeros(0, np.int64)
@@ -135,12 +136,14 @@ cdef class TaskQueues:
         """Copies of what has happened so far.
 
         Per application: first_start, finish (ns, -1 for never), completed (tasks), shares (machines that
-        got one).  Per machine: busy (ns), tasks (completed), peak_queue (most tasks waiting), waiting.
+        got one).  Per machine: busy (ns), tasks (completed), interrupted (tasks
+        that ran when it failed), peak_queue (most tasks waiting), waiting.
         """
         return {
             "first_start": np.array(self.first_start), "finish": np.array(self.finish),
             "completed": np.array(self.completed), "shares": np.array(self.shares),
             "busy": np.array(self.busy), "tasks": np.array(self.done),
+            "interrupted": np.array(self.interrupted),
             "peak_queue": np.array(self.peak), "waiting": np.array(self.waiting),
         }
 
@@ -274,6 +277,7 @@ cdef class TaskQueues:
             if self.running[m] >= 0:
                 left[self.running[m]] = 1
                 self.busy[m] -= self.free_at[m] - now
+                self.interrupted[m] += 1
                 self.running[m] = -1
             for j in range(self.first[m], self.first[m] + self.count[m]):
                 left[self.share[m, j, 0]] = left.get(self.share[m, j, 0], 0) + self.share[m, j, 1]

@@ -28,7 +28,7 @@ Flags = dict[str, Any]
 Settings = dict[str, dict[str, Any]]
 
 _PLATFORM = ("nodes",)
-_NETWORK = ("latency", "bandwidth", "interfaces")
+_NETWORK = ("latency", "bandwidth", "interfaces", "task_data")
 _WORKLOAD = ("applications", "interarrival", "tasks_per_node", "task_size")
 _LOG_NAMES = {"applications": "max_applications"}  # what a flag is called in a workload from a log
 
@@ -101,6 +101,7 @@ def _scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--latency", type=float, help="Of a message, s.  [0.05]"),
         click.option("--bandwidth", type=float, help="Of a machine, up and down, bytes/s.  [125000]"),
         click.option("--interfaces", type=click.Choice(["fifo", "equal"]), help="Queueing.  [fifo]"),
+        click.option("--task-data", type=float, help="That a task fetches, bytes, counted apart.  [0]"),
         click.option("--seed", type=int, help="Of platform, workload and run.  [1]"),
         click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter."),
         click.option(

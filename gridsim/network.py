@@ -21,6 +21,8 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         when the sender's interface is free, its head arrives `latency` later, and it is delivered when the
         receiver's interface, free again, has taken its bytes.  ``"equal"``: no queueing, every message
         takes its latency + bytes / bandwidth; the fast mode for scale.
+    task_data : bytes that a machine fetches for each task it starts, from a repository without limits.  They
+        are counted apart, and delay neither tasks nor messages.
     record_use : record how much of its interfaces each machine uses, from the first to the last release
         (8 bytes a machine and second of memory).
 
@@ -31,6 +33,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     jitter: float = 0.0
     bandwidth: float = 125_000.0
     interfaces: Literal["fifo", "equal"] = "fifo"
+    task_data: float = 0.0
     record_use: bool = False
 
     def __post_init__(self) -> None:
@@ -42,5 +45,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
             )
         if not self.bandwidth > 0:
             raise ScenarioError(f"network.bandwidth must be > 0 bytes/s, got {self.bandwidth!r}")
+        if not (self.task_data >= 0 and math.isfinite(self.task_data)):
+            raise ScenarioError(f"network.task_data must be finite and >= 0 bytes, got {self.task_data!r}")
         if self.interfaces not in ("fifo", "equal"):
             raise ScenarioError(f"network.interfaces must be 'fifo' or 'equal', got {self.interfaces!r}")

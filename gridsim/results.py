@@ -45,6 +45,8 @@ UNITS = {
     "utilization": "1 (busy machine time / all machine time, first release to last finish)",
     "offered_load": "1 (work / (aggregate speed * first to last release))",
     "bytes": "B",
+    "data_bytes": "B (task data)",
+    "data_ratio": "1 (task data / bytes of messages)",
     "wall_seconds": "s",
     "peak_memory": "B",
 }
@@ -179,6 +181,8 @@ class Result:
         """
         applications, messages = self.applications, self.messages
         bounded = len(applications) <= BOUND_LIMIT
+        sent = int(messages["bytes"].sum())
+        data = float(self.machines["data_in"].sum()) if "data_in" in self.machines else None
         size, speed = applications["size"], self.aggregate_speed
         return {
             "scheduler": self.scheduler["name"],
@@ -201,7 +205,9 @@ class Result:
             "resubmitted": int(applications["resubmitted"].sum()),
             "messages": int(messages["sent"].sum()),
             "dropped": int(messages["dropped"].sum()),
-            "bytes": int(messages["bytes"].sum()),
+            "bytes": sent,
+            "data_bytes": data,
+            "data_ratio": data / sent if data is not None and sent else None,
             "facts": self.facts,
             "wall_seconds": self.provenance.get("wall_seconds"),
             "peak_memory": self.provenance.get("peak_memory"),
@@ -226,6 +232,10 @@ class Result:
         text = ", ".join(
             f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int, float))
         )
+        data = ""
+        if facts["data_bytes"] is not None:
+            ratio = f"{facts['data_ratio']:.4g} x the messages" if facts["data_ratio"] else "no messages"
+            data = f", and {facts['data_bytes'] / 1e6:.6g} MB of task data ({ratio})"
         lines = {
             **self.describe_scenario(),
             "scheduler": name or facts["scheduler"],
@@ -237,7 +247,7 @@ class Result:
             "makespan": f"{facts['makespan']:.1f} s",
             "utilization": f"{100 * facts['utilization']:.1f} %",
             "resubmitted": f"{facts['resubmitted']} tasks",
-            "messages": f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB)",
+            "messages": f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB){data}",
             "wall time": f"{facts['wall_seconds'] or math.nan:.2f} s",
             "peak memory": f"{(facts['peak_memory'] or math.nan) / 1e6:.0f} MB (of the process so far)",
             "digest": facts["digest"],

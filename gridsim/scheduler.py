@@ -76,7 +76,8 @@ class Outcome:
 
     applications : ``first_start``, ``finish``, ``completed`` (tasks), ``resubmitted`` (tasks),
         ``nodes_used``, and optionally ``level`` (at which the request was accepted).
-    machines : ``busy`` (ns), ``tasks`` (completed), ``peak_queue`` (tasks waiting).
+    machines : ``busy`` (ns), ``tasks`` (completed), ``peak_queue`` (tasks waiting), and optionally
+        ``interrupted`` (tasks that ran when the machine failed).
     tables : further tables, each a mapping of equally long columns.
     facts : scalars that belong in every result of this scheduler (JSON-able).
     """

@@ -37,6 +37,7 @@ _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
 _APPLICATION_NAMES = ("release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg")
 _MACHINE_NAMES = (
     "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",
+    "data_in",
 )  # fmt: skip
 
 
@@ -104,7 +105,14 @@ def simulate(
     return Result(
         tables={
             "applications": _applications(outcome, applications, platform),
-            "machines": _machines(outcome, applications, platform, interfaces | network.use(), outages),
+            "machines": _machines(
+                outcome,
+                applications,
+                platform,
+                interfaces | network.use(),
+                outages,
+                scenario.network.task_data,
+            ),
             "messages": Table(ledger),
             **tables,
         },
@@ -304,11 +312,16 @@ def _machines(
     platform: Platform,
     interfaces: Mapping[str, NDArray[Any]],
     outages: Outages,
+    task_data: float,
 ) -> Table:
     given = outcome.machines
     span = int(outcome.applications["finish"].max() - applications.release_ns.min()) / NS
     busy = given["busy"] / NS
-    further = {name: column for name, column in given.items() if name not in _MACHINE_COLUMNS}
+    further: dict[str, NDArray[Any]] = {
+        name: column for name, column in given.items() if name not in _MACHINE_COLUMNS
+    }
+    if task_data > 0:
+        further["data_in"] = task_data * (given["tasks"] + given.get("interrupted", 0))
     return Table(
         {
             "speed": platform.speeds,

@@ -41,6 +41,7 @@ class PullQueue:
         self._free = [0] * self.machines
         self._busy = [0] * self.machines
         self._done = [0] * self.machines
+        self._interrupted = [0] * self.machines
         self._first_start = [-1] * self.applications
         self._started = [0] * self.applications
         self._nodes: list[set[int]] = [set() for _ in range(self.applications)]
@@ -69,6 +70,7 @@ class PullQueue:
             "nodes_used": [len(nodes) for nodes in self._nodes],
             "busy": self._busy,
             "tasks": self._done,
+            "interrupted": self._interrupted,
         }
         return {name: np.array(column, np.int64) for name, column in columns.items()}
 
@@ -124,6 +126,7 @@ class PullQueue:
                 lost.append((u, i))
                 self._busy[u] -= self._free[u] - now
                 self._done[u] -= 1
+                self._interrupted[u] += 1
                 self._started[i] -= 1
                 self._ends[i].remove(self._free[u])
                 self._free[u] = now

@@ -40,6 +40,7 @@ class Machine:
     peak: int = 0
     busy: int = 0
     done: int = 0
+    interrupted: int = 0
 
     @property
     def idle(self) -> bool:
@@ -113,6 +114,7 @@ class TaskQueues:
             "shares": [i.shares for i in self._application],
             "busy": [m.busy for m in self._machine],
             "tasks": [m.done for m in self._machine],
+            "interrupted": [m.interrupted for m in self._machine],
             "peak_queue": [m.peak for m in self._machine],
             "waiting": [m.waiting for m in self._machine],
         }
@@ -191,6 +193,7 @@ class TaskQueues:
             if m.running >= 0:
                 left[m.running] = left.get(m.running, 0) + 1
                 m.busy -= m.free_at - now
+                m.interrupted += 1
             lost += [(u, application, left[application]) for application in sorted(left)]
             m.queue, m.running, m.free_at = [], -1, now
         u_lost, i_lost, n_lost = np.array(lost, np.int64).reshape(-1, 3).T.copy()

@@ -104,7 +104,7 @@ def _outcome(found: Mapping[str, Integers], **facts: int) -> Outcome:
     applications = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
     return Outcome(
         applications={name: found[name] for name in applications},
-        machines={name: found[name] for name in ("busy", "tasks", "peak_queue")},
+        machines={name: found[name] for name in ("busy", "tasks", "interrupted", "peak_queue")},
         facts=facts,
     )
 

@@ -429,7 +429,7 @@ class FairTreePolicy(Policy):
                 "nodes_used": totals["shares"],
                 "level": level,
             },
-            machines={"busy": totals["busy"], "tasks": totals["tasks"], "peak_queue": totals["peak_queue"]},
+            machines={name: totals[name] for name in ("busy", "tasks", "interrupted", "peak_queue")},
             tables={
                 "requests": requests,
                 "updates": self.update_times(),

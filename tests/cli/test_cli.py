@@ -456,7 +456,7 @@ def test_every_table_of_a_scenario_counts(folder):
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(5, seed=2),
         gs.Workload.bags(4, 10.0, task_size=3000.0, seed=3),
-        gs.Network(latency=0.02, jitter=0.01),
+        gs.Network(latency=0.02, jitter=0.01, task_data=5e5),
         seed=9,
         schedulers={"fair-tree": {"bound": 1.5}},
         faults=gs.Faults.exponential(up=60.0, down=9.0, seed=4),

@@ -172,7 +172,7 @@ def test_the_example_scheduler_runs_from_the_shell_and_keeps_the_law(folder, int
 SMALL = gs.Scenario(
     gs.Platform.desktop_grid(20, seed=1),
     gs.Workload.bags(applications=5, task_size=65536.0, seed=2),
-    gs.Network(record_use=True),
+    gs.Network(record_use=True, task_data=512e3),
     seed=3,
 )
 

@@ -381,6 +381,7 @@ def test_a_failure_loses_the_running_task(kernel: Any) -> None:
         "nodes_used": [3, 0],
         "busy": [5 * second, 3 * second, 3 * second],
         "tasks": [1, 1, 1],
+        "interrupted": [1, 0, 0],
     }
     left[0] = 3  # the lost one, and an application that was used up gets further tasks
     queue.restore([1], 5 * second)

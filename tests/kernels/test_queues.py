@@ -439,6 +439,7 @@ def test_totals_of_one_run(module):
         "shares": [2, 1],
         "busy": [4 * NS, 3 * NS // 2],
         "tasks": [3, 3],
+        "interrupted": [0, 0],
         "peak_queue": [3, 3],
         "waiting": [0, 0],
     }
@@ -455,6 +456,9 @@ def test_a_failure_loses_the_running_task_too(module):
     totals = totals_of(store)
     assert totals["busy"] == [3 * NS // 2]
     assert totals["completed"] == [1, 0]
+    assert totals["interrupted"] == [1]
+    store.fail([0], 3 * NS // 2)  # nothing ran
+    assert totals_of(store)["interrupted"] == [1]
     store.enqueue([0], [0], [1], 2 * NS)
     assert store.next_change() == 3 * NS
 

@@ -62,6 +62,8 @@ def check(result: gs.Result) -> None:
     assert (messages["in_flight"] >= 0).all() and (dropped >= 0).all()
     assert (result.machines["tasks"] >= 0).all()
     assert result.machines["tasks"].sum() == result.applications["tasks"].sum()
+    # a task that a failure cuts off is done again
+    assert 0 <= result.machines["interrupted"].sum() <= result.applications["resubmitted"].sum()
 
 
 @QUICK

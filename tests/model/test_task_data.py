@@ -1,0 +1,58 @@
+"""Task data: fetched by whoever starts a task, counted apart from messages, delaying nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+import gridsim as gs
+
+SCHEDULERS = {
+    "fair-tree": gs.FairTree(),
+    "mincent": gs.MinCent(),
+    "once": gs.MinCent(mode="once"),
+    "fcfs": gs.Fcfs(),
+    "pull": gs.Fcfs(mode="pull"),
+}
+
+
+def scenario(task_data: float, faults: gs.Faults | None = None) -> gs.Scenario:
+    return gs.Scenario(
+        gs.Platform.of([1000.0, 2000.0, 1500.0]),
+        gs.Workload.of(release=[0.0, 2.0], tasks=[40, 16], task_size=[1000.0, 3000.0]),
+        gs.Network(task_data=task_data),
+        faults=faults,
+    )
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_each_task_fetches_its_data_once(name: str) -> None:
+    plain, fetching = (gs.simulate(scenario(size), SCHEDULERS[name]) for size in (0.0, 512e3))
+    assert "data_in" not in plain.machines
+    assert plain.summary()["data_bytes"] is None and plain.summary()["data_ratio"] is None
+    assert fetching.machines["data_in"].tolist() == (512e3 * fetching.machines["tasks"]).tolist()
+    summary = fetching.summary()
+    assert summary["data_bytes"] == 56 * 512e3
+    if summary["bytes"]:
+        assert summary["data_ratio"] == summary["data_bytes"] / summary["bytes"]
+        assert f"28.672 MB of task data ({summary['data_ratio']:.4g} x the messages)" in str(
+            fetching.format()
+        )
+    else:
+        assert summary["data_ratio"] is None and "(no messages)" in fetching.format()
+    # nothing waits for it
+    assert fetching.applications["finish"].tolist() == plain.applications["finish"].tolist()
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_a_task_that_is_cut_off_fetches_again(name: str) -> None:
+    # machine 1 always has something to do at 3.25 s, in the middle of a task of either length
+    failing = gs.Faults.of(machine=[1], down=[3.25], up=[3.25])
+    result = gs.simulate(scenario(100.0, failing), SCHEDULERS[name])
+    assert result.machines["interrupted"].tolist() == [0, 1, 0]
+    assert result.machines["data_in"].sum() == 57 * 100.0
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+def test_a_size_that_is_none(value: float) -> None:
+    with pytest.raises(gs.ScenarioError, match="network.task_data must be finite and >= 0 bytes, got"):
+        gs.Network(task_data=value)
