@@ -33,7 +33,9 @@ CALIBRATIONS = {
     "K2": "speeds 1000..3000 Mflop/s, uniform in steps of 200; task size of each application uniform in "
     "65536..131072 Mflop",
     "U": "speeds 1000..3000 Mflop/s, uniform in steps of 200, tasks of 65536 Mflop",
+    "V": "as U, tasks of 16384 Mflop",
 }
+_TASK_SIZE: dict[str, Any] = {"K2": (65536.0, 131072.0), "V": 16384.0}
 
 
 def scenario(kind: str, nodes: int, seed: int, **further: Any) -> Scenario:
@@ -41,9 +43,8 @@ def scenario(kind: str, nodes: int, seed: int, **further: Any) -> Scenario:
 
     100 applications, gaps of 10 s on average, 10 tasks a machine +- 20 %.
     """
-    size: Any = (65536.0, 131072.0) if kind == "K2" else 65536.0
     platform = Platform.pareto(nodes, seed) if kind == "K1" else Platform.desktop_grid(nodes, seed)
-    workload = Workload.bags(100, 10.0, 10.0, 0.2, size, seed=seed)
+    workload = Workload.bags(100, 10.0, 10.0, 0.2, _TASK_SIZE.get(kind, 65536.0), seed=seed)
     return Scenario(platform, workload, further.pop("network", Network()), seed, **further)
 
 

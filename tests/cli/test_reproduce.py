@@ -58,7 +58,7 @@ def test_quick_writes_its_files_and_says_what_it_cannot_compare(tmp_path):
     found = invoke(*arguments)
     assert found.exit_code == 0, found.output
     folder = tmp_path / "celaya-table1"
-    names = ["figure.png", "scenario-data.toml", "scenario.toml", "table.json", "table.md"]
+    names = ["figure.png", "scenario-data.toml", "scenario-v.toml", "scenario.toml", "table.json", "table.md"]
     assert sorted(path.name for path in folder.iterdir()) == names
     assert (folder / "table.md").read_text() in found.stdout
     assert "cannot be compared | the claim is about N = 1000" in found.stdout
