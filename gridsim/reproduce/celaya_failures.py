@@ -26,7 +26,7 @@ SEEDS = (10, 2)
 
 KINDS = ("K1", "U")
 NODES, SMALL = 1000, 25
-CALM, FAILING, AT_ONCE = "without failures", "with failures", "with failures noticed at once"
+CALM, FAILING, LITERAL = "without failures", "with failures", "with failures, idle = 0"
 #: min and max, 1e-8 s/Mflop
 PAPER = {CALM: (220.0, 10876.0), FAILING: (10303.0, 12533.0)}
 
@@ -69,7 +69,7 @@ def scenarios(quick: bool) -> Mapping[str, Scenario]:
 
 
 def run(how: Run) -> Report:
-    """The fair tree with both calibrations, without and with failures, those also noticed at once."""
+    """The fair tree with both calibrations, without and with failures, those with two minimum stretches."""
     nodes = SMALL if how.quick else NODES
     options: Any = {"executor": how.executor, "metrics": METRICS, "progress": how.progress}
     rows: list[Row] = []
@@ -78,7 +78,7 @@ def run(how: Run) -> Report:
     cannot = small and f"{small}, and stretches go down with N"
     for kind in KINDS:
         made = replicate(Make(kind, nodes), {CALM: FairTree()}, how.seeds, **options)
-        hit: dict[str, Scheduler] = {FAILING: FairTree(), AT_ONCE: FairTree(detection=0.0)}
+        hit: dict[str, Scheduler] = {FAILING: FairTree(), LITERAL: FairTree(minimum_of="all")}
         made = made.joined(replicate(Make(kind, nodes, failing), hit, how.seeds, **options))
         for case, printed in PAPER.items():
             for end, paper in zip(("min", "max"), printed, strict=True):
@@ -86,15 +86,15 @@ def run(how: Run) -> Report:
                 found = made.mean(case, end)
                 rows.append(near(what, paper, found, unit="1e-8 s/Mflop", cannot=cannot))
         for end, name in (("min", "smallest"), ("max", "largest")):
-            what = f"{kind}: {name} stretch {AT_ONCE}"
-            rows.append(Row(what, "-", made.mean(AT_ONCE, end), "1e-8 s/Mflop"))
+            what = f"{kind}: {name} stretch {LITERAL}"
+            rows.append(Row(what, "-", made.mean(LITERAL, end), "1e-8 s/Mflop"))
         width = {case: made["max"][case] / made["min"][case] for case in made.schedulers}
         rows.append(Row(f"{kind}: largest / smallest {CALM}", "49.4", estimate(width[CALM])))
         rows.append(Row(f"{kind}: largest / smallest {FAILING}", "1.22", estimate(width[FAILING])))
         narrower = estimate(width[FAILING] / width[CALM])
         what = f"{kind}: largest / smallest, with failures over without"
         rows.append(judge(what, "< 1", narrower, 0.0, 1.0, cannot=small))
-        for case in (FAILING, AT_ONCE):
+        for case in (FAILING, LITERAL):
             share = made.mean(case, "completed")
             what = f"{kind}: tasks completed {case}"
             rows.append(judge(what, "all", share, 100.0, 100.0, unit="%", cannot=small))
@@ -113,7 +113,9 @@ _REMARKS = (
     "10876e-8 is 217 over the aggregate speed for uniform speeds, but no schedule that keeps machines busy "
     "has more than about 100 / 0.8 = 125 with sizes within 20 %: not with any task size.",
     "Failures: each machine is reset once in 14,400 s on average; what was lost is noticed at the next "
-    "heartbeat (300 s), or at once, as the paper may mean.",
+    "heartbeat (300 s).",
+    "Idle = 0: the minimum stretch of the platform is over all leaves, and an idle one counts 0, the paper to "
+    "the letter; otherwise it is over the busy leaves.",
 )
 
 
