@@ -11,9 +11,11 @@ and one addition of two summaries out of cache, with no messages, ledgers or dec
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -113,10 +115,15 @@ def test_run(benchmark: Any, name: str) -> None:
 
 
 def main() -> None:
-    """Print a table of the runs whose names contain one of the arguments, or of those that are not large."""
-    wanted = sys.argv[1:]
+    """Print a table of the runs whose names contain one of the words, or of those that are not large."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("words", nargs="*", help="parts of names")
+    parser.add_argument("--save", metavar="FILE", help="add what was measured to this JSON file, by name")
+    given = parser.parse_args()
     chosen = [
-        name for name in RUNS if (any(each in name for each in wanted) if wanted else name not in LARGE)
+        name
+        for name in RUNS
+        if (any(word in name for word in given.words) if given.words else name not in LARGE)
     ]
     columns = ("wall s", "cpu s", "peak MB", "S*s_agg", "gap", "ns/update", "limit", "messages")
     print(f"{'run':54s} " + " ".join(f"{column:>9s}" for column in columns) + "  digest")
@@ -128,6 +135,10 @@ def main() -> None:
             f" {m['gap']:9.3f} {per} {limit} {m['messages']:9d}  {m['digest']}",
             flush=True,
         )
+        if given.save:
+            path = Path(given.save)
+            saved = json.loads(path.read_text()) if path.exists() else {}
+            path.write_text(json.dumps({**saved, name: m}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

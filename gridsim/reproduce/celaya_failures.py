@@ -114,8 +114,8 @@ _REMARKS = (
     "has more than about 100 / 0.8 = 125 with sizes within 20 %: not with any task size.",
     "Failures: each machine is reset once in 14,400 s on average; what was lost is noticed at the next "
     "heartbeat (300 s).",
-    "Idle = 0: the minimum stretch of the platform is over all leaves, and an idle one counts 0, the paper to "
-    "the letter; otherwise it is over the busy leaves.",
+    "Idle = 0: the minimum stretch of the platform is over all leaves, and an idle one counts 0, the paper "
+    "to the letter; otherwise it is over the busy leaves.",
 )
 
 
