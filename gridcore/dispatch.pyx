@@ -10,7 +10,7 @@ fails.
 from libc.math cimport isfinite, llrint
 from libc.stdlib cimport calloc, free, malloc, realloc
 
-from gridcore.edf cimport POSITIVE, check_array, check_lengths, check_scalar, doubles, integers, refuse
+from gridcore.edf cimport POSITIVE, check_array, check_lengths, check_scalar, doubles, indices, refuse
 
 import numpy as np
 
@@ -261,7 +261,7 @@ cdef class PullQueue:
 
         Returns the number of tasks started.  OverflowError if a task ends after the last instant.
         """
-        cdef const long long[::1] first = integers(order, "order")
+        cdef const long long[::1] first = indices(order, "order", 0, self.applications)
         cdef long long[::1] rest = writable(left, "left")
         cdef const double[::1] size = doubles(task_size, "task_size")
         cdef Py_ssize_t k
@@ -271,8 +271,6 @@ cdef class PullQueue:
         check_lengths(self.applications, size.shape[0], "applications", "task_size")
         for k in range(first.shape[0]):
             i = first[k]
-            if not 0 <= i < self.applications:
-                raise ValueError(f"order[{k}] must be in 0..{self.applications - 1}, got {i}")
             if rest[i] < 0:
                 raise ValueError(f"left[{i}] must be >= 0, got {rest[i]}")
             if not isfinite(size[i]) or size[i] <= 0.0:
@@ -336,14 +334,9 @@ cdef class PullQueue:
                 self.n_idle += 1
 
     cdef const long long[::1] _machines(self, machines, long long now):
-        cdef const long long[::1] who = integers(machines, "machines")
-        cdef Py_ssize_t k
         if now != self.now:
             raise ValueError(f"now must be the instant reached, {self.now} ns, got {now}")
-        for k in range(who.shape[0]):
-            if not 0 <= who[k] < self.machines:
-                raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {who[k]}")
-        return who
+        return indices(machines, "machines", 0, self.machines)
 
     cdef long long _run(self, long long until, const long long[::1] order, long long[::1] left,
                         const double[::1] task_size) noexcept nogil:

@@ -39,6 +39,7 @@ cdef int check_lengths(Py_ssize_t n, Py_ssize_t m, str first, str second) except
 cdef double running_floor(object running_release, object running_size, double free_at) except? -1.0
 cdef int check_offsets(const long long[::1] offsets, Py_ssize_t entries) except -1
 cdef object integers(object values, str name)
+cdef object indices(object values, str name, long long low, long long high)
 cdef tuple check_running(object running_release, object running_size, Py_ssize_t nodes)
 
 cdef enum:

@@ -590,6 +590,17 @@ cdef object integers(object values, str name):
     return np.ascontiguousarray(array, dtype=np.longlong)
 
 
+cdef object indices(object values, str name, long long low, long long high):
+    """`integers` of which each is in low..high - 1."""
+    array = integers(values, name)
+    cdef const long long[::1] given = array
+    cdef Py_ssize_t k
+    for k in range(given.shape[0]):
+        if not low <= given[k] < high:
+            raise ValueError(f"{name}[{k}] must be in {low}..{high - 1}, got {given[k]}")
+    return array
+
+
 cdef tuple check_running(object running_release, object running_size, Py_ssize_t nodes):
     """The two arrays of running tasks, NaN for none, checked."""
     cdef const double[::1] rr, rw

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from libc.stdlib cimport calloc, free
 
-from gridcore.edf cimport Queue, doubles, integers, minimum_stretch
+from gridcore.edf cimport Queue, doubles, indices, minimum_stretch
 from gridcore.links cimport Event, Links, Pending, pending_first, pending_free, pending_pop, pending_push
 from gridcore.queues cimport Scratch, TaskQueues, scratch_free, scratch_make
 from gridcore.tree cimport Decision, Request, Summary, SummaryTree
@@ -133,13 +133,9 @@ cdef class TreeFlow:
         self.idle_minimum = doubles(idle_minimum, "idle_minimum")
         if self.idle_minimum.shape[0] != tree.leaves:
             raise ValueError(f"idle_minimum must have {tree.leaves} entries, got {self.idle_minimum.shape[0]}")
-        self.submitter = integers(submitter, "submitter")
-        cdef Py_ssize_t k
+        self.submitter = indices(submitter, "submitter", 0, tree.nodes)
         if self.submitter.shape[0] != queues.n_applications:
             raise ValueError(f"submitter must have {queues.n_applications} entries, got {self.submitter.shape[0]}")
-        for k in range(self.submitter.shape[0]):
-            if not 0 <= self.submitter[k] < tree.nodes:
-                raise ValueError(f"submitter[{k}] must be in 0..{tree.nodes - 1}, got {self.submitter[k]}")
         self.tree, self.queues, self.links, self.goal, self.cell = tree, queues, links, goal, cell
         self.summary = self._kind("summary", summary, sizeof(Summary))
         self.request = self._kind("request", request, sizeof(Request))
@@ -428,12 +424,7 @@ cdef class TreeFlow:
 
     def report(self, nodes, long long now):
         """`nodes` (ascending) report at `now` ns, or when their turn comes."""
-        cdef const long long[::1] u = integers(nodes, "nodes")
-        cdef Py_ssize_t k
-        for k in range(u.shape[0]):
-            if not 0 <= u[k] < self.tree.nodes:
-                raise ValueError(f"nodes[{k}] must be in 0..{self.tree.nodes - 1}, got {u[k]}")
-        self._tell(np.asarray(nodes, np.int32), now)
+        self._tell(indices(nodes, "nodes", 0, self.tree.nodes).astype(np.int32), now)
 
     def take_turns(self, long long now):
         """int64[k]: nodes that must report at `now` ns because their turn has come or their queue changed."""

@@ -18,7 +18,7 @@ from libc.math cimport llrint
 from libc.stdlib cimport calloc, free, qsort, realloc
 from libc.string cimport memcpy
 
-from gridcore.edf cimport integers
+from gridcore.edf cimport indices, integers
 
 import numpy as np
 
@@ -144,13 +144,9 @@ cdef class Links:
 
     def __init__(self, machine_of, Py_ssize_t machines, *, long long latency, double bandwidth, widths, deferred,
                  bint fifo=True, keep=None, level_of=None, long long jitter=0, unsigned long long seed=0):
-        self.machine_of = np.array(integers(machine_of, "machine_of"))
-        cdef Py_ssize_t k
+        self.machine_of = np.array(indices(machine_of, "machine_of", 0, machines))
         if self.machine_of.shape[0] >= 2**31:
             raise ValueError(f"machine_of must have fewer than 2**31 entries, got {self.machine_of.shape[0]}")
-        for k in range(self.machine_of.shape[0]):
-            if not 0 <= self.machine_of[k] < machines:
-                raise ValueError(f"machine_of[{k}] must be in 0..{machines - 1}, got {self.machine_of[k]}")
         if latency < 0:
             raise ValueError(f"latency must be >= 0 ns, got {latency}")
         if not 0 <= jitter <= latency:
@@ -176,12 +172,9 @@ cdef class Links:
         if self.keep.shape[0] != self.kinds:
             raise ValueError(f"keep must have {self.kinds} entries, got {self.keep.shape[0]}")
         levels = np.zeros(self.machine_of.shape[0], np.int64) if level_of is None else level_of
-        self.level_of = integers(levels, "level_of")
+        self.level_of = indices(levels, "level_of", 0, 64)
         if self.level_of.shape[0] != self.machine_of.shape[0]:
             raise ValueError(f"level_of must have {self.machine_of.shape[0]} entries, got {self.level_of.shape[0]}")
-        for k in range(self.level_of.shape[0]):
-            if not 0 <= self.level_of[k] < 64:
-                raise ValueError(f"level_of[{k}] must be in 0..63, got {self.level_of[k]}")
         self._by_level = self.by_level = np.zeros((2, self.kinds, 64), np.int64)
         self.inner = np.zeros(self.kinds, np.uint8)
         self.down = np.zeros(machines, np.uint8)
@@ -491,7 +484,7 @@ cdef class Links:
 
         With `down` they stay away until `restore`: so is what is sent to them until then.
         """
-        cdef const long long[::1] u = self._machines(machines)
+        cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
         cdef Py_ssize_t k
         cdef long long at
         for k in range(u.shape[0]):
@@ -519,24 +512,13 @@ cdef class Links:
 
     def move(self, nodes, machines):
         """From now on `nodes` sit on `machines` (int64[k] both); what is in flight stays addressed as it is."""
-        cdef const long long[::1] m = integers(nodes, "nodes")
-        cdef const long long[::1] u = self._machines(machines)
+        cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
+        cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
         cdef Py_ssize_t k
         if m.shape[0] != u.shape[0]:
             raise ValueError(f"nodes and machines must be equally long, got {m.shape[0]} and {u.shape[0]}")
         for k in range(m.shape[0]):
-            if not 0 <= m[k] < self.machine_of.shape[0]:
-                raise ValueError(f"nodes[{k}] must be in 0..{self.machine_of.shape[0] - 1}, got {m[k]}")
-        for k in range(m.shape[0]):
             self.machine_of[m[k]] = u[k]
-
-    cdef const long long[::1] _machines(self, machines):
-        cdef const long long[::1] u = integers(machines, "machines")
-        cdef Py_ssize_t k
-        for k in range(u.shape[0]):
-            if not 0 <= u[k] < self.machines:
-                raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u[k]}")
-        return u
 
     def watch(self, long long start, long long end, long long width):
         """Count the bytes that each machine sends and receives in windows of `width` ns, from `start` to `end`.

@@ -21,7 +21,8 @@ from libc.stdlib cimport free, malloc
 
 from gridcore.availability cimport Grid, queue_gap, sample_queue
 from gridcore.edf cimport (
-    FINITE, NOT_NEGATIVE, POSITIVE, Queue, check_array, check_scalar, doubles, integers, minimum_stretch,
+    FINITE, NOT_NEGATIVE, POSITIVE, Queue, check_array, check_scalar, doubles, indices, integers,
+    minimum_stretch,
 )
 
 from concurrent.futures import ThreadPoolExecutor
@@ -169,15 +170,13 @@ cdef class TaskQueues:
         call `reschedule` once all shares of the instant are in.
         """
         cdef const long long[::1] u = self._machines(machines)
-        cdef const long long[::1] i = integers(applications, "applications")
+        cdef const long long[::1] i = indices(applications, "applications", 0, self.n_applications)
         cdef const long long[::1] n = integers(tasks, "tasks")
         cdef Py_ssize_t k, rows = u.shape[0]
         if i.shape[0] != rows or n.shape[0] != rows:
             raise ValueError(f"machines, applications and tasks must be equally long, got {rows}, "
                              f"{i.shape[0]}, {n.shape[0]}")
         for k in range(rows):
-            if not 0 <= i[k] < self.n_applications:
-                raise ValueError(f"applications[{k}] must be in 0..{self.n_applications - 1}, got {i[k]}")
             if not 1 <= n[k] < 2**31:
                 raise ValueError(f"tasks[{k}] must be in 1..{2**31 - 1}, got {n[k]}")
         for k in range(rows):
@@ -584,12 +583,7 @@ cdef class TaskQueues:
         q.floor = max(0.0, (q.free_at - self.release[running]) / self.size[running]) if running >= 0 else 0.0
 
     cdef const long long[::1] _machines(self, machines):
-        cdef const long long[::1] u = integers(machines, "machines")
-        cdef Py_ssize_t k
-        for k in range(u.shape[0]):
-            if not 0 <= u[k] < self.machines:
-                raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u[k]}")
-        return u
+        return indices(machines, "machines", 0, self.machines)
 
     cdef int _check_machine(self, Py_ssize_t machine) except -1:
         if not 0 <= machine < self.machines:

@@ -19,7 +19,7 @@ from libc.math cimport INFINITY, ceil, floor, isfinite, isnan
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
-from gridcore.edf cimport FINITE, NUMBER, POSITIVE, check_array, check_lengths, doubles, integers
+from gridcore.edf cimport FINITE, NUMBER, POSITIVE, check_array, check_lengths, doubles, indices
 from gridcore.summaries cimport add_cells, debit_cells, quotient_up
 
 import numpy as np
@@ -484,15 +484,13 @@ cdef class SummaryTree:
 
         Returns (nodes that may, nodes that must wait and were not waiting yet, until when in ns).
         """
-        cdef const long long[::1] u = integers(nodes, "nodes")
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, m, n = u.shape[0], n_go = 0, n_wait = 0
         go_array, wait_array, when_array = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
         cdef long long[::1] go = go_array, wait = wait_array, when = when_array
         cdef long long due
         for k in range(n):
             m = u[k]
-            if not 0 <= m < self.nodes:
-                raise ValueError(f"nodes[{k}] must be in 0..{self.nodes - 1}, got {m}")
             due = self._turn(m, now)
             if due == now:
                 go[n_go] = m
@@ -529,7 +527,7 @@ cdef class SummaryTree:
         A router sends the sum of its debited children.  A node to which nothing is new stays silent,
         unless it has got a request since its last report: its father must strike that from the ledger.
         """
-        cdef const long long[::1] u = integers(nodes, "nodes")
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef const unsigned int[:, ::1] given = summaries.reshape(len(summaries), self.cells)
         cdef const double[::1] low = doubles(minimum, "minimum")
         cdef Py_ssize_t k, m, n = u.shape[0], n_out = 0, leaf = 0
@@ -539,8 +537,6 @@ cdef class SummaryTree:
         cdef Summary[::1] out = out_array
         for k in range(n):
             m = u[k]
-            if not 0 <= m < self.nodes:
-                raise ValueError(f"nodes[{k}] must be in 0..{self.nodes - 1}, got {m}")
             leaf += m >= self.first_leaf and m > 0
         if leaf != given.shape[0] or leaf != low.shape[0]:
             raise ValueError(f"summaries and minimum must have one entry for each of the {leaf} leaves among "
@@ -626,11 +622,8 @@ cdef class SummaryTree:
         sent even if they say nothing new.  The fathers learn with the next report of `nodes` (which carries
         a new epoch) that nothing dispatched to them before is still on its way.
         """
-        cdef const long long[::1] u = integers(nodes, "nodes")
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, m, child
-        for k in range(u.shape[0]):
-            if not 0 <= u[k] < self.nodes:
-                raise ValueError(f"nodes[{k}] must be in 0..{self.nodes - 1}, got {u[k]}")
         for k in range(u.shape[0]):
             m = u[k]
             self._release(self.said[m])
@@ -676,12 +669,7 @@ cdef class SummaryTree:
             self.away[u[k]] = True
 
     cdef const long long[::1] _leaves(self, leaves):
-        cdef const long long[::1] u = integers(leaves, "leaves")
-        cdef Py_ssize_t k
-        for k in range(u.shape[0]):
-            if not self.first_leaf <= u[k] < self.nodes:
-                raise ValueError(f"leaves[{k}] must be in {self.first_leaf}..{self.nodes - 1}, got {u[k]}")
-        return u
+        return indices(leaves, "leaves", self.first_leaf, self.nodes)
 
     cdef void _weigh(self, Py_ssize_t m, long long below, double power) noexcept nogil:
         """So many leaves and so much speed there are below `m`."""
@@ -703,15 +691,13 @@ cdef class SummaryTree:
 
     def spread(self, nodes, bint always=False):
         """The rest values that `nodes` tell the routers among their children, where new (or `always`)."""
-        cdef const long long[::1] u = integers(nodes, "nodes")
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, j, m, child, n_out = 0
         cdef double value
         out_array = np.empty(2 * u.shape[0], SPREAD)
         cdef Spread[::1] out = out_array
         for k in range(u.shape[0]):
             m = u[k]
-            if not 0 <= m < self.nodes:
-                raise ValueError(f"nodes[{k}] must be in 0..{self.nodes - 1}, got {m}")
             for j in range(2):
                 child = 2 * m + 1 + j
                 if child >= self.first_leaf:
