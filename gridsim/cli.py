@@ -53,6 +53,8 @@ class _Group(click.Group):
                 return super().invoke(ctx)
             except GridSimError as error:
                 message = str(error) or type(error).__name__
+            except click.UsageError as error:  # as one line, and without the usage
+                message = error.format_message()
             except MemoryError as error:
                 message = f"not enough memory: {error}".removesuffix(": ")
             except OSError as error:
@@ -137,8 +139,9 @@ def run(name: str, **flags: Any) -> None:
     out = flags["out"]
     if out is not None and os.path.isdir(out):
         out = os.path.join(out, _file_name(name))
-    scenario, schedulers = _prepare([name], flags, [] if out is None else [out])
+    scenario, schedulers, keep = _prepare([name], flags, [] if out is None else [out])
     result = simulate(scenario, schedulers[name], progress=_progress(flags), threads=flags["threads"])
+    keep()
     if out is not None:
         result.save(out)
     if flags["as_json"]:
@@ -177,7 +180,7 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
         if len(set(files.values())) < len(files):
             raise ScenarioError(f"--out {out}: two of the schedulers have the same file name there")
     new = out is not None and not os.path.isdir(out)  # then the folder is what will be made
-    scenario, schedulers = _prepare(chosen, flags, [out.rstrip("/")] if new else list(files.values()))
+    scenario, schedulers, keep = _prepare(chosen, flags, [out.rstrip("/")] if new else list(files.values()))
     comparison = experiment.compare(
         scenario,
         schedulers,
@@ -186,6 +189,7 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
         bound=flags["bound"],
         threads=flags["threads"],
     )
+    keep()
     if files:
         os.makedirs(out, exist_ok=True)
         for name, file in files.items():
@@ -261,8 +265,16 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
 # -- building what was asked for ------------------------------------------------------------------------
 
 
-def _prepare(names: list[str], flags: Flags, outputs: list[str]) -> tuple[Scenario, dict[str, Scheduler]]:
-    """The scenario and the schedulers, all checked before anything is run or written."""
+def _prepare(
+    names: list[str], flags: Flags, outputs: list[str]
+) -> tuple[Scenario, dict[str, Scheduler], Callable[[], None]]:
+    """The scenario and the schedulers, all checked before anything is run or written.
+
+    The last of the three saves the scenario if that is wanted, to be called when it has been run: only
+    then is it known to be one that can be.
+    """
+    import dataclasses
+
     import msgspec
 
     for path in outputs:
@@ -281,9 +293,10 @@ def _prepare(names: list[str], flags: Flags, outputs: list[str]) -> tuple[Scenar
     schedulers = {name: _scheduler(name, settings[name]) for name in names}
     for name, table in scenario.schedulers.items():
         _scheduler(name, table)  # tables of schedulers that are not asked for must be right too
-    if file is not None:
-        import dataclasses
 
+    def keep() -> None:
+        if file is None:
+            return
         # the parameters as checked: plain values of the right types
         parameters = {name: dict(table) for name, table in scenario.schedulers.items()}
         for name in names:
@@ -292,7 +305,8 @@ def _prepare(names: list[str], flags: Flags, outputs: list[str]) -> tuple[Scenar
                 given = {key: checked[key] for key in settings[name] if checked[key] is not None}
                 parameters[name] = given
         dataclasses.replace(scenario, schedulers=parameters).save(file)
-    return scenario, schedulers
+
+    return scenario, schedulers, keep
 
 
 def _scenario(flags: Flags) -> Scenario:

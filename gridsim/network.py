@@ -9,6 +9,9 @@ import msgspec
 
 from gridsim.errors import ScenarioError
 
+#: Bytes of a task; so that their sum over all tasks is a number.
+_LARGEST = 1e15
+
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
     """Latency and interfaces, the same for every machine.
@@ -45,7 +48,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
             )
         if not self.bandwidth > 0:
             raise ScenarioError(f"network.bandwidth must be > 0 bytes/s, got {self.bandwidth!r}")
-        if not (self.task_data >= 0 and math.isfinite(self.task_data)):
-            raise ScenarioError(f"network.task_data must be finite and >= 0 bytes, got {self.task_data!r}")
+        if not 0 <= self.task_data <= _LARGEST:
+            raise ScenarioError(f"network.task_data must be in 0..{_LARGEST:g} bytes, got {self.task_data!r}")
         if self.interfaces not in ("fifo", "equal"):
             raise ScenarioError(f"network.interfaces must be 'fifo' or 'equal', got {self.interfaces!r}")

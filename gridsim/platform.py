@@ -189,9 +189,13 @@ class ListedSpeeds(
 PlatformRecipe = UniformSpeeds | ParetoSpeeds | HostSpeedTable | ListedSpeeds
 
 
+#: Machines are counted in 32 bits, and so are the 2 N - 1 nodes of a tree over them.
+MOST_NODES = 2**30
+
+
 def _nodes_and_seed(recipe: UniformSpeeds | ParetoSpeeds | HostSpeedTable) -> dict[str, int]:
     return {
-        "nodes": whole("platform.nodes", recipe.nodes, low=1),
+        "nodes": whole("platform.nodes", recipe.nodes, low=1, high=MOST_NODES),
         "seed": whole("platform.seed", recipe.seed),
     }
 

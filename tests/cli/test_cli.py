@@ -135,6 +135,14 @@ def test_places_to_save_are_checked_before_anything_is_written(folder, command, 
     assert sorted(folder.rglob("*")) == before
 
 
+def test_a_scenario_that_cannot_be_run_is_not_saved(folder):
+    Path("s.toml").write_text("mine")
+    for flags in (["--latency", "1e9"], ["--job-log", "absent.swf"], ["--tasks-per-node", "1e30"]):
+        for command in ("run", "compare"):
+            assert wrong(command, "--nodes", 5, *flags, "--save-scenario", "s.toml")
+            assert Path("s.toml").read_text() == "mine"
+
+
 def test_flags_override_the_file(folder, toy):
     Scenario(Platform.pareto(9, 4), Workload.bags(7, seed=5), seed=6).save("s.toml")
 
@@ -291,7 +299,7 @@ def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--nodes", 0], "--nodes must be a whole number >= 1, got 0"),
+        (["--nodes", 0], "--nodes must be a whole number in 1..1073741824, got 0"),
         (["--task-size", "nan"], "--task-size must be a finite number > 0 Mflop, got nan"),
         (["--task-size", "large"], "--task-size must be a number, LOW..HIGH or A,B,C, got 'large'"),
         (["--task-size", "5..4"], "--task-size.high must be a finite number >= 5 Mflop, got 4.0"),
@@ -310,7 +318,12 @@ def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
         (["--latency", "inf"], "--latency must be finite and >= 0 s, got inf"),
         (["--job-log", ""], "--job-log must be a non-empty text, got ''"),
         (["--hosts", ""], "--hosts must be a non-empty text, got ''"),
-        (["--nodes", 10**17], "not enough memory: Unable to allocate"),
+        (["--nodes", 10**17], "--nodes must be a whole number in 1..1073741824, got 1"),
+        (["--applications", 10**15], "not enough memory: Unable to allocate"),
+        (["--threads", 0], "threads must be a whole number in 1..1024, got 0"),
+        (["--threads", "x"], "Invalid value for '--threads': 'x' is not a valid integer."),
+        (["--task-data", -1], "--task-data must be in 0..1e+15 bytes, got -1.0"),
+        (["--nosuch"], "No such option '--nosuch'"),
         (["--latency", "1e300"], "network.latency must be at most 1e+06 s, got 1e+300"),
         (["--set", "T.pause=2\nseed=3"], r"T.pause must be a number, got '2\nseed=3'"),
         (["--set", f"T.pause={'[' * 5000}"], "T.pause must be a number, got '[[[[[[[["),
@@ -418,7 +431,7 @@ def test_as_a_process(folder, toy):
     assert process.returncode == 0 and err == "" and json.loads(out)["machines"] == 5
     with run_process("run", "--scheduler", toy, "--nodes", -3, "--out", "r.npz") as process:
         out, err = process.communicate()
-    expected = "gridsim: --nodes must be a whole number >= 1, got -3\n"
+    expected = "gridsim: --nodes must be a whole number in 1..1073741824, got -3\n"
     assert (process.returncode, out, err) == (2, "", expected)
 
 

@@ -84,9 +84,18 @@ def test_equal_speeds_need_one_step():
         (lambda: Platform.of([]), "platform.speeds must name at least one machine, got none"),
         (lambda: Platform.of(7), "platform.speeds must be a list of numbers, got 7"),
         (lambda: Platform.of(["fast"]), "platform.speeds[0] must be a finite number > 0 Mflop/s, got 'fast'"),
-        (lambda: Platform.desktop_grid(0, 1), "platform.nodes must be a whole number >= 1, got 0"),
-        (lambda: Platform.desktop_grid(2.5, 1), "platform.nodes must be a whole number >= 1, got 2.5"),
-        (lambda: Platform.desktop_grid(True, 1), "platform.nodes must be a whole number >= 1, got True"),
+        (
+            lambda: Platform.desktop_grid(0, 1),
+            "platform.nodes must be a whole number in 1..1073741824, got 0",
+        ),
+        (
+            lambda: Platform.desktop_grid(2.5, 1),
+            "platform.nodes must be a whole number in 1..1073741824, got 2.5",
+        ),
+        (
+            lambda: Platform.desktop_grid(True, 1),
+            "platform.nodes must be a whole number in 1..1073741824, got True",
+        ),
         (lambda: Platform.pareto(5, -1), "platform.seed must be a whole number >= 0, got -1"),
         (
             lambda: Platform.desktop_grid(5, 1, low=0),
