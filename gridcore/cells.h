@@ -76,6 +76,33 @@ static inline void gridcore_divide_base(double h, const double *a, uint32_t *out
         out[k] = s < a[k] ? 0xFFFFFFFFu : s; \
     }
 
+/* Cells of 32 bits to 16 and back; 0 if one of them does not fit. */
+#define GRIDCORE_NARROW_BODY \
+    ptrdiff_t k; \
+    uint32_t all = 0; \
+    GRIDCORE_IVDEP \
+    for (k = 0; k < n; k++) { \
+        all |= a[k]; \
+        out[k] = (uint16_t)a[k]; \
+    } \
+    return all <= 0xFFFFu;
+
+#define GRIDCORE_WIDEN_BODY \
+    ptrdiff_t k; \
+    GRIDCORE_IVDEP \
+    for (k = 0; k < n; k++) \
+        out[k] = a[k];
+
+static inline int gridcore_narrow_base(const uint32_t *a, uint16_t *out, ptrdiff_t n)
+{
+    GRIDCORE_NARROW_BODY
+}
+
+static inline void gridcore_widen_base(const uint16_t *a, uint32_t *out, ptrdiff_t n)
+{
+    GRIDCORE_WIDEN_BODY
+}
+
 static inline void gridcore_add_base(const uint32_t *a, const uint32_t *b, uint32_t *out, ptrdiff_t n)
 {
     GRIDCORE_ADD_BODY
@@ -104,6 +131,18 @@ static inline void gridcore_add_avx2(const uint32_t *a, const uint32_t *b, uint3
 {
     GRIDCORE_ADD_BODY
 }
+
+__attribute__((target("avx2")))
+static inline int gridcore_narrow_avx2(const uint32_t *a, uint16_t *out, ptrdiff_t n)
+{
+    GRIDCORE_NARROW_BODY
+}
+
+__attribute__((target("avx2")))
+static inline void gridcore_widen_avx2(const uint16_t *a, uint32_t *out, ptrdiff_t n)
+{
+    GRIDCORE_WIDEN_BODY
+}
 #endif
 
 /* out[k] = floor(h / a[k]), at most 2**32 - 1; h >= 0. */
@@ -127,6 +166,26 @@ static inline void gridcore_add(const uint32_t *a, const uint32_t *b, uint32_t *
     }
 #endif
     gridcore_add_base(a, b, out, n);
+}
+
+static inline int gridcore_narrow(const uint32_t *a, uint16_t *out, ptrdiff_t n)
+{
+#ifdef GRIDCORE_AVX2
+    if (gridcore_level)
+        return gridcore_narrow_avx2(a, out, n);
+#endif
+    return gridcore_narrow_base(a, out, n);
+}
+
+static inline void gridcore_widen(const uint16_t *a, uint32_t *out, ptrdiff_t n)
+{
+#ifdef GRIDCORE_AVX2
+    if (gridcore_level) {
+        gridcore_widen_avx2(a, out, n);
+        return;
+    }
+#endif
+    gridcore_widen_base(a, out, n);
 }
 
 static inline void gridcore_debit_base(const uint32_t *given, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,

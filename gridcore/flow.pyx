@@ -13,10 +13,11 @@ What they touch belongs to the leaf; all else is done before or after, in the or
 
 from concurrent.futures import ThreadPoolExecutor
 
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 
 from gridcore.edf cimport Queue, doubles, indices, minimum_stretch
 from gridcore.links cimport Event, Links, Pending, pending_first, pending_free, pending_pop, pending_push
+from gridcore.payloads cimport payloads_drop, payloads_fill, payloads_new, payloads_release, payloads_shrink
 from gridcore.queues cimport Scratch, TaskQueues, scratch_free, scratch_make
 from gridcore.tree cimport Decision, Request, Summary, SummaryTree
 
@@ -107,12 +108,14 @@ cdef class TreeFlow:
     cdef Pending turns                  # nodes that wait for their turn: (time, node, node)
     cdef _Marked reports, orders         # who must act at the instant in hand
     cdef Scratch* scratch               # one a thread
+    cdef unsigned int* sampled          # cells, one summary a thread
     cdef Py_ssize_t room
     cdef Py_ssize_t threads
     cdef object pool
     # the leaves of a batch, and what they report
     cdef int[::1] batch, handles
     cdef double[::1] least
+    cdef unsigned char[::1] fits
     # what has reached the root: (when, oldest change), ns
     cdef long long[:, ::1] arrivals
     cdef Py_ssize_t n_arrivals
@@ -123,6 +126,7 @@ cdef class TreeFlow:
 
     def __cinit__(self):
         self.scratch = NULL
+        self.sampled = NULL
 
     def __init__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary, request, accept,
                  idle_minimum, submitter, long long goal, long long cell=0, Py_ssize_t threads=1):
@@ -146,10 +150,11 @@ cdef class TreeFlow:
         self.made, self.made_at = np.zeros(64, DECISION), np.zeros(64, np.int64)
         self.threads = threads
         self.scratch = <Scratch*> calloc(threads, sizeof(Scratch))
-        if self.scratch == NULL:
+        self.sampled = <unsigned int*> malloc(threads * tree.cells * sizeof(int))
+        if self.scratch == NULL or self.sampled == NULL:
             raise MemoryError
         self.batch, self.handles = np.zeros(_BATCH, np.int32), np.zeros(_BATCH, np.int32)
-        self.least = np.zeros(_BATCH)
+        self.least, self.fits = np.zeros(_BATCH), np.zeros(_BATCH, np.uint8)
         if threads > 1:
             self.pool = ThreadPoolExecutor(threads)
 
@@ -168,6 +173,7 @@ cdef class TreeFlow:
     def __dealloc__(self):
         self._free_scratch()
         free(self.scratch)
+        free(self.sampled)
         pending_free(&self.turns)
 
     # -- time ---------------------------------------------------------------------------------------------
@@ -224,7 +230,8 @@ cdef class TreeFlow:
         for k in range(self.links.n_missing):
             slot = self.links.missing[k]
             if self.links.message[slot].kind == self.summary.number:
-                self.tree._release(<int> (<Summary*> (self.links.data + slot * self.links.stride)).payload)
+                payloads_drop(&self.tree.payloads,
+                              <int> (<Summary*> (self.links.data + slot * self.links.stride)).payload)
                 self.links._give_back(slot)
             else:
                 self.links.missing[left] = slot
@@ -330,21 +337,23 @@ cdef class TreeFlow:
                 self._wait(m, due)
             if due != now:
                 continue
-            handle = self.tree._new_payload()
             if m >= self.tree.first_leaf:
-                self.batch[ready], self.handles[ready] = m, handle
+                self.batch[ready] = m
                 ready += 1
                 if ready == _BATCH:
                     self._tell_leaves(ready, now)
                     ready = 0
-            elif self.tree._sum(m, handle, &least):
-                self._send(m, handle, least, now)
+            else:
+                handle = self.tree._sum(m, &least)
+                if handle >= 0:
+                    self._send(m, handle, least, now)
         return self._tell_leaves(ready, now)
 
     cdef int _tell_leaves(self, Py_ssize_t n, long long now) except -1:
         """The leaves of the batch report."""
         cdef Py_ssize_t k, u
         cdef long long cell = self._release_of(now)
+        cdef bint wide
         if n == 0:
             return 0
         self._make_room()
@@ -352,10 +361,23 @@ cdef class TreeFlow:
             u = self.batch[k] - self.tree.first_leaf
             self.queues._advance(u, now)
             self.queues._update(u)
-            self.tree.cell[self.handles[k]] = cell / 1e9 if self.cell > 0 else 0.0
+            # as wide as what it said last, until it is known
+            wide = self.tree.said[self.batch[k]] >= 0 and self.tree.said[self.batch[k]] & 1
+            self._make_payload(k, wide, cell)
         self._share_out(True, n, now)
         for k in range(n):
+            if not self.fits[k]:
+                payloads_drop(&self.tree.payloads, self.handles[k])
+                self._make_payload(k, True, cell)
+                self._work(True, k, k + 1, now, 0)
+            elif self.handles[k] & 1:
+                self.handles[k] = payloads_shrink(&self.tree.payloads, self.handles[k])
             self._send(self.batch[k], self.handles[k], self.least[k], now)
+        return 0
+
+    cdef int _make_payload(self, Py_ssize_t k, bint wide, long long cell) except -1:
+        self.handles[k] = payloads_new(&self.tree.payloads, wide)
+        payloads_release(&self.tree.payloads, self.handles[k])[0] = cell / 1e9 if self.cell > 0 else 0.0
         return 0
 
     cdef long long _release_of(self, long long now) noexcept nogil:
@@ -373,7 +395,7 @@ cdef class TreeFlow:
     cdef int _share_out(self, bint sample, Py_ssize_t n, long long now) except -1:
         """`_work` on the first `n` leaves that have to sample, or else to order their queues."""
         if self.threads == 1 or n < _MANY:
-            self._work(sample, 0, n, now, &self.scratch[0])
+            self._work(sample, 0, n, now, 0)
             return 0
         parts = [n * t // self.threads for t in range(self.threads + 1)]
         list(self.pool.map(lambda t: self._part(sample, parts[t], parts[t + 1], now, t), range(self.threads)))
@@ -381,18 +403,21 @@ cdef class TreeFlow:
 
     def _part(self, bint sample, Py_ssize_t low, Py_ssize_t high, long long now, Py_ssize_t thread):
         with nogil:
-            self._work(sample, low, high, now, &self.scratch[thread])
+            self._work(sample, low, high, now, thread)
 
-    cdef void _work(self, bint sample, Py_ssize_t low, Py_ssize_t high, long long now, Scratch* scratch) noexcept nogil:
+    cdef void _work(self, bint sample, Py_ssize_t low, Py_ssize_t high, long long now, Py_ssize_t thread) noexcept nogil:
         cdef Py_ssize_t k, u
         cdef long long cell = self._release_of(now)
+        cdef Scratch* scratch = &self.scratch[thread]
+        cdef unsigned int* room = self.sampled + thread * self.tree.cells
         cdef Queue q
         for k in range(low, high):
             if not sample:
                 self.queues._reorder(self.orders.item[k] - self.tree.first_leaf, now, scratch)
                 continue
             u = self.batch[k] - self.tree.first_leaf
-            self.queues._sample(u, now, cell, &self.tree.g, self.tree._payload(self.handles[k]), scratch)
+            self.queues._sample(u, now, cell, &self.tree.g, room, scratch)
+            self.fits[k] = payloads_fill(&self.tree.payloads, self.handles[k], room)
             if self.queues.count[u] == 0 and self.queues.running[u] < 0:
                 self.least[k] = self.idle_minimum[u]
             else:

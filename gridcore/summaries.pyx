@@ -20,6 +20,8 @@ cdef extern from "cells.h":
     int detect "gridcore_detect"(int most) noexcept nogil
     void saturating_add "gridcore_add"(
         const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil
+    bint narrow "gridcore_narrow"(const unsigned int* a, unsigned short* out, Py_ssize_t n) noexcept nogil
+    void widen "gridcore_widen"(const unsigned short* a, unsigned int* out, Py_ssize_t n) noexcept nogil
     void debit_rows "gridcore_debit"(
         const unsigned int* given, unsigned int* out, Py_ssize_t n_stretch, Py_ssize_t n_size, Py_ssize_t n_task_size,
         const double* size, const unsigned int* drops, const double* limits) noexcept nogil
@@ -436,6 +438,14 @@ cdef void debit_cells(const unsigned int* given, unsigned int* out, const Grid* 
 
 cdef void add_cells(const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil:
     saturating_add(a, b, out, n)
+
+
+cdef bint narrow_cells(const unsigned int* a, unsigned short* out, Py_ssize_t n) noexcept nogil:
+    return narrow(a, out, n)
+
+
+cdef void widen_cells(const unsigned short* a, unsigned int* out, Py_ssize_t n) noexcept nogil:
+    widen(a, out, n)
 
 
 def debit(summary, grid, *, tasks, task_size, size, stretch, leaves, str rule="subtree"):

@@ -1,6 +1,8 @@
 """C-level contract of the tree kernel."""
 
 from gridcore.availability cimport Grid
+from gridcore.ledger cimport Ledger
+from gridcore.payloads cimport Payloads
 
 cdef packed struct Request:
     long long node, sender, application, tasks, sequence
@@ -19,11 +21,6 @@ cdef packed struct Spread:
 cdef packed struct Decision:
     long long node, application, tasks, sample, guaranteed, hops
 
-cdef struct Debt:                       # one dispatch that the child's summary does not know of yet
-    long long sequence, tasks
-    double task_size, size, stretch
-    int next
-
 cdef class SummaryTree:
     cdef readonly Py_ssize_t leaves, nodes, first_leaf
     cdef readonly object grid
@@ -37,7 +34,7 @@ cdef class SummaryTree:
     cdef double longest                 # Mflop, the largest task of all applications
     cdef const double[::1] size, task_size, release
     # what the father knows of each node
-    cdef int[::1] held, debt
+    cdef int[::1] held
     cdef double[::1] held_minimum, told
     cdef long long[::1] heard, issued
     # what each node has said and got
@@ -49,29 +46,18 @@ cdef class SummaryTree:
     cdef const double[::1] speed
     cdef long long[::1] below
     cdef double[::1] power
-    # payloads
-    cdef unsigned int** chunk
-    cdef int* references
-    cdef double* cell                   # s, the release that each payload was sampled for
-    cdef int* unused
-    cdef Py_ssize_t chunks, n_unused
-    # ledger entries
-    cdef Debt* debts
-    cdef Py_ssize_t n_debts
-    cdef int free_debt
-    # scratch of three summaries, and of one per stretch or task size
+    cdef Payloads payloads
+    cdef Ledger ledger
+    # scratch of four summaries (the first one's is `_read`'s own), and of one per stretch or task size
+    cdef unsigned int* scratch
     cdef unsigned int* left
     cdef unsigned int* right
+    cdef unsigned int* sum
     cdef unsigned int* drops
     cdef double* limits
     cdef long long* rooms
     cdef readonly long long below_window, above_window
 
-    cdef unsigned int* _payload(self, int handle) noexcept nogil
-    cdef int _new_payload(self) except -1
-    cdef void _release(self, int handle) noexcept nogil
-    cdef int _owe(self, Py_ssize_t child, long long tasks, Py_ssize_t application, double stretch) except -1
-    cdef void _settle(self, Py_ssize_t child, long long echo) noexcept nogil
     cdef const unsigned int* _read(self, Py_ssize_t child, unsigned int* room) noexcept nogil
     cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1
     cdef void _acknowledge(self, const Request* row) noexcept nogil
@@ -86,8 +72,8 @@ cdef class SummaryTree:
     cdef void _unhear(self, Py_ssize_t child) noexcept nogil
     cdef const long long[::1] _leaves(self, leaves)
     cdef void _weigh(self, Py_ssize_t m, long long below, double power) noexcept nogil
-    cdef bint _sum(self, Py_ssize_t m, int handle, double* least) noexcept nogil
-        # the sum of the debited children of router m in the payload `handle`, and their minimum stretch;
-        # False, and the payload given back, if the children's summaries are of different cells
+    cdef int _sum(self, Py_ssize_t m, double* least) except -2
+        # a payload of the sum of the debited children of router m, and their minimum stretch; -1 if the
+        # children's summaries are of different cells
     cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil
         # report the payload `handle` (which is given away) if that is news

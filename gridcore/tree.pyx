@@ -16,10 +16,15 @@ update (the ledger and its echo).  The twin is `gridcore.reference.tree`.
 """
 
 from libc.math cimport INFINITY, ceil, floor, isfinite, isnan
-from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
 
 from gridcore.edf cimport FINITE, NUMBER, POSITIVE, check_array, check_lengths, doubles, indices
+from gridcore.ledger cimport (Debt, ledger_add, ledger_drops, ledger_free, ledger_make, ledger_settle,
+                              ledger_tasks)
+from gridcore.payloads cimport (payloads_cell, payloads_drop, payloads_free, payloads_get, payloads_has,
+                                payloads_hold, payloads_in_use, payloads_make, payloads_put, payloads_release,
+                                payloads_same)
 from gridcore.summaries cimport add_cells, debit_cells, quotient_up
 
 import numpy as np
@@ -45,10 +50,6 @@ SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8")])
 DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("sample", "i8"),
                      ("guaranteed", "i8"), ("hops", "i8")])
 
-cdef enum:
-    CHUNK = 256                         # payloads that are allocated together
-
-
 cdef class SummaryTree:
     """Availability of `leaves` leaves, as known at each router.
 
@@ -64,11 +65,7 @@ cdef class SummaryTree:
     """
 
     def __cinit__(self):
-        self.chunk = NULL
-        self.references = self.unused = NULL
-        self.cell = NULL
-        self.debts = NULL
-        self.left = self.right = self.drops = NULL
+        self.scratch = self.drops = NULL
         self.limits = NULL
         self.rooms = NULL
 
@@ -106,7 +103,6 @@ cdef class SummaryTree:
         if self.shifted:
             check_lengths(self.size.shape[0], self.release.shape[0], "size", "release")
         self.held = np.full(m, -1, np.int32)
-        self.debt = np.full(m, -1, np.int32)
         self.held_minimum = np.full(m, np.inf)
         self.told = np.full(m, np.inf)
         self.heard = np.full(m, -1, np.int64)
@@ -129,147 +125,39 @@ cdef class SummaryTree:
         for k in range(n - 2, -1, -1):
             self.below[k] = self.below[2 * k + 1] + self.below[2 * k + 2]
             self.power[k] = self.power[2 * k + 1] + self.power[2 * k + 2]
-        self.left = <unsigned int*> malloc(self.cells * sizeof(int))
-        self.right = <unsigned int*> malloc(self.cells * sizeof(int))
+        self.scratch = <unsigned int*> malloc(4 * self.cells * sizeof(int))
         self.drops = <unsigned int*> malloc(self.g.n_task_size * sizeof(int))
         self.limits = <double*> malloc(self.g.n_stretch * sizeof(double))
         self.rooms = <long long*> malloc(2 * self.g.n_stretch * sizeof(long long))
-        if self.left == NULL or self.right == NULL or self.drops == NULL or self.limits == NULL or self.rooms == NULL:
+        if self.scratch == NULL or self.drops == NULL or self.limits == NULL or self.rooms == NULL:
             raise MemoryError
-        self.free_debt = -1
+        self.left = self.scratch + self.cells
+        self.right = self.left + self.cells
+        self.sum = self.right + self.cells
+        payloads_make(&self.payloads, self.cells)
+        ledger_make(&self.ledger, m)
 
     def __dealloc__(self):
-        cdef Py_ssize_t k
-        for k in range(self.chunks):
-            free(self.chunk[k])
-        free(self.chunk)
-        free(self.references)
-        free(self.cell)
-        free(self.unused)
-        free(self.debts)
-        free(self.left)
-        free(self.right)
+        payloads_free(&self.payloads)
+        ledger_free(&self.ledger)
+        free(self.scratch)
         free(self.drops)
         free(self.limits)
         free(self.rooms)
 
-    # -- payloads and ledgers ---------------------------------------------------------------------------
-
-    cdef unsigned int* _payload(self, int handle) noexcept nogil:
-        return self.chunk[handle // CHUNK] + (handle % CHUNK) * self.cells
-
-    cdef int _new_payload(self) except -1:
-        cdef Py_ssize_t k, room
-        if self.n_unused == 0:
-            room = (self.chunks + 1) * CHUNK
-            grown = realloc(self.chunk, (self.chunks + 1) * sizeof(unsigned int*))
-            if grown == NULL:
-                raise MemoryError
-            self.chunk = <unsigned int**> grown
-            grown = realloc(self.references, room * sizeof(int))
-            if grown == NULL:
-                raise MemoryError
-            self.references = <int*> grown
-            grown = realloc(self.cell, room * sizeof(double))
-            if grown == NULL:
-                raise MemoryError
-            self.cell = <double*> grown
-            grown = realloc(self.unused, room * sizeof(int))
-            if grown == NULL:
-                raise MemoryError
-            self.unused = <int*> grown
-            self.chunk[self.chunks] = <unsigned int*> malloc(CHUNK * self.cells * sizeof(int))
-            if self.chunk[self.chunks] == NULL:
-                raise MemoryError
-            self.chunks += 1
-            for k in range(room - 1, room - CHUNK - 1, -1):
-                self.references[k] = 0
-                self.unused[self.n_unused] = <int> k
-                self.n_unused += 1
-        self.n_unused -= 1
-        return self.unused[self.n_unused]
-
-    cdef void _release(self, int handle) noexcept nogil:
-        if handle < 0:
-            return
-        self.references[handle] -= 1
-        if self.references[handle] == 0:
-            self.unused[self.n_unused] = handle
-            self.n_unused += 1
-
-    cdef int _owe(self, Py_ssize_t child, long long tasks, Py_ssize_t application, double stretch) except -1:
-        """Enter a dispatch to `child` into the father's ledger."""
-        cdef Py_ssize_t room, k
-        if self.free_debt < 0:
-            room = 2 * self.n_debts + 256
-            grown = realloc(self.debts, room * sizeof(Debt))
-            if grown == NULL:
-                raise MemoryError
-            self.debts = <Debt*> grown
-            for k in range(self.n_debts, room):
-                self.debts[k].next = <int> (k + 1) if k + 1 < room else -1
-            self.free_debt = <int> self.n_debts
-            self.n_debts = room
-        cdef int entry = self.free_debt
-        cdef Debt* debt = &self.debts[entry]
-        self.free_debt = debt.next
-        debt.sequence, debt.tasks = self.issued[child], tasks
-        debt.task_size, debt.size, debt.stretch = self.task_size[application], self.size[application], stretch
-        debt.next = self.debt[child]
-        self.debt[child] = entry
-        return 0
-
-    cdef void _settle(self, Py_ssize_t child, long long echo) noexcept nogil:
-        """The child's summary knows of the requests up to number `echo`: they leave the ledger."""
-        cdef int entry = self.debt[child], before = -1, after
-        while entry >= 0:
-            after = self.debts[entry].next
-            if self.debts[entry].sequence <= echo:
-                if before < 0:
-                    self.debt[child] = after
-                else:
-                    self.debts[before].next = after
-                self.debts[entry].next = self.free_debt
-                self.free_debt = entry
-            else:
-                before = entry
-            entry = after
-
     cdef void _drop_of(self, Py_ssize_t child) noexcept nogil:
-        """What the ledger of `child` takes from its summary: per task size, and the size from which nothing is left."""
-        cdef Py_ssize_t i, k
-        cdef long long total = 0
-        cdef double volume = 0.0, each, together, a
-        cdef int e = self.debt[child]
-        for i in range(self.g.n_stretch):
-            self.limits[i] = INFINITY
-        while e >= 0:
-            total += self.debts[e].tasks
-            volume += self.debts[e].tasks * self.debts[e].task_size
-            i = 0
-            while i < self.g.n_stretch and self.gs[i] < self.debts[e].stretch:
-                self.limits[i] = min(self.limits[i], self.debts[e].size)
-                i += 1
-            e = self.debts[e].next
-        for k in range(self.g.n_task_size):
-            a = self.ga[k]
-            each = 0.0
-            e = self.debt[child]
-            while e >= 0:
-                each += self.debts[e].tasks * quotient_up(self.debts[e].task_size, a)
-                e = self.debts[e].next
-            together = quotient_up(volume, a) + min(total, max(1, self.below[child])) - 1
-            self.drops[k] = <unsigned int> <long long> min(4294967295.0, min(each, together))
+        """What the ledger of `child` takes from its summary, in `drops` and `limits`."""
+        ledger_drops(&self.ledger, child, max(1, self.below[child]), &self.g, self.drops, self.limits)
 
     cdef const unsigned int* _read(self, Py_ssize_t child, unsigned int* room) noexcept nogil:
         """What the father may count on from `child`: its summary, debited; NULL if it never reported."""
         if self.held[child] < 0:
             return NULL
-        cdef const unsigned int* cells = self._payload(self.held[child])
-        if self.debt[child] < 0:
-            return cells
+        if self.ledger.head[child] < 0:
+            return payloads_get(&self.payloads, self.held[child], room)
         self._drop_of(child)
-        debit_cells(cells, room, &self.g, self.drops, self.limits)
+        debit_cells(payloads_get(&self.payloads, self.held[child], self.scratch), room, &self.g, self.drops,
+                    self.limits)
         return room
 
     # -- requests -----------------------------------------------------------------------------------------
@@ -309,6 +197,7 @@ cdef class SummaryTree:
         cdef long long[2] share
         cdef long long rest
         cdef double minimum, part
+        cdef Debt debt
         if r.sequence >= 0:
             self.got[u] = max(self.got[u], r.sequence)
             self.asked[u] = 1
@@ -363,8 +252,11 @@ cdef class SummaryTree:
                 continue
             child = 2 * u + 1 + j
             self.issued[child] += 1
+            debt.sequence, debt.tasks = self.issued[child], share[j]
+            debt.task_size, debt.size = self.task_size[r.application], self.size[r.application]
             # without a guarantee no sample is kept: the child may miss deadlines at all of them
-            self._owe(child, share[j], r.application, self.gs[sample] if sample >= 0 else INFINITY)
+            debt.stretch = self.gs[sample] if sample >= 0 else INFINITY
+            ledger_add(&self.ledger, child, &debt)
             # the rest of the tree, seen from this child
             self.told[child] = min(self.rest[u], self.held_minimum[2 * u + 2 - j])
             out[i].node = child
@@ -385,21 +277,19 @@ cdef class SummaryTree:
         The same as the column (iw, ia) of `_read`, without debiting the whole summary: the cells are
         monotone before the debit, so that what the closure may raise a cell to lies in its own row.
         """
-        cdef Py_ssize_t i, j, k
-        cdef const unsigned int* cells
-        cdef const unsigned int* row
-        cdef bint owes = self.debt[child] >= 0
+        cdef Py_ssize_t i, j, k, row
+        cdef int handle = self.held[child]
+        cdef bint owes = self.ledger.head[child] >= 0
         cdef double later = 0.0, w, lost = 0.0
         cdef long long found
-        if self.held[child] < 0:
+        if handle < 0:
             for i in range(self.g.n_stretch):
                 rooms[i] = 0
             return
-        cells = self._payload(self.held[child])
         if owes:
             self._drop_of(child)
         if self.shifted:
-            later = self.release[application] - self.cell[self.held[child]]
+            later = self.release[application] - payloads_release(&self.payloads, handle)[0]
             if later > 0.0:
                 # each leaf loses speed * later and at most one more of the longest tasks, whole tasks of a
                 lost = max(1, self.below[child]) - 1 + quotient_up(
@@ -417,12 +307,12 @@ cdef class SummaryTree:
                     j -= 1
             if j < 0:
                 continue
-            row = cells + (i * self.g.n_size + j) * self.g.n_task_size
-            found = row[ia]
+            row = (i * self.g.n_size + j) * self.g.n_task_size
+            found = payloads_cell(&self.payloads, handle, row + ia)
             if owes:
                 found -= self.drops[ia]
                 for k in range(ia + 1, self.g.n_task_size):
-                    found = max(found, <long long> row[k] - self.drops[k])
+                    found = max(found, <long long> payloads_cell(&self.payloads, handle, row + k) - self.drops[k])
             rooms[i] = max(0, found) if lost == 0.0 else <long long> max(0.0, found - lost)
 
     cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1:
@@ -462,7 +352,7 @@ cdef class SummaryTree:
             child, father = rows[k].sender, rows[k].node
             if not (0 < child < self.nodes and father == (child - 1) // 2):
                 raise ValueError(f"rows[{k}] goes from node {child} to {father}, which is not its father")
-            if not 0 <= rows[k].payload < self.chunks * CHUNK or self.references[rows[k].payload] == 0:
+            if not payloads_has(&self.payloads, rows[k].payload):
                 raise ValueError(f"rows[{k}].payload is not in use, got {rows[k].payload}")
         for k in range(rows.shape[0]):
             self._receive(&rows[k])
@@ -470,13 +360,13 @@ cdef class SummaryTree:
     cdef void _receive(self, const Summary* row) noexcept nogil:
         cdef Py_ssize_t child = row.sender, father = row.node
         if row.sequence <= self.heard[child] or (child >= self.first_leaf and self.below[child] == 0):
-            self._release(<int> row.payload)
+            payloads_drop(&self.payloads, <int> row.payload)
             return
         self.heard[child] = row.sequence
-        self._release(self.held[child])
+        payloads_drop(&self.payloads, self.held[child])
         self.held[child] = <int> row.payload
         self.held_minimum[child] = row.minimum
-        self._settle(child, row.echo)
+        ledger_settle(&self.ledger, child, row.echo)
         self.since[father] = min(self.since[father], row.since)
 
     def ready(self, nodes, long long now):
@@ -547,48 +437,49 @@ cdef class SummaryTree:
             m = u[k]
             if m == 0:
                 continue
-            handle = self._new_payload()
             if m >= self.first_leaf:
-                memcpy(self._payload(handle), &given[leaf, 0], self.cells * sizeof(int))
-                self.cell[handle] = cell
+                handle = payloads_put(&self.payloads, &given[leaf, 0])
+                payloads_release(&self.payloads, handle)[0] = cell
                 least = low[leaf]
                 leaf += 1
-            elif not self._sum(m, handle, &least):
-                continue
+            else:
+                handle = self._sum(m, &least)
+                if handle < 0:
+                    continue
             n_out += self._say(m, now, handle, least, &out[n_out])
         return out_array[:n_out]
 
-    cdef bint _sum(self, Py_ssize_t m, int handle, double* least) noexcept nogil:
-        cdef int left = self.held[2 * m + 1], right = self.held[2 * m + 2]
-        cdef unsigned int* out = self._payload(handle)
-        if self.shifted and left >= 0 and right >= 0 and self.cell[left] != self.cell[right]:
-            self.references[handle] = 1
-            self._release(handle)
-            return False
-        self.cell[handle] = self.cell[left] if left >= 0 else self.cell[right] if right >= 0 else 0.0
+    cdef int _sum(self, Py_ssize_t m, double* least) except -2:
+        cdef int left = self.held[2 * m + 1], right = self.held[2 * m + 2], handle
+        cdef double here = payloads_release(&self.payloads, left)[0] if left >= 0 else 0.0
+        cdef double there = payloads_release(&self.payloads, right)[0] if right >= 0 else here
+        if self.shifted and left >= 0 and here != there:
+            return -1
         cdef const unsigned int* a = self._read(2 * m + 1, self.left)
         cdef const unsigned int* b = self._read(2 * m + 2, self.right)
+        cdef const unsigned int* cells = self.sum
         if a == NULL and b == NULL:
-            memset(out, 0, self.cells * sizeof(int))
-        elif a == NULL:
-            memcpy(out, b, self.cells * sizeof(int))
-        elif b == NULL:
-            memcpy(out, a, self.cells * sizeof(int))
+            memset(self.sum, 0, self.cells * sizeof(int))
+        elif a == NULL or b == NULL:
+            cells = b if a == NULL else a
         else:
-            add_cells(a, b, out, self.cells)
+            add_cells(a, b, self.sum, self.cells)
+        handle = payloads_put(&self.payloads, cells)
+        payloads_release(&self.payloads, handle)[0] = there if left < 0 else here
         least[0] = min(self.held_minimum[2 * m + 1], self.held_minimum[2 * m + 2])
-        return True
+        return handle
 
     cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil:
-        if (self.said[m] >= 0 and not self.asked[m] and least == self.said_minimum[m]
-                and (not self.shifted or self.cell[handle] == self.cell[self.said[m]])
-                and memcmp(self._payload(handle), self._payload(self.said[m]), self.cells * sizeof(int)) == 0):
-            self.references[handle] = 1
-            self._release(handle)
+        cdef int said = self.said[m]
+        if (said >= 0 and not self.asked[m] and least == self.said_minimum[m]
+                and (not self.shifted
+                     or payloads_release(&self.payloads, handle)[0] == payloads_release(&self.payloads, said)[0])
+                and payloads_same(&self.payloads, handle, said)):
+            payloads_drop(&self.payloads, handle)
             self.since[m] = _NEVER
             return False
-        self.references[handle] = 2
-        self._release(self.said[m])
+        payloads_hold(&self.payloads, handle)          # of the message, and of the sender
+        payloads_drop(&self.payloads, said)
         self.said[m] = handle
         self.said_minimum[m] = least
         self.asked[m] = 0
@@ -610,10 +501,10 @@ cdef class SummaryTree:
         """These summaries have been lost on their way."""
         cdef Py_ssize_t k
         for k in range(rows.shape[0]):
-            if not 0 <= rows[k].payload < self.chunks * CHUNK or self.references[rows[k].payload] == 0:
+            if not payloads_has(&self.payloads, rows[k].payload):
                 raise ValueError(f"rows[{k}].payload is not in use, got {rows[k].payload}")
         for k in range(rows.shape[0]):
-            self._release(<int> rows[k].payload)
+            payloads_drop(&self.payloads, <int> rows[k].payload)
 
     def reset(self, nodes):
         """`nodes` have failed and are back with nothing in memory.
@@ -626,7 +517,7 @@ cdef class SummaryTree:
         cdef Py_ssize_t k, m, child
         for k in range(u.shape[0]):
             m = u[k]
-            self._release(self.said[m])
+            payloads_drop(&self.payloads, self.said[m])
             self.said[m], self.said_minimum[m] = -1, INFINITY
             self.rest[m] = INFINITY
             self.got[m] = self.issued[m]
@@ -639,9 +530,9 @@ cdef class SummaryTree:
 
     cdef void _unhear(self, Py_ssize_t child) noexcept nogil:
         """The father no longer knows anything of `child`."""
-        self._release(self.held[child])
+        payloads_drop(&self.payloads, self.held[child])
         self.held[child], self.held_minimum[child], self.told[child] = -1, INFINITY, INFINITY
-        self._settle(child, self.issued[child])
+        ledger_settle(&self.ledger, child, self.issued[child])
 
     def leave(self, leaves):
         """The leaf nodes `leaves` are gone for longer: they do not report, and no more of them is known."""
@@ -714,7 +605,7 @@ cdef class SummaryTree:
     @property
     def payloads_in_use(self):
         """Summaries that a sender, a message or a father refers to."""
-        return self.chunks * CHUNK - self.n_unused
+        return payloads_in_use(&self.payloads)
 
     def known(self, Py_ssize_t node):
         """What the father of `node` may count on from it: uint32[nS, nW, nA], debited."""
@@ -731,9 +622,4 @@ cdef class SummaryTree:
         """Tasks dispatched to `node` that its last summary does not know of."""
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
-        cdef int entry = self.debt[node]
-        cdef long long tasks = 0
-        while entry >= 0:
-            tasks += self.debts[entry].tasks
-            entry = self.debts[entry].next
-        return tasks
+        return ledger_tasks(&self.ledger, node)

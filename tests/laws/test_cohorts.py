@@ -51,6 +51,23 @@ def test_cohorts_of_the_flow(scenario: gs.Scenario, scheduler: gs.FairTree) -> N
     check_cohorts(gs.Scenario(scenario.platform, scenario.workload, fifo, scenario.seed), scheduler)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_summaries_of_either_width(threads: int) -> None:
+    """Empty, leaves count more small tasks than 16 bits hold; busy, fewer."""
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=600, seed=1),
+        gs.Workload.bags(8, interarrival=20.0, tasks_per_node=4.0, task_size=[1.0, 200_000.0], seed=2),
+        gs.Network(interfaces="equal"),
+        seed=3,
+    )
+    whole = gs.simulate(scenario, gs.FairTree(samples=(6, 6, 3)), threads=threads)
+    grid = whole.facts["grid"]
+    empty = grid["stretch"][-1] * grid["size"][-1] * scenario.platform.speeds / grid["task_size"][0]
+    assert (empty > 2**16).all()
+    cut = gs.simulate(scenario, gs.FairTree(samples=(6, 6, 3)), cohort_limit=500)
+    assert cut.digest == whole.digest
+
+
 @pytest.mark.parametrize("mode", CENTRAL)
 @settings(QUICK, max_examples=10)
 @given(scenario=scenarios())

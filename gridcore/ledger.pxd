@@ -1,0 +1,121 @@
+"""What fathers dispatched to their children and the children's summaries do not know of: for `gridcore.tree`.
+
+Source: the conservative update of Celaya & Marchal, with its repairs: dispatches are numbered, a summary
+echoes the last number that its sender had got, and what lies between is debited.
+"""
+
+from libc.math cimport INFINITY
+from libc.stdlib cimport free, malloc, realloc
+
+from gridcore.availability cimport Grid
+from gridcore.summaries cimport quotient_up
+
+
+cdef struct Debt:                       # one dispatch
+    long long sequence, tasks
+    double task_size, size, stretch
+    int next
+
+
+cdef struct Ledger:
+    int* head                           # per node, the latest entry of what its father sent; -1: none
+    Debt* debt
+    Py_ssize_t room
+    int unused
+
+
+cdef inline int ledger_make(Ledger* l, Py_ssize_t nodes) except -1:
+    cdef Py_ssize_t k
+    l.head = <int*> malloc(nodes * sizeof(int))
+    if l.head == NULL:
+        raise MemoryError
+    for k in range(nodes):
+        l.head[k] = -1
+    l.unused = -1
+    return 0
+
+
+cdef inline void ledger_free(Ledger* l) noexcept nogil:
+    free(l.head)
+    free(l.debt)
+
+
+cdef inline int ledger_add(Ledger* l, Py_ssize_t child, const Debt* given) except -1:
+    """`given` was dispatched to `child`."""
+    cdef Py_ssize_t room, k
+    cdef void* grown
+    cdef int entry
+    if l.unused < 0:
+        room = l.room + l.room // 2 + 256
+        if room > 2**30:
+            raise MemoryError(f"more than {2**30} dispatches that no summary knows of")
+        grown = realloc(l.debt, room * sizeof(Debt))
+        if grown == NULL:
+            raise MemoryError
+        l.debt = <Debt*> grown
+        for k in range(l.room, room):
+            l.debt[k].next = <int> (k + 1) if k + 1 < room else -1
+        l.unused, l.room = <int> l.room, room
+    entry = l.unused
+    l.unused = l.debt[entry].next
+    l.debt[entry] = given[0]
+    l.debt[entry].next = l.head[child]
+    l.head[child] = entry
+    return 0
+
+
+cdef inline void ledger_settle(Ledger* l, Py_ssize_t child, long long echo) noexcept nogil:
+    """A summary of `child` knows of the dispatches up to number `echo`."""
+    cdef int entry = l.head[child], before = -1, after
+    while entry >= 0:
+        after = l.debt[entry].next
+        if l.debt[entry].sequence <= echo:
+            if before < 0:
+                l.head[child] = after
+            else:
+                l.debt[before].next = after
+            l.debt[entry].next = l.unused
+            l.unused = entry
+        else:
+            before = entry
+        entry = after
+
+
+cdef inline long long ledger_tasks(const Ledger* l, Py_ssize_t child) noexcept nogil:
+    cdef int entry = l.head[child]
+    cdef long long tasks = 0
+    while entry >= 0:
+        tasks += l.debt[entry].tasks
+        entry = l.debt[entry].next
+    return tasks
+
+
+cdef inline void ledger_drops(const Ledger* l, Py_ssize_t child, long long leaves, const Grid* g,
+                              unsigned int* drops, double* limits) noexcept nogil:
+    """What is taken from the summary of `child`, which has so many `leaves`.
+
+    drops : per task size, what each cell loses; limits : per stretch, the size from which nothing is left.
+    """
+    cdef Py_ssize_t i, k
+    cdef long long total = 0
+    cdef double volume = 0.0, each, together, a
+    cdef int e = l.head[child]
+    for i in range(g.n_stretch):
+        limits[i] = INFINITY
+    while e >= 0:
+        total += l.debt[e].tasks
+        volume += l.debt[e].tasks * l.debt[e].task_size
+        i = 0
+        while i < g.n_stretch and g.stretch[i] < l.debt[e].stretch:
+            limits[i] = min(limits[i], l.debt[e].size)
+            i += 1
+        e = l.debt[e].next
+    for k in range(g.n_task_size):
+        a = g.task_size[k]
+        each = 0.0
+        e = l.head[child]
+        while e >= 0:
+            each += l.debt[e].tasks * quotient_up(l.debt[e].task_size, a)
+            e = l.debt[e].next
+        together = quotient_up(volume, a) + min(total, leaves) - 1
+        drops[k] = <unsigned int> <long long> min(4294967295.0, min(each, together))
