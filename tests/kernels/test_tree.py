@@ -44,7 +44,7 @@ def closed(cells):
 
 
 def summary_of(seed, shape):
-    """A monotone summary, sometimes with values near 2**16 (how it is stored), near saturation or none at all."""
+    """A monotone summary: of small values, up to 2**16 (where the store widens), near saturation, or none."""
     random = np.random.default_rng(seed)
     most = random.choice([1, 5, 20, 2**16, 2**16 + 1, TOP + 1])
     return closed(random.integers(0, most, shape, dtype=np.uint32))
