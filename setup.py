@@ -22,7 +22,7 @@ setup(
                 f"gridcore.{name}",
                 [f"gridcore/{name}.pyx"],
                 extra_compile_args=FLAGS,
-                depends=["gridcore/cells.h"],
+                depends=["gridcore/cells.h", "gridcore/memory.h"],
             )
             for name in KERNELS
         ],

@@ -103,6 +103,23 @@ static inline void gridcore_widen_base(const uint16_t *a, uint32_t *out, ptrdiff
     GRIDCORE_WIDEN_BODY
 }
 
+/* The sum of two of 16 bits; 0 if it does not fit. */
+#define GRIDCORE_ADD_NARROW_BODY \
+    ptrdiff_t k; \
+    uint16_t over = 0; \
+    GRIDCORE_IVDEP \
+    for (k = 0; k < n; k++) { \
+        uint16_t s = (uint16_t)(a[k] + b[k]); \
+        over |= (uint16_t)-(s < a[k]); \
+        out[k] = s; \
+    } \
+    return over == 0;
+
+static inline int gridcore_add_narrow_base(const uint16_t *a, const uint16_t *b, uint16_t *out, ptrdiff_t n)
+{
+    GRIDCORE_ADD_NARROW_BODY
+}
+
 static inline void gridcore_add_base(const uint32_t *a, const uint32_t *b, uint32_t *out, ptrdiff_t n)
 {
     GRIDCORE_ADD_BODY
@@ -130,6 +147,12 @@ __attribute__((target("avx2")))
 static inline void gridcore_add_avx2(const uint32_t *a, const uint32_t *b, uint32_t *out, ptrdiff_t n)
 {
     GRIDCORE_ADD_BODY
+}
+
+__attribute__((target("avx2")))
+static inline int gridcore_add_narrow_avx2(const uint16_t *a, const uint16_t *b, uint16_t *out, ptrdiff_t n)
+{
+    GRIDCORE_ADD_NARROW_BODY
 }
 
 __attribute__((target("avx2")))
@@ -166,6 +189,15 @@ static inline void gridcore_add(const uint32_t *a, const uint32_t *b, uint32_t *
     }
 #endif
     gridcore_add_base(a, b, out, n);
+}
+
+static inline int gridcore_add_narrow(const uint16_t *a, const uint16_t *b, uint16_t *out, ptrdiff_t n)
+{
+#ifdef GRIDCORE_AVX2
+    if (gridcore_level)
+        return gridcore_add_narrow_avx2(a, b, out, n);
+#endif
+    return gridcore_add_narrow_base(a, b, out, n);
 }
 
 static inline int gridcore_narrow(const uint32_t *a, uint16_t *out, ptrdiff_t n)

@@ -21,6 +21,9 @@ from gridcore.payloads cimport payloads_drop, payloads_fill, payloads_new, paylo
 from gridcore.queues cimport Scratch, TaskQueues, scratch_free, scratch_make
 from gridcore.tree cimport Decision, Request, Summary, SummaryTree
 
+cdef extern from "memory.h":
+    void prefetch "gridcore_prefetch"(const void* p) noexcept nogil
+
 import numpy as np
 
 from gridcore.tree import DECISION
@@ -38,6 +41,8 @@ cdef packed struct Share:
 
 # Fewer leaves than this are not worth waking threads for.
 cdef Py_ssize_t _MANY = 512
+# How many messages ahead is read.
+cdef Py_ssize_t _AHEAD = 4
 # Leaves that sample at once: bounds what is in memory twice.
 cdef Py_ssize_t _BATCH = 8192
 
@@ -210,13 +215,15 @@ cdef class TreeFlow:
         cdef Request request
         summaries = self.links._take(self.summary.number, now)
         for k in range(summaries):
-            summary = (<Summary*> self._record(k))[0]
+            summary = (<Summary*> self._record(k, summaries))[0]
             self._receive(&summary, now)
         # by receiver, routers before leaves: so their messages leave in order of kind and sender
         n = self.links._take(self.request.number, now)
         self.links._by_node(n)
         for k in range(n):
-            request = (<Request*> self._record(k))[0]
+            if k + _AHEAD < n:
+                self.tree._read_ahead(<Request*> self._at(k + _AHEAD))
+            request = (<Request*> self._record(k, n))[0]
             if request.node < self.tree.first_leaf:
                 self._route(&request, now)
             else:
@@ -239,10 +246,18 @@ cdef class TreeFlow:
         self.links.n_missing = left
         return left > 0
 
-    cdef void* _record(self, Py_ssize_t k) noexcept nogil:
-        """The record of the k-th message taken; its slot is free from now on, so copy it before sending."""
-        self.links._give_back(self.links.due[k].slot)
+    cdef char* _at(self, Py_ssize_t k) noexcept nogil:
         return self.links.data + self.links.due[k].slot * self.links.stride
+
+    cdef void* _record(self, Py_ssize_t k, Py_ssize_t n) noexcept nogil:
+        """The record of the k-th of n messages taken; its slot is free from now on, so copy it before sending."""
+        cdef char* ahead
+        if k + 2 * _AHEAD < n:
+            ahead = self._at(k + 2 * _AHEAD)
+            prefetch(ahead)
+            prefetch(ahead + self.links.stride - 1)
+        self.links._give_back(self.links.due[k].slot)
+        return self._at(k)
 
     cdef int _receive(self, const Summary* row, long long now) except -1:
         self.tree._receive(row)
@@ -461,9 +476,7 @@ cdef class TreeFlow:
         return self.orders.taken()
 
     cdef int _wait(self, int m, long long due) except -1:
-        cdef Event e
-        e.time, e.sequence, e.slot = due, m, m
-        return pending_push(&self.turns, e)
+        return pending_push(&self.turns, due, m, m)
 
     def arrived(self):
         """int64[k, 2]: when a summary reached the root, and the oldest change of a leaf in it (ns)."""

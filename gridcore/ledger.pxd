@@ -10,6 +10,9 @@ from libc.stdlib cimport free, malloc, realloc
 from gridcore.availability cimport Grid
 from gridcore.summaries cimport quotient_up
 
+cdef extern from "memory.h":
+    void prefetch "gridcore_prefetch"(const void* p) noexcept nogil
+
 
 cdef struct Debt:                       # one dispatch
     long long sequence, tasks
@@ -58,6 +61,8 @@ cdef inline int ledger_add(Ledger* l, Py_ssize_t child, const Debt* given) excep
         l.unused, l.room = <int> l.room, room
     entry = l.unused
     l.unused = l.debt[entry].next
+    if l.unused >= 0:
+        prefetch(&l.debt[l.unused])
     l.debt[entry] = given[0]
     l.debt[entry].next = l.head[child]
     l.head[child] = entry

@@ -12,7 +12,7 @@ cdef struct Pending:                # events by (time, sequence); all zero when 
     Event* run                      # a ring of those that came in order: most do, and need no heap
     Py_ssize_t first, n_run, run_room
 
-cdef int pending_push(Pending* p, Event e) except -1 nogil
+cdef int pending_push(Pending* p, long long time, long long sequence, int slot) except -1 nogil
 cdef const Event* pending_first(const Pending* p) noexcept nogil
     # NULL if there is none
 cdef Event pending_pop(Pending* p) noexcept nogil
@@ -75,6 +75,7 @@ cdef class Links:
     cdef void _drop(self, int slot) noexcept nogil
     cdef void _give_back(self, int slot) noexcept nogil
     cdef Py_ssize_t _take(self, int kind, long long until) except -1
+    cdef void _read_ahead(self, const Pending* p) noexcept nogil
     cdef int _reserve_due(self, Py_ssize_t n) except -1
     cdef void _by_node(self, Py_ssize_t n) noexcept nogil
     cdef object _records(self, int kind, Py_ssize_t n)

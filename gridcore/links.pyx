@@ -20,12 +20,18 @@ from libc.string cimport memcpy
 
 from gridcore.edf cimport indices, integers
 
+cdef extern from "memory.h":
+    void prefetch "gridcore_prefetch"(const void* p) noexcept nogil
+    void copy_words "gridcore_copy"(void* to, const void* source, Py_ssize_t n) noexcept nogil
+
 import numpy as np
 
 __all__ = ["NEVER", "Links"]
 
 cdef long long _NEVER = 9223372036854775807
 NEVER = _NEVER
+# How many messages ahead is read.
+cdef Py_ssize_t _AHEAD = 8
 # The longest message, and the latest start of one: no sum of two can overflow.
 cdef long long _LONGEST = 2**40, _LATEST = 2**61
 
@@ -43,8 +49,10 @@ cdef void* grown(void* block, Py_ssize_t size) except NULL nogil:
     return result
 
 
-cdef int pending_push(Pending* p, Event e) except -1 nogil:
+cdef int pending_push(Pending* p, long long time, long long sequence, int slot) except -1 nogil:
     cdef Py_ssize_t k, parent
+    cdef Event e
+    e.time, e.sequence, e.slot = time, sequence, slot
     if p.n_run == 0 or not before(&e, &p.run[(p.first + p.n_run - 1) & (p.run_room - 1)]):
         if p.n_run == p.run_room:
             # a ring of twice the size: what lies before `first` has gone round
@@ -52,8 +60,9 @@ cdef int pending_push(Pending* p, Event e) except -1 nogil:
             p.run = <Event*> grown(p.run, k * sizeof(Event))
             memcpy(p.run + p.run_room, p.run, p.first * sizeof(Event))
             p.run_room = k
-        p.run[(p.first + p.n_run) & (p.run_room - 1)] = e
+        k = (p.first + p.n_run) & (p.run_room - 1)
         p.n_run += 1
+        p.run[k].time, p.run[k].sequence, p.run[k].slot = time, sequence, slot
         return 0
     if p.n == p.room:
         p.event = <Event*> grown(p.event, (2 * p.room + 64) * sizeof(Event))
@@ -66,7 +75,7 @@ cdef int pending_push(Pending* p, Event e) except -1 nogil:
             break
         p.event[k] = p.event[parent]
         k = parent
-    p.event[k] = e
+    p.event[k].time, p.event[k].sequence, p.event[k].slot = time, sequence, slot
     return 0
 
 
@@ -245,49 +254,40 @@ cdef class Links:
 
     cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1:
         cdef const long long* header = <const long long*> record
-        cdef Message m
-        cdef Event e
+        cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
+        cdef long long sequence = self.sequence, start
         if self.n_unused == 0:
             self._make_slots()
-        m.node = <int> header[0]
-        m.kind = kind
-        m.source = <int> self.machine_of[header[1]]
-        m.target = <int> self.machine_of[header[0]]
-        m.source_life = self.life[m.source]
-        m.target_life = self.life[m.target]
-        m.nbytes = <int> nbytes
-        m.length = length
-        m.start = now
-        m.lost = self.down[m.source]
-        e.sequence = self.sequence
-        self.sequence += 1
+        slot = self.unused[self.n_unused - 1]
+        # in place, field by field: a struct that is built and then copied waits for its own fields
+        cdef Message* m = &self.message[slot]
+        m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
+        m.source_life, m.target_life = self.life[source], self.life[target]
+        m.nbytes = <int> nbytes if source != target else -1
+        m.length, m.start = length, now
+        m.lost = self.down[source]
+        copy_words(self.data + slot * self.stride, record, self.width[kind])
+        if source != target and self.fifo:
+            start = max(now, self.up_free[source])
+            if start > _LATEST:
+                raise OverflowError(f"what machine {source} sends would start after {_LATEST} ns")
+            m.start = start
+            self.up_free[source] = start + length
         self.n_unused -= 1
-        e.slot = self.unused[self.n_unused]
-        memcpy(self.data + e.slot * self.stride, record, self.width[kind])
-        if m.source == m.target:
-            m.nbytes = -1
-            self.message[e.slot] = m
-            e.time = now
-            return pending_push(&self.queue[kind], e)
+        self.sequence += 1
+        if source == target:
+            return pending_push(&self.queue[kind], now, sequence, slot)
         self._sent[kind] += 1
         self._traffic[kind] += nbytes
-        self._out[m.source] += nbytes
+        self._out[source] += nbytes
         self._by_level[0, kind, self.level_of[header[1]]] += 1
         self._by_level[1, kind, self.level_of[header[1]]] += nbytes
-        if not self.fifo:
-            self.message[e.slot] = m
-            e.time = now + self._delay(e.sequence) + length
-            if self.windows is not None:
-                self._count_window(m.source, now, m.nbytes)
-                self._count_window(m.target, now + self.latency, m.nbytes)
-            return pending_push(&self.queue[kind], e)
-        m.start = max(now, self.up_free[m.source])
-        if m.start > _LATEST:
-            raise OverflowError(f"what machine {m.source} sends would start after {_LATEST} ns")
-        self.up_free[m.source] = m.start + length
-        self.message[e.slot] = m
-        e.time = m.start + self._delay(e.sequence)
-        return pending_push(&self.heads, e)
+        if self.fifo:
+            return pending_push(&self.heads, start + self._delay(sequence), sequence, slot)
+        if self.windows is not None:
+            self._count_window(source, now, <int> nbytes)
+            self._count_window(target, now + self.latency, <int> nbytes)
+        return pending_push(&self.queue[kind], now + self._delay(sequence) + length, sequence, slot)
 
     cdef long long _delay(self, unsigned long long sequence) noexcept nogil:
         """The latency of a message: a hash of its number, so that nothing depends on the order of drawing."""
@@ -310,6 +310,7 @@ cdef class Links:
             head = pending_first(&self.heads)
             if head == NULL or head.time > until:
                 break
+            self._read_ahead(&self.heads)
             e = pending_pop(&self.heads)
             m = &self.message[e.slot]
             if (m.lost or e.time >= self._until(m.target, m.target_life)
@@ -317,7 +318,7 @@ cdef class Links:
                 # where it would have arrived it is found to be lost
                 m.lost = True
                 if self.keep[m.kind]:
-                    pending_push(&self.queue[m.kind], e)
+                    pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)
                     until = min(until, e.time)
                 else:
                     self._drop(e.slot)
@@ -328,7 +329,7 @@ cdef class Links:
             self.down_free[m.target] = e.time
             if self.windows is not None:
                 self._count_window(m.target, e.time - m.length, m.nbytes)
-            pending_push(&self.queue[m.kind], e)
+            pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)
             if not self.deferred[m.kind]:
                 until = min(until, e.time)
         until = self._first_end()
@@ -391,6 +392,7 @@ cdef class Links:
             first = pending_first(&self.queue[kind])
             if first == NULL or first.time > until:
                 return n
+            self._read_ahead(&self.queue[kind])
             e = pending_pop(&self.queue[kind])
             m = &self.message[e.slot]
             if m.lost or e.time >= self._until(m.target, m.target_life):
@@ -409,6 +411,10 @@ cdef class Links:
             self._reserve_due(n + 1)
             self.due[n].node, self.due[n].slot, self.due[n].rank, self.due[n].time = m.node, e.slot, n, e.time
             n += 1
+
+    cdef void _read_ahead(self, const Pending* p) noexcept nogil:
+        if p.n_run > _AHEAD:
+            prefetch(&self.message[p.run[(p.first + _AHEAD) & (p.run_room - 1)].slot])
 
     cdef int _reserve_due(self, Py_ssize_t n) except -1:
         if n > self.due_room:

@@ -9,7 +9,7 @@ A handle is twice the place of a summary in its pool, plus 1 in the pool of full
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memcpy
 
-from gridcore.summaries cimport narrow_cells, widen_cells
+from gridcore.summaries cimport add_narrow_cells, narrow_cells, widen_cells
 
 cdef enum:
     CHUNK = 256                         # summaries that are allocated together
@@ -164,3 +164,15 @@ cdef inline int payloads_shrink(Payloads* p, int handle) except -1:
         return narrow
     payloads_drop(p, narrow)
     return handle
+
+
+cdef inline int payloads_add(Payloads* p, int a, int b) except -2:
+    """The sum of two narrow summaries, if it is narrow too; -1 if not."""
+    if a & 1 or b & 1:
+        return -1
+    cdef int handle = payloads_new(p, False)
+    if add_narrow_cells(<const unsigned short*> payloads_at(p, a), <const unsigned short*> payloads_at(p, b),
+                        <unsigned short*> payloads_at(p, handle), p.cells):
+        return handle
+    payloads_drop(p, handle)
+    return -1

@@ -44,6 +44,7 @@ cdef class TaskQueues:
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil
     cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil
     cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long end) noexcept nogil
+    cdef void _grow_log(self) noexcept with gil
     cdef void _update(self, Py_ssize_t u) noexcept nogil
     cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil
     cdef void _place(self, Py_ssize_t u, Py_ssize_t k) noexcept nogil

@@ -374,15 +374,18 @@ cdef class TaskQueues:
             self.entries[n - 1, 3] = end
             return
         if n == self.entries.shape[0]:
-            with gil:
-                wider = np.zeros((2 * n, 4), np.int64)
-                wider[:n] = self.entries
-                self.entries = wider
+            self._grow_log()
         self.entries[n, 0] = u
         self.entries[n, 1] = application
         self.entries[n, 2] = tasks
         self.entries[n, 3] = end
         self.n_log += 1
+
+    cdef void _grow_log(self) noexcept with gil:
+        # by itself: a function that may take the GIL looks for it at each call
+        wider = np.zeros((2 * self.n_log, 4), np.int64)
+        wider[:self.n_log] = self.entries
+        self.entries = wider
 
     def next_change(self):
         """The first instant (ns) at which a machine runs idle (or ends a task, see ``watch``), or `NEVER`."""

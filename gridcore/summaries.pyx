@@ -20,6 +20,8 @@ cdef extern from "cells.h":
     int detect "gridcore_detect"(int most) noexcept nogil
     void saturating_add "gridcore_add"(
         const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil
+    bint add_narrow "gridcore_add_narrow"(
+        const unsigned short* a, const unsigned short* b, unsigned short* out, Py_ssize_t n) noexcept nogil
     bint narrow "gridcore_narrow"(const unsigned int* a, unsigned short* out, Py_ssize_t n) noexcept nogil
     void widen "gridcore_widen"(const unsigned short* a, unsigned int* out, Py_ssize_t n) noexcept nogil
     void debit_rows "gridcore_debit"(
@@ -438,6 +440,11 @@ cdef void debit_cells(const unsigned int* given, unsigned int* out, const Grid* 
 
 cdef void add_cells(const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil:
     saturating_add(a, b, out, n)
+
+
+cdef bint add_narrow_cells(const unsigned short* a, const unsigned short* b, unsigned short* out,
+                           Py_ssize_t n) noexcept nogil:
+    return add_narrow(a, b, out, n)
 
 
 cdef bint narrow_cells(const unsigned int* a, unsigned short* out, Py_ssize_t n) noexcept nogil:

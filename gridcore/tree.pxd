@@ -33,6 +33,7 @@ cdef class SummaryTree:
     cdef bint shifted
     cdef double longest                 # Mflop, the largest task of all applications
     cdef const double[::1] size, task_size, release
+    cdef long long[::1] size_sample, task_size_sample
     # what the father knows of each node
     cdef int[::1] held
     cdef double[::1] held_minimum, told
@@ -67,6 +68,7 @@ cdef class SummaryTree:
     cdef void _drop_of(self, Py_ssize_t child) noexcept nogil
     cdef bint _route(self, const Request* row, Request* out, Py_ssize_t* n_out, Decision* made) except -1
         # at most two requests to send, and True and a decision, or False where the request climbs
+    cdef void _read_ahead(self, const Request* row) noexcept nogil
     cdef void _column(self, Py_ssize_t child, Py_ssize_t iw, Py_ssize_t ia, Py_ssize_t application,
                       long long* rooms) noexcept nogil
     cdef void _unhear(self, Py_ssize_t child) noexcept nogil
@@ -75,5 +77,6 @@ cdef class SummaryTree:
     cdef int _sum(self, Py_ssize_t m, double* least) except -2
         # a payload of the sum of the debited children of router m, and their minimum stretch; -1 if the
         # children's summaries are of different cells
+    cdef const unsigned int* _add(self, Py_ssize_t one, Py_ssize_t other) noexcept nogil
     cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil
         # report the payload `handle` (which is given away) if that is news

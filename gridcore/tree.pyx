@@ -22,10 +22,13 @@ from libc.string cimport memcpy, memset
 from gridcore.edf cimport FINITE, NUMBER, POSITIVE, check_array, check_lengths, doubles, indices
 from gridcore.ledger cimport (Debt, ledger_add, ledger_drops, ledger_free, ledger_make, ledger_settle,
                               ledger_tasks)
-from gridcore.payloads cimport (payloads_cell, payloads_drop, payloads_free, payloads_get, payloads_has,
-                                payloads_hold, payloads_in_use, payloads_make, payloads_put, payloads_release,
-                                payloads_same)
+from gridcore.payloads cimport (payloads_add, payloads_at, payloads_cell, payloads_drop, payloads_free,
+                                payloads_get, payloads_has, payloads_hold, payloads_in_use, payloads_make,
+                                payloads_put, payloads_release, payloads_same)
 from gridcore.summaries cimport add_cells, debit_cells, quotient_up
+
+cdef extern from "memory.h":
+    void prefetch "gridcore_prefetch"(const void* p) noexcept nogil
 
 import numpy as np
 
@@ -96,6 +99,9 @@ cdef class SummaryTree:
         check_array(self.size, "size", POSITIVE)
         check_array(self.task_size, "task_size", POSITIVE)
         check_lengths(self.size.shape[0], self.task_size.shape[0], "size", "task_size")
+        # the samples to look up: the largest size that is not larger, the smallest task size that is not smaller
+        self.size_sample = np.searchsorted(grid.size, self.size, side="right") - 1
+        self.task_size_sample = np.searchsorted(grid.task_size, self.task_size, side="left")
         self.longest = np.max(self.task_size, initial=0.0)
         self.shifted = release is not None
         self.release = doubles(release if self.shifted else np.zeros(0), "release")
@@ -203,12 +209,7 @@ cdef class SummaryTree:
             self.asked[u] = 1
             if not isnan(r.minimum):
                 self.rest[u] = r.minimum
-        iw = self.g.n_size - 1
-        while iw >= 0 and self.gw[iw] > self.size[r.application]:
-            iw -= 1
-        ia = 0
-        while ia < self.g.n_task_size and self.ga[ia] < self.task_size[r.application]:
-            ia += 1
+        iw, ia = self.size_sample[r.application], self.task_size_sample[r.application]
         room[0] = room[1] = 0
         if iw >= 0 and ia < self.g.n_task_size:
             self._column(2 * u + 1, iw, ia, r.application, self.rooms)
@@ -269,6 +270,19 @@ cdef class SummaryTree:
             i += 1
         n_out[0] += i
         return True
+
+    cdef void _read_ahead(self, const Request* row) noexcept nogil:
+        """`row` will soon be routed: what is looked up then is on its way."""
+        cdef Py_ssize_t child, i, cell
+        if row.node >= self.first_leaf or self.size_sample[row.application] < 0:
+            return
+        for child in range(2 * row.node + 1, 2 * row.node + 3):
+            if self.held[child] >= 0:
+                cell = self.size_sample[row.application] * self.g.n_task_size + self.task_size_sample[row.application]
+                for i in range(self.g.n_stretch):
+                    prefetch(<char*> payloads_at(&self.payloads, self.held[child])
+                             + cell * self.payloads.pool[self.held[child] & 1].nbytes // self.cells)
+                    cell += self.g.n_size * self.g.n_task_size
 
     cdef void _column(self, Py_ssize_t child, Py_ssize_t iw, Py_ssize_t ia, Py_ssize_t application,
                       long long* rooms) noexcept nogil:
@@ -450,24 +464,33 @@ cdef class SummaryTree:
         return out_array[:n_out]
 
     cdef int _sum(self, Py_ssize_t m, double* least) except -2:
-        cdef int left = self.held[2 * m + 1], right = self.held[2 * m + 2], handle
+        cdef Py_ssize_t one = 2 * m + 1, other = 2 * m + 2
+        cdef int left = self.held[one], right = self.held[other], handle = -1
         cdef double here = payloads_release(&self.payloads, left)[0] if left >= 0 else 0.0
         cdef double there = payloads_release(&self.payloads, right)[0] if right >= 0 else here
         if self.shifted and left >= 0 and here != there:
             return -1
-        cdef const unsigned int* a = self._read(2 * m + 1, self.left)
-        cdef const unsigned int* b = self._read(2 * m + 2, self.right)
-        cdef const unsigned int* cells = self.sum
-        if a == NULL and b == NULL:
-            memset(self.sum, 0, self.cells * sizeof(int))
-        elif a == NULL or b == NULL:
-            cells = b if a == NULL else a
-        else:
-            add_cells(a, b, self.sum, self.cells)
-        handle = payloads_put(&self.payloads, cells)
+        if left >= 0 and right >= 0 and self.ledger.head[one] < 0 and self.ledger.head[other] < 0:
+            handle = payloads_add(&self.payloads, left, right)
+        if handle < 0:
+            handle = payloads_put(&self.payloads, self._add(one, other))
         payloads_release(&self.payloads, handle)[0] = there if left < 0 else here
-        least[0] = min(self.held_minimum[2 * m + 1], self.held_minimum[2 * m + 2])
+        least[0] = min(self.held_minimum[one], self.held_minimum[other])
         return handle
+
+    cdef const unsigned int* _add(self, Py_ssize_t one, Py_ssize_t other) noexcept nogil:
+        """What may be counted on from two children."""
+        cdef const unsigned int* a = self._read(one, self.left)
+        cdef const unsigned int* b = self._read(other, self.right)
+        if a != NULL and b != NULL:
+            add_cells(a, b, self.sum, self.cells)
+        elif a != NULL:
+            return a
+        elif b != NULL:
+            return b
+        else:
+            memset(self.sum, 0, self.cells * sizeof(int))
+        return self.sum
 
     cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil:
         cdef int said = self.said[m]

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from law_scenarios import CENTRAL, fair_trees, scenarios
 
 import gridsim as gs
+from gridcore.summaries import _vector_level
 
 QUICK = settings(max_examples=14, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 LONG = settings(QUICK, max_examples=300)
@@ -51,16 +52,20 @@ def test_cohorts_of_the_flow(scenario: gs.Scenario, scheduler: gs.FairTree) -> N
     check_cohorts(gs.Scenario(scenario.platform, scenario.workload, fifo, scenario.seed), scheduler)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_summaries_of_either_width(threads: int) -> None:
-    """Empty, leaves count more small tasks than 16 bits hold; busy, fewer."""
+@pytest.mark.parametrize(("threads", "level"), [(1, 1), (2, 1), (1, 0)])
+def test_summaries_of_either_width(threads: int, level: int) -> None:
+    """Empty, leaves count more small tasks than 16 bits hold; busy, fewer.  With and without vectors."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=600, seed=1),
         gs.Workload.bags(8, interarrival=20.0, tasks_per_node=4.0, task_size=[1.0, 200_000.0], seed=2),
         gs.Network(interfaces="equal"),
         seed=3,
     )
-    whole = gs.simulate(scenario, gs.FairTree(samples=(6, 6, 3)), threads=threads)
+    _vector_level(level)
+    try:
+        whole = gs.simulate(scenario, gs.FairTree(samples=(6, 6, 3)), threads=threads)
+    finally:
+        _vector_level(1)
     grid = whole.facts["grid"]
     empty = grid["stretch"][-1] * grid["size"][-1] * scenario.platform.speeds / grid["task_size"][0]
     assert (empty > 2**16).all()

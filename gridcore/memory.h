@@ -1,0 +1,32 @@
+/* What the flow of messages wants of the memory. */
+
+#ifndef GRIDCORE_MEMORY_H
+#define GRIDCORE_MEMORY_H
+
+#include <stdint.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Read ahead: records and summaries lie where there was room, and most of the time goes to waiting for them. */
+static inline void gridcore_prefetch(const void *p)
+{
+#if defined(__GNUC__)
+    __builtin_prefetch(p);
+#endif
+    (void)p;
+}
+
+/* As memcpy, word by word: a record that has just been written in words is still on its way to the cache, and
+   a wider load would wait until everything before it has got there. */
+static inline void gridcore_copy(void *to, const void *from, ptrdiff_t n)
+{
+    const volatile int64_t *words = (const volatile int64_t *)from;
+    ptrdiff_t k, whole = n / 8;
+    for (k = 0; k < whole; k++) {
+        int64_t word = words[k];
+        memcpy((char *)to + 8 * k, &word, 8);
+    }
+    memcpy((char *)to + 8 * whole, (const char *)from + 8 * whole, (size_t)(n % 8));
+}
+
+#endif
