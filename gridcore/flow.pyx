@@ -377,7 +377,7 @@ cdef class TreeFlow:
             self.queues._advance(u, now)
             self.queues._update(u)
             # as wide as what it said last, until it is known
-            wide = self.tree.said[self.batch[k]] >= 0 and self.tree.said[self.batch[k]] & 1
+            wide = self.tree.node[self.batch[k]].said >= 0 and self.tree.node[self.batch[k]].said & 1
             self._make_payload(k, wide, cell)
         self._share_out(True, n, now)
         for k in range(n):

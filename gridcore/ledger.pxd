@@ -5,7 +5,7 @@ echoes the last number that its sender had got, and what lies between is debited
 """
 
 from libc.math cimport INFINITY
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, realloc
 
 from gridcore.availability cimport Grid
 from gridcore.summaries cimport quotient_up
@@ -20,31 +20,22 @@ cdef struct Debt:                       # one dispatch
     int next
 
 
-cdef struct Ledger:
-    int* head                           # per node, the latest entry of what its father sent; -1: none
+cdef struct Ledger:                     # lists of debts, latest first; who owes keeps the first entry, -1: none
     Debt* debt
     Py_ssize_t room
     int unused
 
 
-cdef inline int ledger_make(Ledger* l, Py_ssize_t nodes) except -1:
-    cdef Py_ssize_t k
-    l.head = <int*> malloc(nodes * sizeof(int))
-    if l.head == NULL:
-        raise MemoryError
-    for k in range(nodes):
-        l.head[k] = -1
+cdef inline void ledger_make(Ledger* l) noexcept nogil:
     l.unused = -1
-    return 0
 
 
 cdef inline void ledger_free(Ledger* l) noexcept nogil:
-    free(l.head)
     free(l.debt)
 
 
-cdef inline int ledger_add(Ledger* l, Py_ssize_t child, const Debt* given) except -1:
-    """`given` was dispatched to `child`."""
+cdef inline int ledger_add(Ledger* l, int* first, const Debt* given) except -1:
+    """`given` was dispatched."""
     cdef Py_ssize_t room, k
     cdef void* grown
     cdef int entry
@@ -64,19 +55,19 @@ cdef inline int ledger_add(Ledger* l, Py_ssize_t child, const Debt* given) excep
     if l.unused >= 0:
         prefetch(&l.debt[l.unused])
     l.debt[entry] = given[0]
-    l.debt[entry].next = l.head[child]
-    l.head[child] = entry
+    l.debt[entry].next = first[0]
+    first[0] = entry
     return 0
 
 
-cdef inline void ledger_settle(Ledger* l, Py_ssize_t child, long long echo) noexcept nogil:
-    """A summary of `child` knows of the dispatches up to number `echo`."""
-    cdef int entry = l.head[child], before = -1, after
+cdef inline void ledger_settle(Ledger* l, int* first, long long echo) noexcept nogil:
+    """The dispatches up to number `echo` are known of."""
+    cdef int entry = first[0], before = -1, after
     while entry >= 0:
         after = l.debt[entry].next
         if l.debt[entry].sequence <= echo:
             if before < 0:
-                l.head[child] = after
+                first[0] = after
             else:
                 l.debt[before].next = after
             l.debt[entry].next = l.unused
@@ -86,8 +77,7 @@ cdef inline void ledger_settle(Ledger* l, Py_ssize_t child, long long echo) noex
         entry = after
 
 
-cdef inline long long ledger_tasks(const Ledger* l, Py_ssize_t child) noexcept nogil:
-    cdef int entry = l.head[child]
+cdef inline long long ledger_tasks(const Ledger* l, int entry) noexcept nogil:
     cdef long long tasks = 0
     while entry >= 0:
         tasks += l.debt[entry].tasks
@@ -95,16 +85,16 @@ cdef inline long long ledger_tasks(const Ledger* l, Py_ssize_t child) noexcept n
     return tasks
 
 
-cdef inline void ledger_drops(const Ledger* l, Py_ssize_t child, long long leaves, const Grid* g,
+cdef inline void ledger_drops(const Ledger* l, int first, long long leaves, const Grid* g,
                               unsigned int* drops, double* limits) noexcept nogil:
-    """What is taken from the summary of `child`, which has so many `leaves`.
+    """What the debts from entry `first` on take from a summary of so many `leaves`.
 
     drops : per task size, what each cell loses; limits : per stretch, the size from which nothing is left.
     """
     cdef Py_ssize_t i, k
     cdef long long total = 0
     cdef double volume = 0.0, each, together, a
-    cdef int e = l.head[child]
+    cdef int e = first
     for i in range(g.n_stretch):
         limits[i] = INFINITY
     while e >= 0:
@@ -118,7 +108,7 @@ cdef inline void ledger_drops(const Ledger* l, Py_ssize_t child, long long leave
     for k in range(g.n_task_size):
         a = g.task_size[k]
         each = 0.0
-        e = l.head[child]
+        e = first
         while e >= 0:
             each += l.debt[e].tasks * quotient_up(l.debt[e].task_size, a)
             e = l.debt[e].next

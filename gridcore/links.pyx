@@ -310,8 +310,8 @@ cdef class Links:
             head = pending_first(&self.heads)
             if head == NULL or head.time > until:
                 break
-            self._read_ahead(&self.heads)
             e = pending_pop(&self.heads)
+            self._read_ahead(&self.heads)
             m = &self.message[e.slot]
             if (m.lost or e.time >= self._until(m.target, m.target_life)
                     or m.start > self._until(m.source, m.source_life)):
@@ -392,8 +392,8 @@ cdef class Links:
             first = pending_first(&self.queue[kind])
             if first == NULL or first.time > until:
                 return n
-            self._read_ahead(&self.queue[kind])
             e = pending_pop(&self.queue[kind])
+            self._read_ahead(&self.queue[kind])
             m = &self.message[e.slot]
             if m.lost or e.time >= self._until(m.target, m.target_life):
                 if self.keep[kind]:
@@ -413,6 +413,11 @@ cdef class Links:
             n += 1
 
     cdef void _read_ahead(self, const Pending* p) noexcept nogil:
+        cdef int slot
+        if p.n > 0:
+            slot = p.event[0].slot
+            prefetch(&self.message[slot])
+            prefetch(self.data + slot * self.stride)
         if p.n_run > _AHEAD:
             prefetch(&self.message[p.run[(p.first + _AHEAD) & (p.run_room - 1)].slot])
 

@@ -21,6 +21,23 @@ cdef packed struct Spread:
 cdef packed struct Decision:
     long long node, application, tasks, sample, guaranteed, hops
 
+cdef struct Node:
+    # what the father knows of it and has sent to it: 64 bytes
+    int held                            # handle of its last summary, -1: none
+    int debt                            # entry of the ledger, -1: none
+    double held_minimum, told           # minimum stretch: its own, and of the rest of the tree as told to it
+    long long heard, issued             # number of its last summary, and of the last request to it
+    long long below                     # leaves
+    double power                        # Mflop/s of them
+    long long unused
+    # what it has said and got: 64 bytes
+    int said                            # handle of its last summary
+    unsigned char asked, away
+    double said_minimum, rest
+    long long number, got, free_at, due_at
+    long long since                     # ns, the oldest change of a leaf that it has not reported
+
+
 cdef class SummaryTree:
     cdef readonly Py_ssize_t leaves, nodes, first_leaf
     cdef readonly object grid
@@ -34,19 +51,9 @@ cdef class SummaryTree:
     cdef double longest                 # Mflop, the largest task of all applications
     cdef const double[::1] size, task_size, release
     cdef long long[::1] size_sample, task_size_sample
-    # what the father knows of each node
-    cdef int[::1] held
-    cdef double[::1] held_minimum, told
-    cdef long long[::1] heard, issued
-    # what each node has said and got
-    cdef int[::1] said
-    cdef double[::1] said_minimum, rest
-    cdef long long[::1] number, got, free_at, due_at, since
-    cdef unsigned char[::1] asked, away
-    # who there is
     cdef const double[::1] speed
-    cdef long long[::1] below
-    cdef double[::1] power
+    cdef Node* node
+    cdef void* memory
     cdef Payloads payloads
     cdef Ledger ledger
     # scratch of four summaries (the first one's is `_read`'s own), and of one per stretch or task size

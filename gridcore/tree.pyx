@@ -53,6 +53,18 @@ SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8")])
 DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("sample", "i8"),
                      ("guaranteed", "i8"), ("hops", "i8")])
 
+cdef Node _nobody() noexcept nogil:
+    """A node of which nothing has been heard, and which has said nothing."""
+    cdef Node node
+    node.held, node.debt, node.said = -1, -1, -1
+    node.heard, node.issued, node.number, node.got = -1, 0, 0, -1
+    node.held_minimum, node.told, node.said_minimum, node.rest = INFINITY, INFINITY, INFINITY, INFINITY
+    node.free_at, node.due_at, node.since = 0, _NEVER, _NEVER
+    node.asked, node.away = False, False
+    node.below, node.power = 1, 0.0
+    return node
+
+
 cdef class SummaryTree:
     """Availability of `leaves` leaves, as known at each router.
 
@@ -68,6 +80,7 @@ cdef class SummaryTree:
     """
 
     def __cinit__(self):
+        self.memory = NULL
         self.scratch = self.drops = NULL
         self.limits = NULL
         self.rooms = NULL
@@ -108,29 +121,19 @@ cdef class SummaryTree:
         check_array(self.release, "release", FINITE)
         if self.shifted:
             check_lengths(self.size.shape[0], self.release.shape[0], "size", "release")
-        self.held = np.full(m, -1, np.int32)
-        self.held_minimum = np.full(m, np.inf)
-        self.told = np.full(m, np.inf)
-        self.heard = np.full(m, -1, np.int64)
-        self.issued = np.zeros(m, np.int64)
-        self.said = np.full(m, -1, np.int32)
-        self.said_minimum = np.full(m, np.inf)
-        self.rest = np.full(m, np.inf)
-        self.number = np.zeros(m, np.int64)
-        self.got = np.full(m, -1, np.int64)
-        self.free_at = np.zeros(m, np.int64)
-        self.due_at = np.full(m, _NEVER, np.int64)
-        self.since = np.full(m, _NEVER, np.int64)
-        self.asked = np.zeros(m, np.uint8)
-        self.away = np.zeros(m, np.uint8)
         self.speed = s
-        self.below = np.ones(m, np.int64)
-        self.power = np.zeros(m)
+        self.memory = malloc((m + 1) * sizeof(Node))
+        if self.memory == NULL:
+            raise MemoryError
+        # each half of a node is one line of the cache
+        self.node = <Node*> ((<size_t> self.memory + sizeof(Node) - 1) // sizeof(Node) * sizeof(Node))
+        for k in range(m):
+            self.node[k] = _nobody()
         for k in range(n):
-            self.power[n - 1 + k] = s[k]
+            self.node[n - 1 + k].power = s[k]
         for k in range(n - 2, -1, -1):
-            self.below[k] = self.below[2 * k + 1] + self.below[2 * k + 2]
-            self.power[k] = self.power[2 * k + 1] + self.power[2 * k + 2]
+            self.node[k].below = self.node[2 * k + 1].below + self.node[2 * k + 2].below
+            self.node[k].power = self.node[2 * k + 1].power + self.node[2 * k + 2].power
         self.scratch = <unsigned int*> malloc(4 * self.cells * sizeof(int))
         self.drops = <unsigned int*> malloc(self.g.n_task_size * sizeof(int))
         self.limits = <double*> malloc(self.g.n_stretch * sizeof(double))
@@ -141,11 +144,12 @@ cdef class SummaryTree:
         self.right = self.left + self.cells
         self.sum = self.right + self.cells
         payloads_make(&self.payloads, self.cells)
-        ledger_make(&self.ledger, m)
+        ledger_make(&self.ledger)
 
     def __dealloc__(self):
         payloads_free(&self.payloads)
         ledger_free(&self.ledger)
+        free(self.memory)
         free(self.scratch)
         free(self.drops)
         free(self.limits)
@@ -153,16 +157,17 @@ cdef class SummaryTree:
 
     cdef void _drop_of(self, Py_ssize_t child) noexcept nogil:
         """What the ledger of `child` takes from its summary, in `drops` and `limits`."""
-        ledger_drops(&self.ledger, child, max(1, self.below[child]), &self.g, self.drops, self.limits)
+        ledger_drops(&self.ledger, self.node[child].debt, max(1, self.node[child].below), &self.g, self.drops,
+                     self.limits)
 
     cdef const unsigned int* _read(self, Py_ssize_t child, unsigned int* room) noexcept nogil:
         """What the father may count on from `child`: its summary, debited; NULL if it never reported."""
-        if self.held[child] < 0:
+        if self.node[child].held < 0:
             return NULL
-        if self.ledger.head[child] < 0:
-            return payloads_get(&self.payloads, self.held[child], room)
+        if self.node[child].debt < 0:
+            return payloads_get(&self.payloads, self.node[child].held, room)
         self._drop_of(child)
-        debit_cells(payloads_get(&self.payloads, self.held[child], self.scratch), room, &self.g, self.drops,
+        debit_cells(payloads_get(&self.payloads, self.node[child].held, self.scratch), room, &self.g, self.drops,
                     self.limits)
         return room
 
@@ -205,10 +210,10 @@ cdef class SummaryTree:
         cdef double minimum, part
         cdef Debt debt
         if r.sequence >= 0:
-            self.got[u] = max(self.got[u], r.sequence)
-            self.asked[u] = 1
+            self.node[u].got = max(self.node[u].got, r.sequence)
+            self.node[u].asked = 1
             if not isnan(r.minimum):
-                self.rest[u] = r.minimum
+                self.node[u].rest = r.minimum
         iw, ia = self.size_sample[r.application], self.task_size_sample[r.application]
         room[0] = room[1] = 0
         if iw >= 0 and ia < self.g.n_task_size:
@@ -221,7 +226,7 @@ cdef class SummaryTree:
                     sample = i
                     break
         if r.sequence < 0 and u > 0:
-            minimum = min(self.rest[u], min(self.held_minimum[2 * u + 1], self.held_minimum[2 * u + 2]))
+            minimum = min(self.node[u].rest, min(self.node[2 * u + 1].held_minimum, self.node[2 * u + 2].held_minimum))
             if sample < 0 or not isfinite(minimum) or self.gs[sample] > self.bound * minimum:
                 r.sender = u
                 r.node = (u - 1) // 2
@@ -236,8 +241,8 @@ cdef class SummaryTree:
             self.above_window += 1
             rest = r.tasks - room[0] - room[1]
             part = 0.5                  # where nobody is there
-            if self.power[2 * u + 1] + self.power[2 * u + 2] > 0.0:
-                part = self.power[2 * u + 1] / (self.power[2 * u + 1] + self.power[2 * u + 2])
+            if self.node[2 * u + 1].power + self.node[2 * u + 2].power > 0.0:
+                part = self.node[2 * u + 1].power / (self.node[2 * u + 1].power + self.node[2 * u + 2].power)
             share[0] = <long long> floor(rest * part + 0.5)
             share[1] = room[1] + rest - share[0]
             share[0] += room[0]
@@ -252,20 +257,20 @@ cdef class SummaryTree:
             if share[j] == 0:
                 continue
             child = 2 * u + 1 + j
-            self.issued[child] += 1
-            debt.sequence, debt.tasks = self.issued[child], share[j]
+            self.node[child].issued += 1
+            debt.sequence, debt.tasks = self.node[child].issued, share[j]
             debt.task_size, debt.size = self.task_size[r.application], self.size[r.application]
             # without a guarantee no sample is kept: the child may miss deadlines at all of them
             debt.stretch = self.gs[sample] if sample >= 0 else INFINITY
-            ledger_add(&self.ledger, child, &debt)
+            ledger_add(&self.ledger, &self.node[child].debt, &debt)
             # the rest of the tree, seen from this child
-            self.told[child] = min(self.rest[u], self.held_minimum[2 * u + 2 - j])
+            self.node[child].told = min(self.node[u].rest, self.node[2 * u + 2 - j].held_minimum)
             out[i].node = child
             out[i].sender = u
             out[i].application = r.application
             out[i].tasks = share[j]
-            out[i].sequence = self.issued[child]
-            out[i].minimum = self.told[child]
+            out[i].sequence = self.node[child].issued
+            out[i].minimum = self.node[child].told
             out[i].hops = r.hops
             i += 1
         n_out[0] += i
@@ -277,11 +282,11 @@ cdef class SummaryTree:
         if row.node >= self.first_leaf or self.size_sample[row.application] < 0:
             return
         for child in range(2 * row.node + 1, 2 * row.node + 3):
-            if self.held[child] >= 0:
+            if self.node[child].held >= 0:
                 cell = self.size_sample[row.application] * self.g.n_task_size + self.task_size_sample[row.application]
                 for i in range(self.g.n_stretch):
-                    prefetch(<char*> payloads_at(&self.payloads, self.held[child])
-                             + cell * self.payloads.pool[self.held[child] & 1].nbytes // self.cells)
+                    prefetch(<char*> payloads_at(&self.payloads, self.node[child].held)
+                             + cell * self.payloads.pool[self.node[child].held & 1].nbytes // self.cells)
                     cell += self.g.n_size * self.g.n_task_size
 
     cdef void _column(self, Py_ssize_t child, Py_ssize_t iw, Py_ssize_t ia, Py_ssize_t application,
@@ -292,8 +297,8 @@ cdef class SummaryTree:
         monotone before the debit, so that what the closure may raise a cell to lies in its own row.
         """
         cdef Py_ssize_t i, j, k, row
-        cdef int handle = self.held[child]
-        cdef bint owes = self.ledger.head[child] >= 0
+        cdef int handle = self.node[child].held
+        cdef bint owes = self.node[child].debt >= 0
         cdef double later = 0.0, w, lost = 0.0
         cdef long long found
         if handle < 0:
@@ -306,8 +311,8 @@ cdef class SummaryTree:
             later = self.release[application] - payloads_release(&self.payloads, handle)[0]
             if later > 0.0:
                 # each leaf loses speed * later and at most one more of the longest tasks, whole tasks of a
-                lost = max(1, self.below[child]) - 1 + quotient_up(
-                    self.power[child] * later + max(1, self.below[child]) * self.longest, self.ga[ia])
+                lost = max(1, self.node[child].below) - 1 + quotient_up(
+                    self.node[child].power * later + max(1, self.node[child].below) * self.longest, self.ga[ia])
         for i in range(self.g.n_stretch):
             rooms[i] = 0
             j = iw
@@ -354,8 +359,8 @@ cdef class SummaryTree:
             self._acknowledge(&rows[k])
 
     cdef void _acknowledge(self, const Request* row) noexcept nogil:
-        self.got[row.node] = max(self.got[row.node], row.sequence)
-        self.asked[row.node] = 1
+        self.node[row.node].got = max(self.node[row.node].got, row.sequence)
+        self.node[row.node].asked = 1
 
     # -- summaries ----------------------------------------------------------------------------------------
 
@@ -373,15 +378,15 @@ cdef class SummaryTree:
 
     cdef void _receive(self, const Summary* row) noexcept nogil:
         cdef Py_ssize_t child = row.sender, father = row.node
-        if row.sequence <= self.heard[child] or (child >= self.first_leaf and self.below[child] == 0):
+        if row.sequence <= self.node[child].heard or (child >= self.first_leaf and self.node[child].below == 0):
             payloads_drop(&self.payloads, <int> row.payload)
             return
-        self.heard[child] = row.sequence
-        payloads_drop(&self.payloads, self.held[child])
-        self.held[child] = <int> row.payload
-        self.held_minimum[child] = row.minimum
-        ledger_settle(&self.ledger, child, row.echo)
-        self.since[father] = min(self.since[father], row.since)
+        self.node[child].heard = row.sequence
+        payloads_drop(&self.payloads, self.node[child].held)
+        self.node[child].held = <int> row.payload
+        self.node[child].held_minimum = row.minimum
+        ledger_settle(&self.ledger, &self.node[child].debt, row.echo)
+        self.node[father].since = min(self.node[father].since, row.since)
 
     def ready(self, nodes, long long now):
         """Which of `nodes` (each has changed, or its turn has come) may report at `now` ns.
@@ -406,19 +411,19 @@ cdef class SummaryTree:
 
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil:
         cdef long long due
-        if m == 0 or self.away[m]:
+        if m == 0 or self.node[m].away:
             return -1                          # the root has nobody to tell
         if m >= self.first_leaf:
-            self.since[m] = min(self.since[m], now)
-        due = self.due_at[m]
+            self.node[m].since = min(self.node[m].since, now)
+        due = self.node[m].due_at
         if due == _NEVER:
-            due = max(self.free_at[m], now + (self.hold_off if m < self.first_leaf else 0))
+            due = max(self.node[m].free_at, now + (self.hold_off if m < self.first_leaf else 0))
             if due > now:
-                self.due_at[m] = due
+                self.node[m].due_at = due
                 return due
         elif due > now:
             return -1
-        self.due_at[m] = _NEVER
+        self.node[m].due_at = _NEVER
         return now
 
     def report(self, nodes, long long now, summaries, minimum, *, double cell=0.0):
@@ -465,17 +470,17 @@ cdef class SummaryTree:
 
     cdef int _sum(self, Py_ssize_t m, double* least) except -2:
         cdef Py_ssize_t one = 2 * m + 1, other = 2 * m + 2
-        cdef int left = self.held[one], right = self.held[other], handle = -1
+        cdef int left = self.node[one].held, right = self.node[other].held, handle = -1
         cdef double here = payloads_release(&self.payloads, left)[0] if left >= 0 else 0.0
         cdef double there = payloads_release(&self.payloads, right)[0] if right >= 0 else here
         if self.shifted and left >= 0 and here != there:
             return -1
-        if left >= 0 and right >= 0 and self.ledger.head[one] < 0 and self.ledger.head[other] < 0:
+        if left >= 0 and right >= 0 and self.node[one].debt < 0 and self.node[other].debt < 0:
             handle = payloads_add(&self.payloads, left, right)
         if handle < 0:
             handle = payloads_put(&self.payloads, self._add(one, other))
         payloads_release(&self.payloads, handle)[0] = there if left < 0 else here
-        least[0] = min(self.held_minimum[one], self.held_minimum[other])
+        least[0] = min(self.node[one].held_minimum, self.node[other].held_minimum)
         return handle
 
     cdef const unsigned int* _add(self, Py_ssize_t one, Py_ssize_t other) noexcept nogil:
@@ -493,29 +498,29 @@ cdef class SummaryTree:
         return self.sum
 
     cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil:
-        cdef int said = self.said[m]
-        if (said >= 0 and not self.asked[m] and least == self.said_minimum[m]
+        cdef int said = self.node[m].said
+        if (said >= 0 and not self.node[m].asked and least == self.node[m].said_minimum
                 and (not self.shifted
                      or payloads_release(&self.payloads, handle)[0] == payloads_release(&self.payloads, said)[0])
                 and payloads_same(&self.payloads, handle, said)):
             payloads_drop(&self.payloads, handle)
-            self.since[m] = _NEVER
+            self.node[m].since = _NEVER
             return False
         payloads_hold(&self.payloads, handle)          # of the message, and of the sender
         payloads_drop(&self.payloads, said)
-        self.said[m] = handle
-        self.said_minimum[m] = least
-        self.asked[m] = 0
-        self.free_at[m] = now + self.gap
+        self.node[m].said = handle
+        self.node[m].said_minimum = least
+        self.node[m].asked = 0
+        self.node[m].free_at = now + self.gap
         out.node = (m - 1) // 2
         out.sender = m
         out.payload = handle
-        out.sequence = self.number[m]
-        out.echo = self.got[m]
+        out.sequence = self.node[m].number
+        out.echo = self.node[m].got
         out.minimum = least
-        out.since = self.since[m]
-        self.number[m] += 1
-        self.since[m] = _NEVER
+        out.since = self.node[m].since
+        self.node[m].number += 1
+        self.node[m].since = _NEVER
         return True
 
     # -- failures -----------------------------------------------------------------------------------------
@@ -540,29 +545,29 @@ cdef class SummaryTree:
         cdef Py_ssize_t k, m, child
         for k in range(u.shape[0]):
             m = u[k]
-            payloads_drop(&self.payloads, self.said[m])
-            self.said[m], self.said_minimum[m] = -1, INFINITY
-            self.rest[m] = INFINITY
-            self.got[m] = self.issued[m]
-            self.asked[m] = False
-            self.due_at[m], self.since[m] = _NEVER, _NEVER
+            payloads_drop(&self.payloads, self.node[m].said)
+            self.node[m].said, self.node[m].said_minimum = -1, INFINITY
+            self.node[m].rest = INFINITY
+            self.node[m].got = self.node[m].issued
+            self.node[m].asked = False
+            self.node[m].due_at, self.node[m].since = _NEVER, _NEVER
             if m < self.first_leaf:
                 for child in range(2 * m + 1, 2 * m + 3):
                     self._unhear(child)
-                    self.asked[child] = True
+                    self.node[child].asked = True
 
     cdef void _unhear(self, Py_ssize_t child) noexcept nogil:
         """The father no longer knows anything of `child`."""
-        payloads_drop(&self.payloads, self.held[child])
-        self.held[child], self.held_minimum[child], self.told[child] = -1, INFINITY, INFINITY
-        ledger_settle(&self.ledger, child, self.issued[child])
+        payloads_drop(&self.payloads, self.node[child].held)
+        self.node[child].held, self.node[child].held_minimum, self.node[child].told = -1, INFINITY, INFINITY
+        ledger_settle(&self.ledger, &self.node[child].debt, self.node[child].issued)
 
     def leave(self, leaves):
         """The leaf nodes `leaves` are gone for longer: they do not report, and no more of them is known."""
         cdef const long long[::1] u = self._leaves(leaves)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
-            self.away[u[k]] = True
+            self.node[u[k]].away = True
             self._unhear(u[k])
             self._weigh(u[k], 0, 0.0)
 
@@ -572,7 +577,7 @@ cdef class SummaryTree:
         cdef Py_ssize_t k
         self.reset(leaves)
         for k in range(u.shape[0]):
-            self.away[u[k]] = False
+            self.node[u[k]].away = False
             self._weigh(u[k], 1, self.speed[u[k] - self.first_leaf])
 
     def silence(self, leaves):
@@ -580,18 +585,18 @@ cdef class SummaryTree:
         cdef const long long[::1] u = self._leaves(leaves)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
-            self.away[u[k]] = True
+            self.node[u[k]].away = True
 
     cdef const long long[::1] _leaves(self, leaves):
         return indices(leaves, "leaves", self.first_leaf, self.nodes)
 
     cdef void _weigh(self, Py_ssize_t m, long long below, double power) noexcept nogil:
         """So many leaves and so much speed there are below `m`."""
-        self.below[m], self.power[m] = below, power
+        self.node[m].below, self.node[m].power = below, power
         while m > 0:
             m = (m - 1) // 2
-            self.below[m] = self.below[2 * m + 1] + self.below[2 * m + 2]
-            self.power[m] = self.power[2 * m + 1] + self.power[2 * m + 2]
+            self.node[m].below = self.node[2 * m + 1].below + self.node[2 * m + 2].below
+            self.node[m].power = self.node[2 * m + 1].power + self.node[2 * m + 2].power
 
     # -- the minimum stretch on its way down ------------------------------------------------------------------
 
@@ -601,7 +606,7 @@ cdef class SummaryTree:
         for k in range(rows.shape[0]):
             if not 0 <= rows[k].node < self.first_leaf:
                 raise ValueError(f"rows[{k}].node must be a router 0..{self.first_leaf - 1}, got {rows[k].node}")
-            self.rest[rows[k].node] = rows[k].minimum
+            self.node[rows[k].node].rest = rows[k].minimum
 
     def spread(self, nodes, bint always=False):
         """The rest values that `nodes` tell the routers among their children, where new (or `always`)."""
@@ -616,9 +621,9 @@ cdef class SummaryTree:
                 child = 2 * m + 1 + j
                 if child >= self.first_leaf:
                     continue
-                value = min(self.rest[m], self.held_minimum[2 * m + 2 - j])
-                if always or value != self.told[child]:
-                    self.told[child] = value
+                value = min(self.node[m].rest, self.node[2 * m + 2 - j].held_minimum)
+                if always or value != self.node[child].told:
+                    self.node[child].told = value
                     out[n_out].node, out[n_out].sender, out[n_out].minimum = child, m, value
                     n_out += 1
         return out_array[:n_out]
@@ -645,4 +650,4 @@ cdef class SummaryTree:
         """Tasks dispatched to `node` that its last summary does not know of."""
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
-        return ledger_tasks(&self.ledger, node)
+        return ledger_tasks(&self.ledger, self.node[node].debt)

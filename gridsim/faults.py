@@ -72,7 +72,7 @@ def _renewal(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float)
     fails = up(nodes)
     # Blocks of about this many failures; the draws do not depend on where they are cut, as each round
     # of a block takes the machines in order.
-    block = max(_NS, int(min(65536.0 / nodes * mean, LATEST) * _NS))
+    block = max(1, int(min(65536.0 / nodes * mean, LATEST) * _NS))
     until = 0
     late = _in_order([], [], np.zeros(0, np.bool_))
     while until < LATEST * _NS:
@@ -229,28 +229,28 @@ class TraceFaults(
                 f"{self.path} has {len(ever)}"
             )
         hosts = Streams(self.seed)("faults.hosts").choice(ever, size=nodes, replace=False)
+        span = round((trace.horizon - self.start) * _NS)
         time, machine, up = [], [], []
         for u, host in enumerate(hosts.tolist()):
-            begin, end = trace.intervals(host)
-            inside = end > self.start
-            begin, end = begin[inside] - self.start, end[inside] - self.start
+            begin, end = (_nanoseconds(np.maximum(0.0, at - self.start)) for at in trace.intervals(host))
+            inside = end > begin  # nobody is up for less than a nanosecond
+            begin, end = begin[inside], end[inside]
             if not len(begin) or begin[0] > 0:
-                time.append(0.0)
+                time.append(0)
                 machine.append(u)
                 up.append(False)
             else:
                 begin = begin[1:]
             # who is up when the trace ends stays up
-            end = end[end < trace.horizon - self.start]
+            end = end[end < min(span, round(LATEST * _NS))]
             time += [*begin.tolist(), *end.tolist()]
             machine += [u] * (len(begin) + len(end))
             up += [True] * len(begin) + [False] * len(end)
-        once = _in_order(_nanoseconds(np.array(time)), machine, np.array(up, np.bool_))
+        once = _in_order(time, machine, np.array(up, np.bool_))
         yield once
         if not self.repeat:
             return
         # The next round begins with the state that the first began with.
-        span = round((trace.horizon - self.start) * _NS)
         down_at_first = np.zeros(nodes, np.bool_)
         down_at_first[once.machine[(once.time == 0) & ~once.up]] = True
         down_at_last = ~_state_after(once, nodes)
@@ -296,16 +296,18 @@ class ListedFaults(
             real(f"faults.up[{i}]", at, low=down[i], unit="s", finite=False)
             for i, at in enumerate(columns["up"])
         ]
-        last: dict[int, float] = {}
+        last: dict[int, int] = {}  # by machine, the one before
+        begin, end = (_nanoseconds(np.array(times, np.float64)) for times in (down, up))
         for i in sorted(range(len(machine)), key=lambda i: (machine[i], down[i])):
             if down[i] > LATEST or LATEST < up[i] < math.inf:
                 raise ScenarioError(f"faults.down[{i}] and .up[{i}] must be at most {LATEST:g} s or inf")
-            if machine[i] in last and down[i] <= last[machine[i]]:
+            before = last.get(machine[i])
+            if before is not None and begin[i] <= end[before]:
                 raise ScenarioError(
-                    f"faults.down[{i}] must be after machine {machine[i]} is up again, "
-                    f"at {last[machine[i]]:g} s, got {down[i]:g}"
+                    f"faults.down[{i}] must be a nanosecond or more after machine {machine[i]} is up again, "
+                    f"at {up[before]:g} s, got {down[i]:g}"
                 )
-            last[machine[i]] = up[i]
+            last[machine[i]] = i
         normalise(self, machine=tuple(machine), down=tuple(down), up=tuple(up))
 
     def events(self, nodes: int) -> Iterator[Events]:

@@ -203,15 +203,16 @@ _FIT = "the task size at which mean use is near the paper's"
 _BURST = (
     "the answers of up to N leaves reach one submitter within a second, and cross two interfaces a message"
 )
+_CLIMB = "a task makes about 6 summaries, of 3 kB, on the way up; a ratio of 10 needs 17, of 10 levels"
 WHY = {
     ("U", "time"): "",
     ("U", "mean"): _FEW,
     ("U", "peak_1s"): _BURST,
     ("U", "peak_10s"): _FEW,
-    ("V", "mean"): _FIT,
+    ("V", "mean"): f"{_FIT}; above 10,000 B/s there are fewer changes than the limit lets through",
     ("V", "peak_1s"): _BURST,
-    ("V", "peak_10s"): _FIT,
-    ("U", "data"): "each task makes one summary, whatever its size, that climbs as far as the limit lets it",
+    ("V", "peak_10s"): f"{_FIT}; at 2500 B/s it is that of answers to a submitter, on any level",
+    ("U", "data"): _CLIMB,
     ("V", "data"): "as above",
 }
 

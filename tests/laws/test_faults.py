@@ -40,7 +40,7 @@ def schedules(draw: st.DrawFn, machines: int) -> Faults:
             rows.append((u, at, at if u == safe else last))
     kept: list[tuple[int, float, float]] = []
     for u, down, up in sorted(rows):
-        if not any(u == v and down <= back for v, _, back in kept):
+        if not any(u == v and down <= back + 2e-9 for v, _, back in kept):  # times are of whole ns
             kept.append((u, down, up))
     return Faults.of(*(list(column) for column in zip(*kept, strict=True)))
 
