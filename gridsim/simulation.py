@@ -91,7 +91,8 @@ def simulate(
     for index, at in enumerate(applications.release_ns.tolist()):
         engine.at(at, "release", index)
     with _bar(progress, scheduler.name, len(applications), engine, released):
-        engine.run()
+        if outages.over_at is None:  # else nobody is ever up
+            engine.run()
     outcome = policy.finish()
     ledger, interfaces = network.ledger(), network.interfaces()
 

@@ -218,7 +218,7 @@ WHY = {
 
 _REMARKS = (
     *(f"{kind}: {CALIBRATIONS[kind]}." for kind in KINDS),
-    "The paper gives no task size.  Update times do not depend on it, and neither do stretches times "
+    "The paper gives no task size.  Update times hardly depend on it, and neither do stretches times "
     "aggregate speed; link use does, as each task that ends makes its leaf report.",
     "Update times are of changes from the first release on; each value is the maximum of a run.",
     "Task data: bytes fetched over bytes of messages sent, until every machine is idle and has said so.",

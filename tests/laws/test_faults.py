@@ -128,6 +128,13 @@ def test_who_leaves_for_good_works_no_more() -> None:
     assert result.applications["resubmitted"].sum() > 0
 
 
+@pytest.mark.parametrize("name", ["fair-tree", *CENTRAL])
+def test_nobody_is_ever_up(name: str) -> None:
+    scheduler = gs.FairTree(detection=0.0) if name == "fair-tree" else CENTRAL[name]
+    with pytest.raises(gs.ScenarioError, match="faults must leave a machine up until all is done; at 0 s"):
+        gs.simulate(grid(machine=range(8), down=[0.0] * 8, up=[inf] * 8), scheduler)
+
+
 def test_who_joins_later_works_later() -> None:
     early = gs.simulate(grid(machine=[7], down=[0.0], up=[inf]), gs.FairTree(samples=(6, 4, 3)))
     assert early.machines["tasks"][7] == 0 and early.machines["busy"][7] == 0.0
