@@ -29,7 +29,7 @@ cdef struct Node:
     long long heard, issued             # number of its last summary, and of the last request to it
     long long below                     # leaves
     double power                        # Mflop/s of them
-    long long unused
+    long long unused                    # fills the line
     # what it has said and got: 64 bytes
     int said                            # handle of its last summary
     unsigned char asked, away

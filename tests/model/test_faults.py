@@ -16,6 +16,7 @@ import gridsim as gs
 from gridsim.faults import LATEST, Faults
 
 NS = 10**9
+WORD: Any = "1"  # what a careless caller may pass
 
 DRAWN = {
     "poisson": Faults.poisson(50.0, 1),
@@ -103,9 +104,9 @@ def test_bad_lists(of: dict[str, Any], message: str) -> None:
         (lambda: Faults.exponential(up=-1.0, down=1.0, seed=1), "faults.up must be"),
         (lambda: Faults.exponential(up=1.0, down=nan, seed=1), "faults.down must be"),
         (lambda: Faults.weibull(0.0, 1.0, 1.0, 1.0, seed=1), "faults.up_shape must be"),
-        (lambda: Faults.weibull(1.0, 1.0, 1.0, "1", seed=1), "faults.down_scale must be"),  # type: ignore[arg-type]
+        (lambda: Faults.weibull(1.0, 1.0, 1.0, WORD, seed=1), "faults.down_scale must be"),
         (lambda: Faults.trace("x.avt", seed=1, start=-1.0), "faults.start must be"),
-        (lambda: Faults.trace("x.avt", seed=1, repeat=1), "faults.repeat must be true or false"),  # type: ignore[arg-type]
+        (lambda: Faults.trace("x.avt", seed=1, repeat=WORD), "faults.repeat must be true or false"),
     ],
 )  # fmt: skip
 def test_bad_recipes(make: Any, message: str) -> None:
