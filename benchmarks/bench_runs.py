@@ -1,9 +1,9 @@
 """Whole runs with seconds and peak memory, each in a process of its own.
 
-``pytest benchmarks/bench_runs.py`` times them with pytest-benchmark (those of up to 10,000 nodes);
-``python benchmarks/bench_runs.py`` prints a table (add names of runs, or parts of them, to choose some).
+``python benchmarks/bench_runs.py`` prints a table (add names of runs, or parts of them, to choose some);
+``pytest benchmarks/bench_runs.py`` times those of up to 10,000 nodes with pytest-benchmark.
 
-For the fair tree the table has ns per leaf update: wall time over the shares that leaves took, each of which
+For the fair tree the table has us per leaf update: wall time over the shares that leaves took, each of which
 changes a queue and makes a summary that climbs the tree.  Beside it is the near limit of the same work,
 measured in the same process on the queues that a leaf holds half-way: one summary sampled by the bulk kernel
 and one addition of two summaries out of cache, with no messages, ledgers or decisions.
@@ -17,8 +17,6 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 # The paper's shape: 100 applications of 10 N tasks (+-20 %), a mean gap of 10 s, a = 65536 Mflop.
 _CHILD = """
@@ -57,14 +55,14 @@ if name == "FairTree":
         half = leaves // 2
         for _ in range(2):  # an addition a leaf
             np.add(cells[:half], cells[half : 2 * half], out=cells[:half])
-        timed.append((time.perf_counter() - begin) / leaves * 1e9)
+        timed.append((time.perf_counter() - begin) / leaves * 1e6)
     limit = sorted(timed)[2]
 print(json.dumps({
     "wall_s": wall,
     "cpu_s": cpu,
     "peak_mb": peak,
-    "leaf_update_ns": wall / updates * 1e9 if updates else None,
-    "limit_ns": limit,
+    "leaf_update_us": wall / updates * 1e6 if updates else None,
+    "limit_us": limit,
     "gap": result.gap(),
     "stretch_agg": result.max_stretch * result.aggregate_speed,
     "messages": int(result.messages["sent"].sum()),
@@ -107,7 +105,11 @@ def run(name: str) -> dict[str, Any]:
     return measured
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if name not in LARGE])
+def pytest_generate_tests(metafunc: Any) -> None:
+    """So that the table needs no pytest."""
+    metafunc.parametrize("name", [name for name in RUNS if name not in LARGE])
+
+
 def test_run(benchmark: Any, name: str) -> None:
     """The process as a whole, import included; its own figures are in ``extra_info``."""
     benchmark.group = "whole runs"
@@ -125,11 +127,11 @@ def main() -> None:
         for name in RUNS
         if (any(word in name for word in given.words) if given.words else name not in LARGE)
     ]
-    columns = ("wall s", "cpu s", "peak MB", "S*s_agg", "gap", "ns/update", "limit", "messages")
+    columns = ("wall s", "cpu s", "peak MB", "S*s_agg", "gap", "us/update", "limit us", "messages")
     print(f"{'run':54s} " + " ".join(f"{column:>9s}" for column in columns) + "  digest")
     for name in chosen:
         m = run(name)
-        per, limit = (f"{m[key]:9.0f}" if m[key] else f"{'-':>9s}" for key in ("leaf_update_ns", "limit_ns"))
+        per, limit = (f"{m[key]:9.2f}" if m[key] else f"{'-':>9s}" for key in ("leaf_update_us", "limit_us"))
         print(
             f"{name:54s} {m['wall_s']:9.2f} {m['cpu_s']:9.2f} {m['peak_mb']:9.0f} {m['stretch_agg']:9.1f}"
             f" {m['gap']:9.3f} {per} {limit} {m['messages']:9d}  {m['digest']}",

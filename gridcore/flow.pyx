@@ -17,12 +17,10 @@ from libc.stdlib cimport calloc, free, malloc
 
 from gridcore.edf cimport Queue, doubles, indices, minimum_stretch
 from gridcore.links cimport Event, Links, Pending, pending_first, pending_free, pending_pop, pending_push
-from gridcore.payloads cimport payloads_drop, payloads_fill, payloads_new, payloads_release, payloads_shrink
+from gridcore.memory cimport prefetch
+from gridcore.payloads cimport payloads_drop, payloads_fill, payloads_new, payloads_release, payloads_shrink, payloads_wide
 from gridcore.queues cimport Scratch, TaskQueues, scratch_free, scratch_make
 from gridcore.tree cimport Decision, Request, Summary, SummaryTree
-
-cdef extern from "memory.h":
-    void prefetch "gridcore_prefetch"(const void* p) noexcept nogil
 
 import numpy as np
 
@@ -377,7 +375,7 @@ cdef class TreeFlow:
             self.queues._advance(u, now)
             self.queues._update(u)
             # as wide as what it said last, until it is known
-            wide = self.tree.node[self.batch[k]].said >= 0 and self.tree.node[self.batch[k]].said & 1
+            wide = payloads_wide(self.tree.node[self.batch[k]].said)
             self._make_payload(k, wide, cell)
         self._share_out(True, n, now)
         for k in range(n):
@@ -385,7 +383,7 @@ cdef class TreeFlow:
                 payloads_drop(&self.tree.payloads, self.handles[k])
                 self._make_payload(k, True, cell)
                 self._work(True, k, k + 1, now, 0)
-            elif self.handles[k] & 1:
+            elif payloads_wide(self.handles[k]):
                 self.handles[k] = payloads_shrink(&self.tree.payloads, self.handles[k])
             self._send(self.batch[k], self.handles[k], self.least[k], now)
         return 0

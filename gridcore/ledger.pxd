@@ -5,14 +5,11 @@ echoes the last number that its sender had got, and what lies between is debited
 """
 
 from libc.math cimport INFINITY
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 
 from gridcore.availability cimport Grid
+from gridcore.memory cimport grown, prefetch
 from gridcore.summaries cimport quotient_up
-
-cdef extern from "memory.h":
-    void prefetch "gridcore_prefetch"(const void* p) noexcept nogil
-
 
 cdef struct Debt:                       # one dispatch
     long long sequence, tasks
@@ -37,16 +34,12 @@ cdef inline void ledger_free(Ledger* l) noexcept nogil:
 cdef inline int ledger_add(Ledger* l, int* first, const Debt* given) except -1:
     """`given` was dispatched."""
     cdef Py_ssize_t room, k
-    cdef void* grown
     cdef int entry
     if l.unused < 0:
         room = l.room + l.room // 2 + 256
         if room > 2**30:
             raise MemoryError(f"more than {2**30} dispatches that no summary knows of")
-        grown = realloc(l.debt, room * sizeof(Debt))
-        if grown == NULL:
-            raise MemoryError
-        l.debt = <Debt*> grown
+        l.debt = <Debt*> grown(l.debt, room * sizeof(Debt))
         for k in range(l.room, room):
             l.debt[k].next = <int> (k + 1) if k + 1 < room else -1
         l.unused, l.room = <int> l.room, room

@@ -1,5 +1,7 @@
 """C-level contract of the links kernel."""
 
+from gridcore.mailboxes cimport Mailboxes
+
 cdef struct Event:
     long long time
     long long sequence
@@ -48,6 +50,8 @@ cdef class Links:
     cdef Pending heads                # on their way to the receiver's interface
     cdef Pending* queue               # per kind, with the instant of delivery
     cdef unsigned char[::1] inner     # kinds that another kernel handles
+    cdef Mailboxes boxes              # where deferred messages wait, by kind and machine
+    cdef long long[::1] boxes_of      # the first box of a kind, -1: it has none
     cdef Message* message
     cdef char* data
     cdef int* unused
@@ -65,6 +69,9 @@ cdef class Links:
     cdef Py_ssize_t due_room
 
     cdef int _make_slots(self) except -1
+    cdef int _make_boxes(self, bint wanted) except -1
+    cdef object _take_unboxed(self, int kind, long long until)
+    cdef object _take_boxed(self, int kind, long long until)
     cdef long long _length(self, long long nbytes) except -1
     cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1
     cdef long long _delay(self, unsigned long long sequence) noexcept nogil

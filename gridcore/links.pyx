@@ -15,14 +15,13 @@ The twin is `gridcore.reference.links`.
 """
 
 from libc.math cimport llrint
-from libc.stdlib cimport calloc, free, qsort, realloc
+from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memcpy
 
 from gridcore.edf cimport indices, integers
-
-cdef extern from "memory.h":
-    void prefetch "gridcore_prefetch"(const void* p) noexcept nogil
-    void copy_words "gridcore_copy"(void* to, const void* source, Py_ssize_t n) noexcept nogil
+from gridcore.mailboxes cimport (Letter, mailboxes_due, mailboxes_free, mailboxes_make, mailboxes_put,
+                                 mailboxes_take, mailboxes_tidy)
+from gridcore.memory cimport copy_words, grown, prefetch
 
 import numpy as np
 
@@ -38,15 +37,6 @@ cdef long long _LONGEST = 2**40, _LATEST = 2**61
 
 cdef inline bint before(const Event* a, const Event* b) noexcept nogil:
     return a.time < b.time or (a.time == b.time and a.sequence < b.sequence)
-
-
-cdef void* grown(void* block, Py_ssize_t size) except NULL nogil:
-    """`block`, `size` bytes long from now on."""
-    cdef void* result = realloc(block, size)
-    if result == NULL:
-        with gil:
-            raise MemoryError
-    return result
 
 
 cdef int pending_push(Pending* p, long long time, long long sequence, int slot) except -1 nogil:
@@ -143,7 +133,7 @@ cdef class Links:
     bandwidth : bytes/s of each interface; ``inf`` for no transmission time.
     widths : bytes of a record of each kind (at least 16).
     deferred : per kind, True if nobody must be told at the instant: `drain` hands such messages out later,
-        with their true times.
+        with their true times.  Such a kind cannot be one to keep.
     fifo : whether messages wait for one another at the interfaces.
     keep : per kind, True if `lost` must hand back what is dropped, at the instant of its delivery.
     jitter : ns; each message has a latency of its own, uniform in latency - jitter .. latency + jitter, which
@@ -180,6 +170,9 @@ cdef class Links:
         self.keep = np.array(np.zeros(self.kinds) if keep is None else keep, np.uint8)
         if self.keep.shape[0] != self.kinds:
             raise ValueError(f"keep must have {self.kinds} entries, got {self.keep.shape[0]}")
+        for k in range(self.kinds):
+            if self.deferred[k] and self.keep[k]:
+                raise ValueError(f"keep[{k}] must be False, since that kind is deferred")
         levels = np.zeros(self.machine_of.shape[0], np.int64) if level_of is None else level_of
         self.level_of = indices(levels, "level_of", 0, 64)
         if self.level_of.shape[0] != self.machine_of.shape[0]:
@@ -188,6 +181,7 @@ cdef class Links:
         self.inner = np.zeros(self.kinds, np.uint8)
         self.down = np.zeros(machines, np.uint8)
         self.machines, self.latency, self.bandwidth, self.fifo = machines, latency, bandwidth, fifo
+        self._make_boxes(fifo)
         self.up_free = np.zeros(machines, np.int64)
         self.down_free = np.zeros(machines, np.int64)
         self.failures = np.zeros((machines, 2), np.int64)
@@ -200,8 +194,20 @@ cdef class Links:
         self._out = self.bytes_out = np.zeros(machines, np.int64)
         self._in = self.bytes_in = np.zeros(machines, np.int64)
 
+    cdef int _make_boxes(self, bint wanted) except -1:
+        """A box for each deferred kind and machine, in that order, if interfaces deliver in order."""
+        cdef Py_ssize_t k, boxes = 0, stride = 0
+        self.boxes_of = np.full(self.kinds, -1, np.int64)
+        for k in range(self.kinds):
+            if wanted and self.deferred[k]:
+                self.boxes_of[k] = boxes
+                boxes += self.machines
+                stride = max(stride, self.width[k])
+        return mailboxes_make(&self.boxes, boxes, stride)
+
     def __dealloc__(self):
         cdef Py_ssize_t k
+        mailboxes_free(&self.boxes)
         pending_free(&self.heads)
         for k in range(self.kinds):
             pending_free(&self.queue[k])
@@ -305,6 +311,7 @@ cdef class Links:
         cdef Event e
         cdef const Event* head
         cdef Message* m
+        cdef Letter letter
         cdef long long until = min(limit, self._first_end())
         while True:
             head = pending_first(&self.heads)
@@ -329,8 +336,13 @@ cdef class Links:
             self.down_free[m.target] = e.time
             if self.windows is not None:
                 self._count_window(m.target, e.time - m.length, m.nbytes)
-            pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)
-            if not self.deferred[m.kind]:
+            if self.deferred[m.kind]:
+                letter.time, letter.nbytes, letter.life = e.time, m.nbytes, m.target_life
+                mailboxes_put(&self.boxes, self.boxes_of[m.kind] + m.target, &letter,
+                              self.data + e.slot * self.stride, self.width[m.kind])
+                self._give_back(e.slot)
+            else:
+                pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)
                 until = min(until, e.time)
         until = self._first_end()
         return until if until <= limit else _NEVER
@@ -462,21 +474,59 @@ cdef class Links:
         return result
 
     def drain(self, long long until):
-        """The deferred messages delivered by `until` ns: a list of (kind, uint8[k, width], int64[k] ns)."""
-        cdef Py_ssize_t n, k
-        cdef int kind
-        cdef long long[::1] at
+        """The deferred messages delivered by `until` ns: a list of (kind, uint8[k, width], int64[k] ns).
+
+        They are in order of (kind, receiving machine, time), then as they reached its interface.
+        """
         result = []
         for kind in range(self.kinds):
             if self.deferred[kind]:
-                n = self._take(kind, until)
-                if n:
-                    times = np.empty(n, np.int64)
-                    at = times
-                    for k in range(n):
-                        at[k] = self.due[k].time
-                    result.append((kind, self._records(kind, n), times))
+                machine, times, records = (np.concatenate(column) for column in zip(
+                    self._take_unboxed(kind, until), self._take_boxed(kind, until), strict=True))
+                if len(times):
+                    order = np.lexsort((times, machine))
+                    result.append((kind, records[order], times[order]))
+        mailboxes_tidy(&self.boxes)
         return result
+
+    cdef object _take_unboxed(self, int kind, long long until):
+        """Deferred messages that met no interface: machines, times, records."""
+        cdef Py_ssize_t k, n = self._take(kind, until)
+        machine, times = np.empty(n, np.int64), np.empty(n, np.int64)
+        cdef long long[::1] to = machine, at = times
+        for k in range(n):
+            to[k], at[k] = self.message[self.due[k].slot].target, self.due[k].time
+        return machine, times, self._records(kind, n)
+
+    cdef object _take_boxed(self, int kind, long long until):
+        """Deferred messages that wait in boxes: machines, times, records."""
+        cdef Py_ssize_t n = 0, width = self.width[kind], low = self.boxes_of[kind], high, k, room
+        cdef int entry, target
+        cdef const Letter* letter
+        high = low + self.machines if low >= 0 else low
+        room = mailboxes_due(&self.boxes, low, high, until)
+        machine, times = np.empty(room, np.int64), np.empty(room, np.int64)
+        records = np.empty((room, width), np.uint8)
+        cdef long long[::1] to = machine, at = times
+        cdef unsigned char[:, ::1] out = records
+        for k in range(self.boxes.n_open):
+            if not low <= self.boxes.open[k] < high:
+                continue
+            target = <int> (self.boxes.open[k] - low)
+            while True:
+                entry = mailboxes_take(&self.boxes, self.boxes.open[k], until)
+                if entry < 0:
+                    break
+                letter = &self.boxes.letter[entry]
+                if letter.time >= self._until(target, letter.life):
+                    self._dropped[kind] += 1
+                    continue
+                self._delivered[kind] += 1
+                self._in[target] += letter.nbytes
+                to[n], at[n] = target, letter.time
+                memcpy(&out[n, 0], self.boxes.record + entry * self.boxes.stride, width)
+                n += 1
+        return machine[:n], times[:n], records[:n]
 
     def lost(self):
         """What of the kinds to `keep` has been dropped since the last call: a list of (kind, uint8[k, width])."""

@@ -6,9 +6,10 @@ few, nearly always fit into 16: a summary whose cells all do is stored so, in ha
 A handle is twice the place of a summary in its pool, plus 1 in the pool of full width.
 """
 
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
+from gridcore.memory cimport grown
 from gridcore.summaries cimport add_narrow_cells, narrow_cells, widen_cells
 
 cdef enum:
@@ -49,6 +50,11 @@ cdef inline Py_ssize_t payloads_in_use(const Payloads* p) noexcept nogil:
     return (p.pool[0].chunks + p.pool[1].chunks) * CHUNK - p.pool[0].n_unused - p.pool[1].n_unused
 
 
+cdef inline bint payloads_wide(int handle) noexcept nogil:
+    """Whether it is of full width; no summary (-1) is not."""
+    return handle >= 0 and handle & 1
+
+
 cdef inline bint payloads_has(const Payloads* p, long long handle) noexcept nogil:
     """Whether `handle`, any number, is of a summary in use."""
     return 0 <= handle < 2 * p.pool[handle & 1].chunks * CHUNK and p.pool[handle & 1].references[handle >> 1] > 0
@@ -59,13 +65,6 @@ cdef inline void* payloads_at(const Payloads* p, int handle) noexcept nogil:
     return pool.chunk[(handle >> 1) // CHUNK] + ((handle >> 1) % CHUNK) * pool.nbytes
 
 
-cdef inline void* pool_grown(void* block, Py_ssize_t size) except NULL:
-    cdef void* result = realloc(block, size)
-    if result == NULL:
-        raise MemoryError
-    return result
-
-
 cdef inline int pool_grow(Pool* pool) except -1:
     """A further chunk.  The arrays beside them grow by half: copied at each chunk they would be the most work."""
     cdef Py_ssize_t k, n = pool.chunks * CHUNK, room
@@ -73,12 +72,12 @@ cdef inline int pool_grow(Pool* pool) except -1:
         room = n + CHUNK * max(1, pool.chunks // 2)
         if room > 2**30:
             raise MemoryError(f"more than {2**30} summaries at a time")
-        pool.chunk = <char**> pool_grown(pool.chunk, room // CHUNK * sizeof(char*))
-        pool.references = <int*> pool_grown(pool.references, room * sizeof(int))
-        pool.release = <double*> pool_grown(pool.release, room * sizeof(double))
-        pool.unused = <int*> pool_grown(pool.unused, room * sizeof(int))
+        pool.chunk = <char**> grown(pool.chunk, room // CHUNK * sizeof(char*))
+        pool.references = <int*> grown(pool.references, room * sizeof(int))
+        pool.release = <double*> grown(pool.release, room * sizeof(double))
+        pool.unused = <int*> grown(pool.unused, room * sizeof(int))
         pool.room = room
-    pool.chunk[pool.chunks] = <char*> pool_grown(NULL, CHUNK * pool.nbytes)
+    pool.chunk[pool.chunks] = <char*> grown(NULL, CHUNK * pool.nbytes)
     pool.chunks += 1
     for k in range(n + CHUNK - 1, n - 1, -1):
         pool.references[k] = 0

@@ -30,7 +30,8 @@ cdef class TaskQueues:
     # per application
     cdef Py_ssize_t n_applications
     cdef const double[::1] release, size, task_size
-    cdef long long[::1] first_start, finish, completed, shares
+    cdef long long[::1] first_start, finish, completed, nodes_used
+    cdef unsigned char[:, ::1] used     # a bit for each application that the machine has had tasks of
     # completions not yet handed out
     cdef Py_ssize_t n_log
     cdef long long[:, ::1] entries
@@ -38,6 +39,7 @@ cdef class TaskQueues:
     cdef long long[::1] change
     cdef int[::1] heap, where
 
+    cdef void _use(self, Py_ssize_t u, int application) noexcept nogil
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1
     cdef int _make_room(self, Py_ssize_t u) except -1
     cdef void _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil

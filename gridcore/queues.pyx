@@ -104,7 +104,8 @@ cdef class TaskQueues:
         self.first_start = np.zeros(0, np.int64)
         self.finish = np.zeros(0, np.int64)
         self.completed = np.zeros(0, np.int64)
-        self.shares = np.zeros(0, np.int64)
+        self.nodes_used = np.zeros(0, np.int64)
+        self.used = np.zeros((n, 0), np.uint8)
         self.entries = np.zeros((16, 4), np.int64)
         self.change = np.full(n, _NEVER, np.int64)
         self.heap = np.arange(n, dtype=np.int32)
@@ -130,19 +131,22 @@ cdef class TaskQueues:
         self.first_start = np.concatenate((self.first_start, never))
         self.finish = np.concatenate((self.finish, never))
         self.completed = np.concatenate((self.completed, zeros))
-        self.shares = np.concatenate((self.shares, zeros))
+        self.nodes_used = np.concatenate((self.nodes_used, zeros))
         self.n_applications += k
+        wider = np.zeros((self.machines, (self.n_applications + 7) // 8), np.uint8)
+        wider[:, :self.used.shape[1]] = self.used
+        self.used = wider
 
     def totals(self):
         """Copies of what has happened so far.
 
-        Per application: first_start, finish (ns, -1 for never), completed (tasks), shares (machines that
-        got one).  Per machine: busy (ns), tasks (completed), interrupted (tasks
-        that ran when it failed), peak_queue (most tasks waiting), waiting.
+        Per application: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines
+        that got tasks of it).  Per machine: busy (ns), tasks (completed), interrupted (tasks that ran when it
+        failed), peak_queue (most tasks waiting), waiting.
         """
         return {
             "first_start": np.array(self.first_start), "finish": np.array(self.finish),
-            "completed": np.array(self.completed), "shares": np.array(self.shares),
+            "completed": np.array(self.completed), "nodes_used": np.array(self.nodes_used),
             "busy": np.array(self.busy), "tasks": np.array(self.done),
             "interrupted": np.array(self.interrupted),
             "peak_queue": np.array(self.peak), "waiting": np.array(self.waiting),
@@ -182,6 +186,14 @@ cdef class TaskQueues:
         for k in range(rows):
             self._enqueue(u[k], <int> i[k], n[k], now)
 
+    cdef void _use(self, Py_ssize_t u, int application) noexcept nogil:
+        """Machine `u` gets tasks of `application`."""
+        cdef unsigned char* bits = &self.used[u, application // 8]
+        cdef unsigned char bit = <unsigned char> (1 << application % 8)
+        if not bits[0] & bit:
+            bits[0] |= bit
+            self.nodes_used[application] += 1
+
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1:
         self._advance(u, now)
         cdef Py_ssize_t f = self.first[u], n = self.count[u], k
@@ -205,7 +217,7 @@ cdef class TaskQueues:
             self.share[u, f + n, 0] = application
             self.share[u, f + n, 1] = <int> tasks
             self.count[u] += 1
-            self.shares[application] += 1
+            self._use(u, application)
         if idle:
             self.free_at[u] = start
         self.idle_at[u] = start + tasks * length

@@ -22,13 +22,11 @@ from libc.string cimport memcpy, memset
 from gridcore.edf cimport FINITE, NUMBER, POSITIVE, check_array, check_lengths, doubles, indices
 from gridcore.ledger cimport (Debt, ledger_add, ledger_drops, ledger_free, ledger_make, ledger_settle,
                               ledger_tasks)
+from gridcore.memory cimport prefetch
 from gridcore.payloads cimport (payloads_add, payloads_at, payloads_cell, payloads_drop, payloads_free,
                                 payloads_get, payloads_has, payloads_hold, payloads_in_use, payloads_make,
                                 payloads_put, payloads_release, payloads_same)
 from gridcore.summaries cimport add_cells, debit_cells, quotient_up
-
-cdef extern from "memory.h":
-    void prefetch "gridcore_prefetch"(const void* p) noexcept nogil
 
 import numpy as np
 

@@ -119,6 +119,7 @@ def _scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
         click.option("--threads", type=int, default=1, help="Of a kernel; changes no result.  [1]"),
+        click.option("--time-limit", type=float, metavar="S", help="Simulated s after which to give up."),
         click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal)."),
         click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
     ]
@@ -140,7 +141,13 @@ def run(name: str, **flags: Any) -> None:
     if out is not None and os.path.isdir(out):
         out = os.path.join(out, _file_name(name))
     scenario, schedulers, keep = _prepare([name], flags, [] if out is None else [out])
-    result = simulate(scenario, schedulers[name], progress=_progress(flags), threads=flags["threads"])
+    result = simulate(
+        scenario,
+        schedulers[name],
+        progress=_progress(flags),
+        threads=flags["threads"],
+        time_limit=flags["time_limit"],
+    )
     keep()
     if out is not None:
         result.save(out)
@@ -188,6 +195,7 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
         baseline=baseline,
         bound=flags["bound"],
         threads=flags["threads"],
+        time_limit=flags["time_limit"],
     )
     keep()
     if files:

@@ -97,6 +97,10 @@ class Engine:
         """The calls of handlers that took."""
         return self.events - self._together
 
+    def exhausted(self) -> bool:
+        """Whether nothing is left to do.  Sources run ahead to find out, so it is for the end of a run."""
+        return not len(self._queue) and all(source.advance(NEVER) == NEVER for source in self._sources)
+
     @property
     def whole_cohorts(self) -> bool:
         """False if handlers get their rows in pieces."""
@@ -193,14 +197,13 @@ class Engine:
     # -- running --------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End `run` after the handler call in hand; what is pending stays pending."""
+        """End `run` after the handler call in hand, or the next one at once; the rest stays pending."""
         self._stopped = True
 
-    def run(self, until: int = NEVER) -> None:
-        """Handle everything due up to and including `until` ns, or until `stop`."""
+    def run(self, until: int = NEVER) -> bool:
+        """Handle everything due up to and including `until` ns, or until `stop`; whether it was that."""
         queue, handlers, periods = self._queue, self._handlers, self._periods
         near, sources, hooks = queue.near, self._sources, self._hooks
-        self._stopped = False
         while not self._stopped:
             if sources and self._poll(until):
                 continue
@@ -242,8 +245,10 @@ class Engine:
                 if not near or near[0][0] != time or near[0][1] >> _PRIORITY_BITS != wave:
                     for hook in hooks:
                         hook()
-        if not self._stopped and self.now < until < NEVER:
+        stopped, self._stopped = self._stopped, False
+        if not stopped and self.now < until < NEVER:
             self._start(until)
+        return stopped
 
     def _start(self, time: int) -> None:
         self.now = time

@@ -70,9 +70,9 @@ def _renewal(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float)
         return _nanoseconds(draw_up(up_time, count)).clip(1)
 
     fails = up(nodes)
-    # Blocks of about this many failures; the draws do not depend on where they are cut, as each round
-    # of a block takes the machines in order.
-    block = max(1, int(min(65536.0 / nodes * mean, LATEST) * _NS))
+    # Blocks of about 65536 failures, but of few a machine, as the first must be there before anything can
+    # happen.  The draws depend on where they are cut: each round of a block takes the machines in order.
+    block = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST) * _NS))
     until = 0
     late = _in_order([], [], np.zeros(0, np.bool_))
     while until < LATEST * _NS:
@@ -299,8 +299,10 @@ class ListedFaults(
         last: dict[int, int] = {}  # by machine, the one before
         begin, end = (_nanoseconds(np.array(times, np.float64)) for times in (down, up))
         for i in sorted(range(len(machine)), key=lambda i: (machine[i], down[i])):
-            if down[i] > LATEST or LATEST < up[i] < math.inf:
-                raise ScenarioError(f"faults.down[{i}] and .up[{i}] must be at most {LATEST:g} s or inf")
+            if down[i] > LATEST:
+                raise ScenarioError(f"faults.down[{i}] must be at most {LATEST:g} s, got {down[i]!r}")
+            if LATEST < up[i] < math.inf:
+                raise ScenarioError(f"faults.up[{i}] must be at most {LATEST:g} s, or inf, got {up[i]!r}")
             before = last.get(machine[i])
             if before is not None and begin[i] <= end[before]:
                 raise ScenarioError(

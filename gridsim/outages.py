@@ -9,13 +9,10 @@ from numpy.typing import NDArray
 
 from gridsim.engine import TIMER, Engine
 from gridsim.faults import Events, Faults
-from gridsim.scheduler import Policy
+from gridsim.scheduler import FAULT_PRIORITY, Policy
 from gridsim.transport import Transport
 
 Integers = NDArray[np.int64]
-
-# After everything else of an instant: what was to happen at it has happened before a machine fails.
-_PRIORITY = 4095
 
 
 class Outages:
@@ -44,7 +41,7 @@ class Outages:
     def begin(self, policy: Policy) -> None:
         """What is down from the beginning is down; the rest follows when it is due."""
         self._policy = policy
-        self._engine.on("fault", self._fire, priority=_PRIORITY, phase=TIMER)
+        self._engine.on("fault", self._fire, priority=FAULT_PRIORITY, phase=TIMER)
         if self._next() == 0:
             self._fire([])
         else:
@@ -84,7 +81,7 @@ class Outages:
         reset = np.intersect1d(failed, back, assume_unique=True)
         gone = np.setdiff1d(failed, reset, assume_unique=True)
         returned = np.setdiff1d(back, reset, assume_unique=True)
-        self.failures[failed] += 1
+        self.failures[failed if now else reset] += 1  # who joins late has not failed
         self._down_since[gone] = now
         self._down[returned] += now - self._down_since[returned]
         self.up[gone], self.up[returned] = False, True

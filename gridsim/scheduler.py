@@ -24,6 +24,10 @@ from gridsim.transport import Transport
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+#: Of the timer by which machines fail: what else was to happen at that instant has happened before.  Only
+#: timers of higher priority find the machines as they are after it.
+FAULT_PRIORITY = 4000
+
 
 @dataclass(frozen=True, slots=True)
 class Applications:

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim import provenance
-from gridsim.engine import NEVER, NS, TIMER, Engine
+from gridsim.engine import NEVER, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
 from gridsim.metrics import utilization
 from gridsim.outages import Outages
-from gridsim.platform import Platform, whole
+from gridsim.platform import Platform, real, whole
 from gridsim.records import Table, check_name, plain
 from gridsim.results import CORE_TABLES, Result
 from gridsim.scenario import Scenario
@@ -48,6 +48,7 @@ def simulate(
     progress: Progress = False,
     cohort_limit: int | None = None,
     threads: int = 1,
+    time_limit: float | None = None,
 ) -> Result:
     """Run `scenario` under `scheduler`.
 
@@ -55,10 +56,15 @@ def simulate(
     cohort_limit : the most rows a handler gets in one call; the result does not depend on it.
     threads : how many the kernels may use where many machines act at one instant, as with equal delays; the
         result does not depend on it.
+    time_limit : s of simulated time after which the run is given up.  Only failures can make one endless,
+        where machines do not stay up for as long as a task takes.
 
-    Raises ScenarioError for a workload that does not fit the platform, SchedulerError when the scheduler
-    breaks its contract, InvariantViolation when a law of the simulation does not hold afterwards.
+    Raises ScenarioError for a workload that does not fit the platform or a run that meets the time limit,
+    SchedulerError when the scheduler breaks its contract, InvariantViolation when a law of the simulation
+    does not hold afterwards.
     """
+    if time_limit is not None:
+        time_limit = real("time_limit", time_limit, above=0, unit="s")
     if not isinstance(scheduler, Scheduler):
         raise ScenarioError(f"scheduler must be a Scheduler object, got {scheduler!r}")
     started = time.perf_counter()
@@ -91,8 +97,12 @@ def simulate(
     for index, at in enumerate(applications.release_ns.tolist()):
         engine.at(at, "release", index)
     with _bar(progress, scheduler.name, len(applications), engine, released):
-        if outages.over_at is None:  # else nobody is ever up
-            engine.run()
+        stopped = engine.run(NEVER if time_limit is None else min(nanoseconds(time_limit), NEVER))
+    if not stopped and time_limit is not None and not engine.exhausted():
+        raise ScenarioError(
+            f"time_limit must let the run end, got {time_limit} s: {scheduler.name} still had something to "
+            f"do, after {int(outages.failures.sum())} failures"
+        )
     outcome = policy.finish()
     ledger, interfaces = network.ledger(), network.interfaces()
 

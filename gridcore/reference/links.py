@@ -84,6 +84,9 @@ class Links:
         self._keep = [bool(x) for x in (np.zeros(kinds) if keep is None else np.asarray(keep))]
         if len(self._keep) != kinds:
             raise ValueError(f"keep must have {kinds} entries, got {len(self._keep)}")
+        for k in range(kinds):
+            if self._deferred[k] and self._keep[k]:
+                raise ValueError(f"keep[{k}] must be False, since that kind is deferred")
         nodes = len(self._machine_of)
         self._level_of = integers(np.zeros(nodes, np.int64) if level_of is None else level_of, "level_of")
         if len(self._level_of) != nodes:
@@ -199,8 +202,9 @@ class Links:
         ]
 
     def drain(self, until: int) -> list[tuple[int, Bytes, Integers]]:
-        """The deferred messages delivered by `until` ns, with their times."""
+        """The deferred messages delivered by `until` ns, with their times, by (kind, machine, time)."""
         taken = self._take(until, deferred=True)
+        taken.sort(key=self._in_box)
         return [
             (
                 kind,
@@ -209,6 +213,11 @@ class Links:
             )
             for kind in sorted({m.kind for _, m in taken})
         ]
+
+    def _in_box(self, row: tuple[int, Message]) -> tuple[int, int, int]:
+        """The order in which deferred messages are handed out: those of an interface as they reached it."""
+        end, m = row
+        return m.target, end, m.start + m.latency if self._fifo and not m.local else -1
 
     def _take(self, until: int, *, deferred: bool) -> list[tuple[int, Message]]:
         """(end, message) that have ended by `until` and are not lost, by (end, sequence)."""

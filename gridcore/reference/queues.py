@@ -61,7 +61,7 @@ class Application:
     first_start: int = -1
     finish: int = -1
     completed: int = 0
-    shares: int = 0
+    used: set[int] = field(default_factory=set)
 
 
 class TaskQueues:
@@ -111,7 +111,7 @@ class TaskQueues:
             "first_start": [i.first_start for i in self._application],
             "finish": [i.finish for i in self._application],
             "completed": [i.completed for i in self._application],
-            "shares": [i.shares for i in self._application],
+            "nodes_used": [len(i.used) for i in self._application],
             "busy": [m.busy for m in self._machine],
             "tasks": [m.done for m in self._machine],
             "interrupted": [m.interrupted for m in self._machine],
@@ -169,7 +169,7 @@ class TaskQueues:
             waiting[application].tasks += tasks
         else:
             m.queue.append(Share(application, tasks))
-            self._application[application].shares += 1
+            self._application[application].used.add(u)
         m.free_at = start
         m.peak = max(m.peak, m.waiting)
 

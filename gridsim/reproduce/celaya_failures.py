@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gridsim.replication import Metric, estimate, replicate
-from gridsim.reproduce.common import CALIBRATIONS, Make, Report, Row, Run, failing, judge, near, scenario
+from gridsim.replication import Metric, estimate
+from gridsim.reproduce.common import CALIBRATIONS, Make, Report, Row, Run, failing, judge, near
 from gridsim.results import Result
-from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import FairTree
 
@@ -16,9 +14,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAME = "celaya-failures"
-TITLE = "range of stretches without and with failures, N = 1000"
+TITLE = "range of stretches without and with failures"
 CLAIMS = (
-    "without failures stretches lie in [220, 10876] * 1e-8 s/Mflop, with failures in [10303, 12533] * 1e-8",
+    "with 1000 machines stretches lie in [220, 10876] * 1e-8 s/Mflop without failures, and in [10303, 12533] "
+    "* 1e-8 with failures",
     "failures narrow the range",
     "lost tasks are submitted again until all are completed",
 )
@@ -59,27 +58,17 @@ METRICS: dict[str, Metric] = {
 }
 
 
-def scenarios(quick: bool) -> Mapping[str, Scenario]:
-    """Both calibrations with failures, seed 1; without: leave out ``[faults]``."""
-    nodes = SMALL if quick else NODES
-    return {
-        "scenario.toml": scenario("K1", nodes, 1, **failing(1)),
-        "scenario-u.toml": scenario("U", nodes, 1, **failing(1)),
-    }
-
-
 def run(how: Run) -> Report:
     """The fair tree with both calibrations, without and with failures, those with two minimum stretches."""
     nodes = SMALL if how.quick else NODES
-    options: Any = {"executor": how.executor, "metrics": METRICS, "progress": how.progress}
     rows: list[Row] = []
     data: dict[str, Any] = {}
     small = "" if nodes == NODES else f"the claim is about N = {NODES}"
     cannot = small and f"{small}, and stretches go down with N"
     for kind in KINDS:
-        made = replicate(Make(kind, nodes), {CALM: FairTree()}, how.seeds, **options)
+        made = how.replicate(Make(kind, nodes), {CALM: FairTree()}, METRICS)
         hit: dict[str, Scheduler] = {FAILING: FairTree(), LITERAL: FairTree(minimum_of="all")}
-        made = made.joined(replicate(Make(kind, nodes, failing), hit, how.seeds, **options))
+        made = made.joined(how.replicate(Make(kind, nodes, failing), hit, METRICS))
         for case, printed in PAPER.items():
             for end, paper in zip(("min", "max"), printed, strict=True):
                 what = f"{kind}: {'smallest' if end == 'min' else 'largest'} stretch {case}"

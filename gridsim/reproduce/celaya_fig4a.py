@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gridsim.network import Network
-from gridsim.replication import Estimate, Replicates, estimate, replicate
+from gridsim.replication import Estimate, Replicates, estimate
 from gridsim.reproduce.common import (
     CALIBRATIONS,
     Grid,
@@ -18,9 +17,7 @@ from gridsim.reproduce.common import (
     failing,
     judge,
     per_doubling,
-    scenario,
 )
-from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import FairTree, Fcfs, MinCent
 
@@ -80,17 +77,6 @@ LADDER: dict[str, tuple[dict[str, Any], bool]] = {
 }
 
 
-def scenarios(quick: bool) -> Mapping[str, Scenario]:
-    """The largest network of each calibration; other sizes and seeds change ``nodes`` and each ``seed``."""
-    nodes = (SMALL if quick else SIZES)[-1]
-    return {
-        "scenario.toml": scenario("K1", nodes, 1),
-        "scenario-k1-failures.toml": scenario("K1", nodes, 1, **failing(1)),
-        "scenario-k2.toml": scenario("K2", nodes, 1),
-        "scenario-k2-failures.toml": scenario("K2", nodes, 1, **failing(1)),
-    }
-
-
 def run(how: Run) -> Report:
     """All schedulers at all sizes, without and with failures, and the ladder at the largest size."""
     sizes = SMALL if how.quick else SIZES
@@ -128,9 +114,8 @@ _REMARKS = (
 
 
 def _measure(kind: str, nodes: int, how: Run) -> Replicates:
-    options: Any = {"executor": how.executor, "progress": how.progress}
-    calm = replicate(Make(kind, nodes), SCHEDULERS, how.seeds, **options)
-    return calm.joined(replicate(Make(kind, nodes, failing), FAILING, how.seeds, **options))
+    calm = how.replicate(Make(kind, nodes), SCHEDULERS)
+    return calm.joined(how.replicate(Make(kind, nodes, failing), FAILING))
 
 
 def _claims(kind: str, sizes: tuple[int, ...], made: list[Replicates]) -> list[Row]:
@@ -176,8 +161,7 @@ def _ladder(kind: str, nodes: int, base: Replicates, how: Run) -> Grid:
         steps: dict[str, Scheduler] = {
             name: FairTree(**parameters) for name, (parameters, takes) in LADDER.items() if takes == timed
         }
-        make = Make(kind, nodes, None if timed else ideal)
-        made = replicate(make, steps, how.seeds, executor=how.executor, progress=how.progress)
+        made = how.replicate(Make(kind, nodes, None if timed else ideal), steps)
         found = made if found is None else found.joined(made)
     assert found is not None
     baseline = base["max_stretch"][BASE]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gridsim.replication import Estimate, estimate, ratio_of_means, replicate
+from gridsim.replication import Estimate, estimate, ratio_of_means
 from gridsim.reproduce.common import (
     CALIBRATIONS,
     Grid,
@@ -16,9 +15,7 @@ from gridsim.reproduce.common import (
     judge,
     latest_update,
     per_doubling,
-    scenario,
 )
-from gridsim.scenario import Scenario
 from gridsim.schedulers import FairTree
 
 if TYPE_CHECKING:
@@ -36,23 +33,11 @@ SIZES, SMALL = (50, 100, 200, 500, 1000), (50, 100, 200)
 TREE = FairTree(update_rate=10_000.0, update_on="completion")
 
 
-def scenarios(quick: bool) -> Mapping[str, Scenario]:
-    """The largest network, seed 1; others change ``nodes`` and each ``seed``."""
-    return {"scenario.toml": scenario("U", (SMALL if quick else SIZES)[-1], 1)}
-
-
 def run(how: Run) -> Report:
     """The longest update of each run, at each size."""
     sizes = SMALL if how.quick else SIZES
     found = [
-        replicate(
-            Make("U", nodes),
-            {"tree": TREE},
-            how.seeds,
-            executor=how.executor,
-            metrics={"time": latest_update},
-            progress=how.progress,
-        )["time"]["tree"]
+        how.replicate(Make("U", nodes), {"tree": TREE}, {"time": latest_update})["time"]["tree"]
         for nodes in sizes
     ]
     cannot = "" if sizes == SIZES else f"the claim is about N = {SIZES[0]} to {SIZES[-1]}"

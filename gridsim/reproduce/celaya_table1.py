@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from gridsim.network import Network
 from gridsim.overlays import tree_level
-from gridsim.replication import Estimate, Metric, Replicates, estimate, replicate
+from gridsim.replication import Estimate, Metric, Replicates, estimate
 from gridsim.reproduce.common import (
     CALIBRATIONS,
     Grid,
@@ -22,10 +21,8 @@ from gridsim.reproduce.common import (
     judge,
     latest_update,
     near,
-    scenario,
 )
 from gridsim.results import Result
-from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import FairTree
 
@@ -33,9 +30,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAME = "celaya-table1"
-TITLE = "update time and link use for limits of the update rate, N = 1000"
+TITLE = "update time and link use for limits of the update rate"
 CLAIMS = (
-    "the maximum update time is 12.3, 6.61, 3.68, 2.33 and 1.81 s at 2500 to 40,000 bytes/s",
+    "with 1000 machines the maximum update time is 12.3, 6.61, 3.68, 2.33 and 1.81 s at 2500 to 40,000 B/s",
     "mean link use is 2.41, 3.78, 4.28, 5 and 5.84 %, peak link use 11.41, 16.43, 24.88, 40.45 and 72.63 %",
     "summaries are more than 95 % of the traffic",
     "the data of tasks, 512 kB each, are 10 times the traffic of the protocol",
@@ -65,16 +62,6 @@ TASK_DATA, DATA_RATE = 512_000.0, 10_000
 def fetching(seed: int = 0) -> dict[str, Any]:
     """For `Make`: tasks that fetch data."""
     return {"network": Network(task_data=TASK_DATA)}
-
-
-def scenarios(quick: bool) -> Mapping[str, Scenario]:
-    """Seed 1; other seeds change each ``seed``."""
-    nodes = SMALL if quick else NODES
-    return {
-        "scenario.toml": scenario("U", nodes, 1, **recording()),
-        "scenario-v.toml": scenario("V", nodes, 1, **recording()),
-        "scenario-data.toml": scenario("U", nodes, 1, **fetching()),
-    }
 
 
 def summary_share(result: Result) -> float:
@@ -131,13 +118,9 @@ def run(how: Run) -> Report:
     Update times are compared for U alone; link use, which depends on the task size, for U and V.
     """
     nodes = SMALL if how.quick else NODES
-    options: Any = {"executor": how.executor, "progress": how.progress}
     levels = range(int(math.log2(nodes - 1)) + 1)  # of the routers 0..nodes - 2
     metrics = METRICS | {f"level {level}": partial(level_peak, level=level) for level in levels}
-    made = {
-        kind: replicate(Make(kind, nodes, recording), SCHEDULERS, how.seeds, metrics=metrics, **options)
-        for kind in KINDS
-    }
+    made = {kind: how.replicate(Make(kind, nodes, recording), SCHEDULERS, metrics) for kind in KINDS}
     cannot = "" if nodes == NODES else f"the claim is about N = {NODES}"
     rows: list[Row] = []
     for kind, metric, what, unit, printed in (
@@ -184,14 +167,7 @@ def _task_data(nodes: int, how: Run, cannot: str) -> list[Row]:
     tree = FairTree(update_rate=float(DATA_RATE), update_on="completion", run_on=True)
     rows = []
     for kind in KINDS:
-        made = replicate(
-            Make(kind, nodes, fetching),
-            {"tree": tree},
-            how.seeds,
-            metrics={"ratio": data_ratio},
-            executor=how.executor,
-            progress=how.progress,
-        )
+        made = how.replicate(Make(kind, nodes, fetching), {"tree": tree}, {"ratio": data_ratio})
         what = f"{kind}: task data / messages, {DATA_RATE} B/s"
         rows.append(near(what, 10.0, made.mean("tree", "ratio"), why=WHY[kind, "data"], cannot=cannot))
     return rows

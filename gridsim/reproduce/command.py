@@ -55,7 +55,7 @@ def pool(workers: int) -> Iterator[Executor | None]:
 @click.option("--list", "listed", is_flag=True, help="List the experiments and what they claim.")
 @click.option("--quick", is_flag=True, help="In small, in less than a minute: shows that it runs.")
 @click.option("--seeds", type=int, metavar="N", help="Use seeds 1..N.  [as each experiment says]")
-@click.option("--out", metavar="DIR", help="Write DIR/NAME/table.md, table.json, figure.png, scenario.toml.")
+@click.option("--out", metavar="DIR", help="Write DIR/NAME/table.md, table.json, figure.png, scenarios/.")
 @click.option("--workers", type=int, metavar="N", help="Processes.  [as many as there are processors]")
 @click.option("--progress/--no-progress", default=None, help="Show bars (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
@@ -90,17 +90,19 @@ def reproduce(
     if out is not None:
         os.makedirs(out, exist_ok=True)  # what is wrong with it is told before anything is run
 
-    from gridsim.reproduce.common import Run, markdown, to_dict, write
+    from gridsim.reproduce.common import Run
+    from gridsim.reproduce.report import markdown, to_dict, write
 
     answers = []
     with pool(count) as executor:
         for this in chosen:
             number = this.SEEDS[quick] if seeds is None else seeds
             shown: Any = {None: True, True: "force", False: False}[progress]
-            report = this.run(Run(range(1, number + 1), quick, executor, shown))
-            files = [] if out is None else write(this, report, out)
+            how = Run(range(1, number + 1), quick, executor, shown)
+            report = this.run(how)
+            files = [] if out is None else write(this, report, how.ran, out)
             if as_json:
-                answers.append({**to_dict(this, report), "files": files})
+                answers.append({**to_dict(this, report, how.ran), "files": files})
                 continue
             click.echo(markdown(this, report))
             for file in files:

@@ -1,13 +1,11 @@
-"""What every reproduction has: claims with verdicts computed from intervals, tables, files."""
+"""What every reproduction has: scenarios, runs, and claims with verdicts computed from intervals."""
 
 from __future__ import annotations
 
-import io
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -15,10 +13,10 @@ import numpy as np
 from gridsim.faults import Faults
 from gridsim.network import Network
 from gridsim.platform import Platform
-from gridsim.records import atomic_file, to_json
-from gridsim.replication import FEW, LEVEL, Estimate
+from gridsim.replication import FEW, Estimate, Metric, Replicates, replicate
 from gridsim.results import Result
 from gridsim.scenario import Scenario
+from gridsim.scheduler import Scheduler
 from gridsim.simulation import Progress
 from gridsim.workload import Workload
 
@@ -56,6 +54,12 @@ class Make:
     nodes: int
     further: Callable[[int], dict[str, Any]] | None = None
 
+    @property
+    def name(self) -> str:
+        """Of a file: as ``k1-1000-failing``."""
+        name = f"{self.kind.lower()}-{self.nodes}"
+        return name if self.further is None else f"{name}-{self.further.__name__}"
+
     def __call__(self, seed: int) -> Scenario:
         return scenario(self.kind, self.nodes, seed, **({} if self.further is None else self.further(seed)))
 
@@ -92,8 +96,8 @@ def judge(
     """A row whose verdict is told from the interval of `measured` against low..high.
 
     "reproduced" if the whole interval lies within, "not reproduced" if all of it lies outside, "undecided"
-    if it straddles an end, is missing, or is one of fewer than `FEW` seeds that differ; "cannot be compared"
-    if nothing was measured, or for the reason `cannot`.  `why` is added to the reason.
+    if it straddles an end, is missing, or is one of fewer than `FEW` seeds; "cannot be compared" if nothing
+    was measured, or for the reason `cannot`.  `why` is added to the reason.
     """
     verdict: Verdict
     wanted = f"wanted {_range(low, high)}"
@@ -101,7 +105,7 @@ def judge(
         verdict, reason = "cannot be compared", cannot or "not recorded"
     elif math.isnan(measured.low):
         verdict, reason = "undecided", f"{wanted}; no interval: {measured.note}"
-    elif measured.seeds < FEW and measured.low < measured.high:
+    elif measured.seeds < FEW:
         verdict, reason = "undecided", f"{wanted}; fewer than {FEW} seeds"
     elif low <= measured.low and measured.high <= high:
         verdict, reason = "reproduced", f"{wanted}; the interval lies within"
@@ -155,13 +159,39 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Ran:
+    """What was run: a scenario of each seed, under these schedulers, and the values of each metric."""
+
+    make: Make
+    schedulers: Mapping[str, Scheduler]
+    made: Replicates
+
+
+@dataclass(frozen=True)
 class Run:
-    """How to measure: the seeds, whether in small, where the runs go, and whether to show bars."""
+    """How to measure: the seeds, whether in small, where the runs go, and whether to show bars.
+
+    ran : what has been run so far, which is written down beside the results.
+    """
 
     seeds: Sequence[int]
     quick: bool = False
     executor: Executor | None = None
     progress: Progress = False
+    ran: list[Ran] = field(default_factory=list)
+
+    def replicate(
+        self,
+        make: Make,
+        schedulers: Mapping[str, Scheduler],
+        metrics: Sequence[str] | Mapping[str, Metric] = ("max_stretch",),
+    ) -> Replicates:
+        """See `gridsim.replication.replicate`."""
+        made = replicate(
+            make, schedulers, self.seeds, executor=self.executor, metrics=metrics, progress=self.progress
+        )
+        self.ran.append(Ran(make, schedulers, made))
+        return made
 
 
 class Reproduction(Protocol):
@@ -170,7 +200,6 @@ class Reproduction(Protocol):
     NAME : of the command.  TITLE, CLAIMS : what is repeated, and what the paper says, in sentences.
     SEEDS : how many by default, in full and in small.
     run(how) : measures.  figure(report) : draws.
-    scenarios(quick) : name of a file -> what ran, of the first seed.
     """
 
     NAME: str
@@ -181,99 +210,6 @@ class Reproduction(Protocol):
     def run(self, how: Run) -> Report: ...
 
     def figure(self, report: Report) -> Figure: ...
-
-    def scenarios(self, quick: bool) -> Mapping[str, Scenario]: ...
-
-
-def to_dict(this: Reproduction, report: Report) -> dict[str, Any]:
-    """The report as plain values."""
-    return {
-        "name": this.NAME,
-        "title": this.TITLE,
-        "claims": list(this.CLAIMS),
-        "quick": report.quick,
-        "seeds": list(report.seeds),
-        "level": LEVEL,
-        "rows": [asdict(row) for row in report.claims],
-        "grids": [
-            {
-                "title": grid.title,
-                "columns": list(grid.columns),
-                "rows": {
-                    name: [asdict(c) if isinstance(c, Estimate) else c for c in cells]
-                    for name, cells in grid.rows.items()
-                },
-            }
-            for grid in report.grids
-        ],
-        "remarks": list(report.remarks),
-    }
-
-
-def markdown(this: Reproduction, report: Report) -> str:
-    """The report as a page of Markdown tables; an interval holds the mean with the confidence stated."""
-    lines = [f"# {this.NAME}: {this.TITLE}", ""]
-    if report.quick:
-        lines += ["In small (`--quick`): this shows that it runs, not what the paper claims.", ""]
-    lines += [f"- {claim}" for claim in this.CLAIMS]
-    lines += ["", f"Means over {len(report.seeds)} seeds with {LEVEL:.0%} bootstrap intervals.", ""]
-    lines += _table(
-        ["quantity", "unit", "paper", "measured", "verdict", "why"],
-        [
-            [r.quantity, r.unit, r.paper, "-" if r.measured is None else str(r.measured), r.verdict, r.why]
-            for r in report.claims
-        ],
-    )
-    for grid in report.grids:
-        lines += ["", f"## {grid.title}", ""]
-        rows = [[name, *map(_cell, cells)] for name, cells in grid.rows.items()]
-        lines += _table(list(grid.columns), rows)
-    if report.remarks:
-        lines += ["", "## Remarks", "", *(f"- {remark}" for remark in report.remarks)]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(cell: Estimate | str) -> str:
-    if isinstance(cell, str):
-        return cell
-    if math.isnan(cell.low):
-        return f"{cell.mean:.4g} ({cell.note})"
-    return f"{cell.mean:.4g} [{cell.low:.4g}, {cell.high:.4g}]"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    return [
-        "| " + " | ".join(head) + " |",
-        "|" + "---|" * len(head),
-        *("| " + " | ".join(cell.replace("|", "\\|") or " " for cell in row) + " |" for row in rows),
-    ]
-
-
-def write(this: Reproduction, report: Report, folder: str) -> list[str]:
-    """Write folder/NAME/{table.md,table.json,figure.png} and the scenarios, each whole or not at all.
-
-    Returns the paths.  Raises OSError, and ImportError without matplotlib.
-    """
-    from gridsim import plots
-
-    place = os.path.join(folder, this.NAME)
-    os.makedirs(place, exist_ok=True)
-    picture = io.BytesIO()
-    plots.save(this.figure(report), picture)
-    files = {
-        "table.md": markdown(this, report).encode(),
-        "table.json": (to_json(to_dict(this, report)) + "\n").encode(),
-        "figure.png": picture.getvalue(),
-    }
-    paths = []
-    for name, content in files.items():
-        paths.append(os.path.join(place, name))
-        with atomic_file(paths[-1]) as stream:
-            stream.write(content)
-    for name, what in this.scenarios(report.quick).items():
-        paths.append(os.path.join(place, name))
-        what.save(paths[-1])
-    return paths
 
 
 # -- what several experiments need ----------------------------------------------------------------------

@@ -234,8 +234,6 @@ class Bound(Policy):
         # tasks of applications that are to be bound; what is left there waits for a machine that is up
         self.unbound: dict[int, int] = {}
         self.resubmitted = np.zeros(len(applications), np.int64)
-        # a bit for each machine that tasks of the application were bound to
-        self._used = np.zeros((len(applications), (len(run.speeds) + 7) // 8), np.uint8)
         if run.faults:
             run.engine.add_source(self)
 
@@ -269,7 +267,6 @@ class Bound(Policy):
             machines = np.flatnonzero(tasks)
             self.queues.enqueue(machines, np.full(len(machines), i), tasks[machines], now)
             self.queues.reschedule(machines, now)
-            self._used[i] |= np.packbits(tasks > 0)
         self.unbound.clear()
 
     def advance(self, limit: int) -> int:
@@ -286,8 +283,7 @@ class Bound(Policy):
     def finish(self) -> Outcome:
         """Let the machines complete what they have, and report."""
         self.queues.advance(NEVER)
-        nodes_used = np.bitwise_count(self._used).sum(axis=1, dtype=np.int64)
-        return _outcome({**self.queues.totals(), "resubmitted": self.resubmitted, "nodes_used": nodes_used})
+        return _outcome({**self.queues.totals(), "resubmitted": self.resubmitted})
 
 
 class EarliestEnd(Bound):

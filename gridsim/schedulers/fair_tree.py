@@ -102,10 +102,10 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
             if not (1e-9 <= value <= _LONGEST or (zero and value == 0)):
                 raise ScenarioError(f"fair-tree.{field} must be {zero}in 1e-9..{_LONGEST:g} s, got {value!r}")
         if self.detection is not None and not (
-            _is_number(self.detection) and 0 <= self.detection <= _LONGEST
+            _is_number(self.detection) and (self.detection == 0 or 1e-9 <= self.detection <= _LONGEST)
         ):
             raise ScenarioError(
-                f"fair-tree.detection must be in 0..{_LONGEST:g} s, or none for the next heartbeat, "
+                f"fair-tree.detection must be 0 or in 1e-9..{_LONGEST:g} s, or none for the next heartbeat, "
                 f"got {self.detection!r}"
             )
         for field in ("request_bytes", "accept_bytes", "completion_bytes", "spread_bytes", "summary_header"):
@@ -426,7 +426,7 @@ class FairTreePolicy(Policy):
                 "resubmitted": np.zeros(len(applications), np.int64)
                 if self.recovery is None
                 else self.recovery.resubmitted,
-                "nodes_used": totals["shares"],
+                "nodes_used": totals["nodes_used"],
                 "level": level,
             },
             machines={name: totals[name] for name in ("busy", "tasks", "interrupted", "peak_queue")},

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gridcore.queues import TaskQueues
 from gridcore.tree import SummaryTree
 from gridsim.engine import TIMER, nanoseconds
-from gridsim.scheduler import Run
+from gridsim.scheduler import FAULT_PRIORITY, Run
 
 Integers = NDArray[np.int64]
 
@@ -50,8 +50,10 @@ class Recovery:
         # tasks lost, by the instant at which that is noticed
         self.losses: dict[int, dict[int, int]] = {}
         self.noticed_at = np.full(len(run.speeds), -1, np.int64)
-        run.engine.on("absent", self.absent, priority=23, phase=TIMER)
-        run.engine.on("resubmit", self.resubmit, priority=24, phase=TIMER)
+        # after the failures of the instant: else one that comes with each heartbeat (a trace that repeats may
+        # have it) takes what has just been submitted again, forever
+        run.engine.on("absent", self.absent, priority=FAULT_PRIORITY + 1, phase=TIMER)
+        run.engine.on("resubmit", self.resubmit, priority=FAULT_PRIORITY + 2, phase=TIMER)
 
     def _notice(self) -> int:
         """When what happens now will be noticed."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,25 @@ import pytest
 from click.testing import CliRunner
 
 import gridsim as gs
+from gridsim import plots
 from gridsim.cli import cli
 from gridsim.records import Table
 from gridsim.replication import Estimate, estimate
 from gridsim.reproduce import celaya_table1
 from gridsim.reproduce.command import MODULES, pool, reproduction
-from gridsim.reproduce.common import Make, Run, judge, latest_update, near, per_doubling, scenario
+from gridsim.reproduce.common import (
+    Make,
+    Report,
+    Run,
+    failing,
+    judge,
+    latest_update,
+    near,
+    per_doubling,
+    scenario,
+)
+from gridsim.reproduce.report import write
+from gridsim.simulation import describe
 
 
 def invoke(*arguments):
@@ -46,11 +60,7 @@ def test_list():
 def test_every_experiment_is_complete():
     for name in MODULES:
         this = reproduction(name)
-        assert name == this.NAME and len(this.SEEDS) == 2
-        for quick in (False, True):
-            made = this.scenarios(quick)
-            assert "scenario.toml" in made
-            assert all(gs.Scenario.from_toml(what.to_toml()) == what for what in made.values())
+        assert name == this.NAME and len(this.SEEDS) == 2 and this.TITLE and this.figure
 
 
 def test_quick_writes_its_files_and_says_what_it_cannot_compare(tmp_path):
@@ -58,20 +68,46 @@ def test_quick_writes_its_files_and_says_what_it_cannot_compare(tmp_path):
     found = invoke(*arguments)
     assert found.exit_code == 0, found.output
     folder = tmp_path / "celaya-table1"
-    names = ["figure.png", "scenario-data.toml", "scenario-v.toml", "scenario.toml", "table.json", "table.md"]
-    assert sorted(path.name for path in folder.iterdir()) == names
+    scenarios = [f"{kind}-100-{what}.toml" for kind in "uv" for what in ("fetching", "recording")]
+    names = ["figure.png", *(f"scenarios/{name}" for name in scenarios), "table.json", "table.md"]
+    files = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    assert sorted(path.as_posix() for path in files) == names
     assert (folder / "table.md").read_text() in found.stdout
     assert "cannot be compared | the claim is about N = 1000" in found.stdout
-    assert "no interval: one seed" in found.stdout
+    assert "Values of one seed: there are no intervals." in found.stdout
     assert all(str(folder / name) in found.stdout for name in names)
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
-    assert gs.Scenario.from_toml(folder / "scenario.toml").platform.nodes == 100
     table = json.loads((folder / "table.json").read_text())
     assert table["seeds"] == [1] and table["quick"] is True
+    for ran in table["runs"]:
+        assert gs.Scenario.from_toml(folder / ran["scenario"]).platform.nodes == 100
+        for column in ran["values"].values():
+            assert [len(values) for values in column.values()] == [1] * len(ran["schedulers"])
     before = {name: (folder / name).read_bytes() for name in names}
     again = json.loads(invoke(*arguments, "--json").stdout)["reproductions"]
     assert {k: v for k, v in again[0].items() if k != "files"} == table
     assert {name: (folder / name).read_bytes() for name in names} == before  # equal runs, equal files
+
+
+def test_what_is_written_down_gives_the_same_values(tmp_path, monkeypatch):
+    how = Run([3, 4], quick=True)
+    schedulers = {"a": gs.FairTree(samples=(4, 3, 2), bound=1.25, run_on=True), "b": gs.MinCent(mode="once")}
+    how.replicate(Make("K2", 10, failing), schedulers)
+    report = Report((3, 4), True, [])
+    this = SimpleNamespace(NAME="n", TITLE="t", CLAIMS=(), figure=lambda report: plots.figure()[0])
+    write(this, report, how.ran, tmp_path)
+    monkeypatch.chdir(tmp_path / "n")
+    [ran] = json.loads(Path("table.json").read_text())["runs"]
+    assert ran["scenario"] == "scenarios/k2-10-failing.toml"
+    for label, scheduler in schedulers.items():
+        of = ran["schedulers"][label]
+        assert of["parameters"] == json.loads(json.dumps(describe(scheduler)["parameters"]))
+        words = shlex.split(of["command"])
+        assert words[0] == "gridsim"
+        done = CliRunner().invoke(cli, [*words[1:], "--json"])
+        assert done.exit_code == 0, done.output
+        value = json.loads(done.stdout)["max_stretch"]
+        assert value == ran["values"]["max_stretch"][label][0] != ran["values"]["max_stretch"][label][1]
 
 
 def test_the_number_of_workers_changes_nothing():
@@ -132,7 +168,8 @@ def interval(low, high, seeds=10):
         (interval(1.26, 1.3), "not reproduced", "above"),
         (interval(0.5, 0.9), "not reproduced", "below"),
         (interval(1.1, 1.2, seeds=4), "undecided", "fewer than 5 seeds"),
-        (interval(1.1, 1.1, seeds=2), "reproduced", "within"),
+        (interval(1.1, 1.1, seeds=5), "reproduced", "within"),
+        (interval(1.1, 1.1, seeds=2), "undecided", "fewer than 5 seeds"),
         (estimate([1.1]), "undecided", "no interval: one seed"),
         (None, "cannot be compared", "not recorded"),
     ],
@@ -167,7 +204,7 @@ def test_the_scenarios_are_the_papers():
 
 
 def test_link_use_is_missing_or_a_share():
-    result = gs.simulate(celaya_table1.scenarios(True)["scenario.toml"], gs.FairTree())
+    result = gs.simulate(Make("U", 100, celaya_table1.recording)(1), gs.FairTree())
     for metric in (celaya_table1.mean_use, celaya_table1.peak_1s, celaya_table1.peak_10s):
         assert math.isnan(metric(result)) or 0.0 < metric(result) < 200.0
     columns = {"use_mean": [0.01, 0.03], "use_peak_1s": [0.2, 0.3], "use_peak_10s": [0.1, 0.05]}

@@ -110,10 +110,21 @@ def test_stop_leaves_the_rest_pending() -> None:
     engine.at(4, "stop")
     engine.at(4, "t", 1)
     engine.at(9, "t", 2)
-    engine.run(20)
+    assert engine.run(20)
     assert (engine.now, fired) == (4, [])
-    engine.run(20)
+    assert not engine.run(20)
     assert (engine.now, fired) == (20, [(4, [1]), (9, [2])])
+
+
+def test_stop_before_run_holds_for_that_run() -> None:
+    engine = Engine()
+    fired = timers(engine)
+    engine.at(4, "t")
+    engine.stop()
+    assert engine.run(20)
+    assert (engine.now, fired, engine.exhausted()) == (0, [], False)
+    assert not engine.run(20)
+    assert (engine.now, fired, engine.exhausted()) == (20, [(4, [0])], True)
 
 
 def test_every_fires_once_a_period_whatever_else_its_kind_does() -> None:

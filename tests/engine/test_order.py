@@ -215,8 +215,7 @@ def test_stopped_and_resumed_runs_equal_one_run(setup: list[Any], script: list[A
 
     pieces.handle = handle  # type: ignore[method-assign]
     for _ in range(10_000):
-        engine.run(UNTIL)
-        if not engine._stopped:
+        if not engine.run(UNTIL):
             break
     assert pieces.trace == whole.trace
 

@@ -436,7 +436,7 @@ def test_totals_of_one_run(module):
         "first_start": [NS, 3 * NS],
         "finish": [3 * NS, 5 * NS],
         "completed": [5, 1],
-        "shares": [2, 1],
+        "nodes_used": [2, 1],
         "busy": [4 * NS, 3 * NS // 2],
         "tasks": [3, 3],
         "interrupted": [0, 0],

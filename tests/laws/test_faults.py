@@ -117,7 +117,8 @@ def test_what_may_happen(of: dict[str, Any], detection: float | None) -> None:
     scheduler = gs.FairTree(samples=(6, 4, 3), detection=detection)
     result = gs.simulate(grid(**of), scheduler)
     check(result)
-    assert result.machines["failures"].sum() == len(of["machine"])
+    late = sum(down == 0 < up for down, up in zip(of["down"], of["up"], strict=True))
+    assert result.machines["failures"].sum() == len(of["machine"]) - late
     assert gs.simulate(grid(**of), scheduler, cohort_limit=1).digest == result.digest
 
 
@@ -272,7 +273,9 @@ def test_what_may_happen_to_a_centralized_scheduler(of: dict[str, Any], name: st
     check(result)
     end = result.applications["finish"].max()
     assert result.provenance["clock_seconds"] == end
-    assert result.machines["failures"].sum() == sum(at < end for at in of["down"])
+    assert result.machines["failures"].sum() == sum(
+        at < end for at, up in zip(of["down"], of["up"], strict=True) if at > 0 or up == 0
+    )
     assert gs.simulate(grid(**of), CENTRAL[name], cohort_limit=1).digest == result.digest
 
 
@@ -379,3 +382,82 @@ def test_all_leave_when_all_is_done(name: str) -> None:
     everybody: dict[str, Any] = {"machine": list(range(8)), "down": [end] * 8, "up": [inf] * 8}
     at_the_end = gs.simulate(grid(**everybody), CENTRAL[name])
     assert at_the_end.digest == done.digest
+
+
+# -- runs that might not end --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machines", [1, 2])
+@pytest.mark.parametrize("period", [50.0, 100.0, 300.0])
+def test_failures_in_step_with_the_heartbeat_do_not_keep_the_fair_tree_from_ending(
+    machines: int, period: float
+) -> None:
+    """All are away in the second half of each period, and heartbeats come as one ends."""
+    begins = np.arange(40) * period + period / 2
+    rows = [(u, at) for u in range(machines) for at in begins]
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * machines),
+        gs.Workload.of(release=[period / 2 - 1.5], tasks=[5], task_size=[1000.0], submitter=[0]),
+        faults=Faults.of([u for u, _ in rows], [at for _, at in rows], [at + period / 2 for _, at in rows]),
+    )
+    result = gs.simulate(scenario, gs.FairTree(samples=(6, 4, 3)))
+    check(result)
+    assert result.applications["resubmitted"].sum() >= 3
+    assert result.makespan < 700.0
+
+
+def endless() -> gs.Scenario:
+    """A task takes 10 s, and nobody is up for longer than 5."""
+    at = np.arange(1, 2000) * 5.0
+    return gs.Scenario(
+        gs.Platform.of([1000.0] * 2),
+        gs.Workload.of(release=[0.0], tasks=[3], task_size=[10_000.0], submitter=[0]),
+        faults=Faults.of(np.tile([0, 1], len(at)), np.repeat(at, 2), np.repeat(at, 2)),
+    )
+
+
+@pytest.mark.parametrize("name", ["fair-tree", *CENTRAL])
+def test_a_time_limit_gives_up_a_run(name: str) -> None:
+    scheduler = gs.FairTree(samples=(6, 4, 3)) if name == "fair-tree" else CENTRAL[name]
+    with pytest.raises(
+        gs.ScenarioError, match=r"time_limit must let the run end, got 1000\.0 s: .* 400 failures"
+    ):
+        gs.simulate(endless(), scheduler, time_limit=1000.0)
+
+
+@pytest.mark.parametrize("name", ["fair-tree", *CENTRAL])
+def test_a_time_limit_changes_nothing_else(name: str) -> None:
+    """One without failures, which the engine ends, and one that ends in time."""
+    scheduler = gs.FairTree(samples=(6, 4, 3)) if name == "fair-tree" else CENTRAL[name]
+    calm = gs.Scenario(
+        gs.Platform.of([1000.0] * 4),
+        gs.Workload.of(release=[0.0, 3.0], tasks=[9, 9], task_size=[1000.0, 500.0], submitter=[0, 2]),
+    )
+    of: dict[str, Any] = {"machine": [0, 1], "down": [2.0, 3.0], "up": [2.0, 40.0]}
+    for scenario in (calm, grid(**of)):
+        whole = gs.simulate(scenario, scheduler)
+        assert gs.simulate(scenario, scheduler, time_limit=5000.0).digest == whole.digest
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, float("nan"), inf, "60", True])
+def test_time_limits_that_are_none(limit: Any) -> None:
+    with pytest.raises(gs.ScenarioError, match="time_limit must be a finite number > 0 s, got"):
+        gs.simulate(endless(), gs.Fcfs(), time_limit=limit)
+
+
+def test_who_joins_late_has_not_failed() -> None:
+    of: dict[str, Any] = {"machine": [0, 1, 1, 2], "down": [0.0, 0.0, 3.0, 0.0], "up": [1.0, 1.0, 3.0, 0.0]}
+    result = gs.simulate(grid(**of), gs.FairTree(samples=(6, 4, 3)))
+    assert result.machines["failures"].tolist() == [0, 1, 1, 0, 0, 0, 0, 0]
+
+
+def test_a_machine_that_gets_tasks_again_is_one_machine() -> None:
+    """Each machine of four is reset twice while it has tasks."""
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * 4),
+        gs.Workload.of(release=[0.0], tasks=[40], task_size=[5000.0], submitter=[0]),
+        faults=Faults.of([0, 1, 2, 3] * 2, [20.0] * 4 + [25.0] * 4, [20.0] * 4 + [25.0] * 4),
+    )
+    result = gs.simulate(scenario, gs.FairTree(samples=(6, 4, 3), detection=0.0))
+    assert result.applications["resubmitted"].tolist() > [40]
+    assert result.applications["nodes_used"].tolist() == [4]

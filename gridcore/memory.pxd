@@ -1,0 +1,16 @@
+"""Memory for the kernels that keep their own: blocks that grow, and reading ahead."""
+
+from libc.stdlib cimport realloc
+
+cdef extern from "memory.h":
+    void prefetch "gridcore_prefetch"(const void* p) noexcept nogil
+    void copy_words "gridcore_copy"(void* to, const void* source, Py_ssize_t n) noexcept nogil
+
+
+cdef inline void* grown(void* block, Py_ssize_t size) except NULL nogil:
+    """`block`, `size` bytes long from now on."""
+    cdef void* result = realloc(block, size)
+    if result == NULL:
+        with gil:
+            raise MemoryError
+    return result

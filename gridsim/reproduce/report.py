@@ -1,0 +1,146 @@
+"""What a reproduction leaves behind: tables, a figure, and exactly what was run."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from gridsim.records import atomic_file, to_json
+from gridsim.replication import FEW, LEVEL, Estimate
+from gridsim.reproduce.common import Ran, Report, Reproduction
+from gridsim.scheduler import Scheduler
+from gridsim.simulation import describe
+
+#: Where the scenarios are, within the folder of a reproduction.
+FOLDER = "scenarios"
+
+
+def to_dict(this: Reproduction, report: Report, ran: Sequence[Ran]) -> dict[str, Any]:
+    """The report as plain values."""
+    return {
+        "name": this.NAME,
+        "title": this.TITLE,
+        "claims": list(this.CLAIMS),
+        "quick": report.quick,
+        "seeds": list(report.seeds),
+        "level": LEVEL,
+        "rows": [asdict(row) for row in report.claims],
+        "grids": [
+            {
+                "title": grid.title,
+                "columns": list(grid.columns),
+                "rows": {
+                    name: [asdict(c) if isinstance(c, Estimate) else c for c in cells]
+                    for name, cells in grid.rows.items()
+                },
+            }
+            for grid in report.grids
+        ],
+        "remarks": list(report.remarks),
+        "runs": [_run(each) for each in ran],
+    }
+
+
+def _run(ran: Ran) -> dict[str, Any]:
+    """What was run, so that it can be run again, and the values of each seed."""
+    file = f"{FOLDER}/{ran.make.name}.toml"
+    return {
+        "scenario": file,
+        "schedulers": {
+            label: {**describe(scheduler), "command": command(file, scheduler)}
+            for label, scheduler in ran.schedulers.items()
+        },
+        "values": ran.made.to_dict()["values"],
+    }
+
+
+def command(file: str, scheduler: Scheduler) -> str:
+    """The command that runs `scheduler` on the scenario in `file`."""
+    name, usual = scheduler.name, type(scheduler)()
+    words = ["gridsim", "run", file, "--scheduler", name]
+    for field in scheduler.__struct_fields__:
+        value = getattr(scheduler, field)
+        if value != getattr(usual, field):
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            words += ["--set", f"{name}.{field}={text.lower() if isinstance(value, bool) else text}"]
+    return shlex.join(words)
+
+
+def markdown(this: Reproduction, report: Report) -> str:
+    """The report as a page of Markdown tables; an interval holds the mean with the confidence stated."""
+    lines = [f"# {this.NAME}: {this.TITLE}", ""]
+    if report.quick:
+        lines += ["In small (`--quick`): this shows that it runs, not what the paper claims.", ""]
+    lines += [f"- {claim}" for claim in this.CLAIMS]
+    lines += ["", _seeds(len(report.seeds)), ""]
+    lines += _table(
+        ["quantity", "unit", "paper", "measured", "verdict", "why"],
+        [
+            [r.quantity, r.unit, r.paper, "-" if r.measured is None else _cell(r.measured), r.verdict, r.why]
+            for r in report.claims
+        ],
+    )
+    for grid in report.grids:
+        lines += ["", f"## {grid.title}", ""]
+        rows = [[name, *map(_cell, cells)] for name, cells in grid.rows.items()]
+        lines += _table(list(grid.columns), rows)
+    if report.remarks:
+        lines += ["", "## Remarks", "", *(f"- {remark}" for remark in report.remarks)]
+    return "\n".join(lines) + "\n"
+
+
+def _seeds(count: int) -> str:
+    if count == 1:
+        return "Values of one seed: there are no intervals."
+    narrow = ", which are too narrow for so few" if count < FEW else ""
+    return f"Means over {count} seeds with {LEVEL:.0%} bootstrap intervals{narrow}."
+
+
+def _cell(cell: Estimate | str) -> str:
+    """An estimate without what `_seeds` says of all of them."""
+    if isinstance(cell, str):
+        return cell
+    if math.isnan(cell.low):
+        return f"{cell.mean:.4g}" + (f" ({cell.note})" if cell.seeds > 1 else "")
+    return f"{cell.mean:.4g} [{cell.low:.4g}, {cell.high:.4g}]"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    return [
+        "| " + " | ".join(head) + " |",
+        "|" + "---|" * len(head),
+        *("| " + " | ".join(cell.replace("|", "\\|") or " " for cell in row) + " |" for row in rows),
+    ]
+
+
+def write(this: Reproduction, report: Report, ran: Sequence[Ran], folder: str) -> list[str]:
+    """Write folder/NAME/{table.md,table.json,figure.png} and scenarios/*.toml, each whole or not at all.
+
+    The scenarios are those of the first seed.  Returns the paths.  Raises OSError, and ImportError without
+    matplotlib.
+    """
+    from gridsim import plots
+
+    place = os.path.join(folder, this.NAME)
+    os.makedirs(os.path.join(place, FOLDER), exist_ok=True)
+    picture = io.BytesIO()
+    plots.save(this.figure(report), picture)
+    files = {
+        "table.md": markdown(this, report).encode(),
+        "table.json": (to_json(to_dict(this, report, ran)) + "\n").encode(),
+        "figure.png": picture.getvalue(),
+    }
+    paths = []
+    for name, content in files.items():
+        paths.append(os.path.join(place, name))
+        with atomic_file(paths[-1]) as stream:
+            stream.write(content)
+    for name, make in {each.make.name: each.make for each in ran}.items():
+        paths.append(os.path.join(place, FOLDER, f"{name}.toml"))
+        make(report.seeds[0]).save(paths[-1])
+    return paths
