@@ -26,7 +26,7 @@ def test_every_task_is_completed_on_real_desktops(traces: Path, name: str) -> No
     )
     result = gs.simulate(scenario, SCHEDULERS[name])
     assert result.machines["tasks"].sum() == result.applications["tasks"].sum()
-    assert result.applications["resubmitted"].sum() > 0 and result.machines["failures"].sum() > 500
+    assert result.applications["resubmitted"].sum() > 0 and result.machines["failures"].sum() > 200
     messages = result.messages
     under_way = messages["sent"] - messages["delivered"] - messages["dropped"]
     assert (messages["in_flight"] == under_way).all() and (under_way >= 0).all()
