@@ -2,6 +2,7 @@
 
 from gridcore.availability cimport Grid
 from gridcore.edf cimport Queue
+from gridcore.journal cimport Journal
 
 cdef struct Scratch:
     double* release
@@ -32,9 +33,9 @@ cdef class TaskQueues:
     cdef const double[::1] release, size, task_size
     cdef long long[::1] first_start, finish, completed, nodes_used
     cdef unsigned char[:, ::1] used     # a bit for each application that the machine has had tasks of
-    # completions not yet handed out
-    cdef Py_ssize_t n_log
-    cdef long long[:, ::1] entries
+    cdef Journal ended                  # completions not yet handed out
+    cdef Journal ran, came              # what has run and what has been enqueued, if that is recorded
+    cdef readonly bint record
     # machines by next change: an indexed heap, ties by machine
     cdef long long[::1] change
     cdef int[::1] heap, where
@@ -46,7 +47,6 @@ cdef class TaskQueues:
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil
     cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil
     cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long end) noexcept nogil
-    cdef void _grow_log(self) noexcept with gil
     cdef void _update(self, Py_ssize_t u) noexcept nogil
     cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil
     cdef void _place(self, Py_ssize_t u, Py_ssize_t k) noexcept nogil

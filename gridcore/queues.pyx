@@ -18,12 +18,14 @@ cimport cython
 
 from libc.math cimport INFINITY, llrint
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 from gridcore.availability cimport Grid, queue_gap, sample_queue
 from gridcore.edf cimport (
     FINITE, NOT_NEGATIVE, POSITIVE, Queue, check_array, check_scalar, doubles, indices, integers,
     minimum_stretch,
 )
+from gridcore.journal cimport Journal, Row, journal_add
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -60,6 +62,34 @@ cdef void scratch_free(Scratch* s) noexcept nogil:
     free(s.order)
 
 
+cdef void _note(Journal* j, Py_ssize_t u, int application, long long tasks, long long start, long long end,
+                long long completed) noexcept nogil:
+    """A further row, or more of the last one."""
+    cdef Row* row
+    if completed and j.n:
+        row = &j.row[j.n - 1]
+        if row.machine == u and row.application == application and row.end == start and row.completed:
+            row.tasks += tasks
+            row.completed += completed
+            row.end = end
+            return
+    row = journal_add(j)
+    row.machine, row.application, row.tasks = u, application, tasks
+    row.start, row.end, row.completed = start, end, completed
+
+
+cdef _columns(const Journal* j):
+    """The rows as columns int64[n]."""
+    if j.torn:
+        raise MemoryError("no memory for a row of the record")
+    rows = np.empty((j.n, 6), np.int64)
+    cdef long long[:, ::1] out = rows
+    if j.n:
+        memcpy(&out[0, 0], j.row, j.n * sizeof(Row))
+    return {name: rows[:, k].copy() for k, name in enumerate(
+        ("machine", "application", "tasks", "start", "end", "completed"))}
+
+
 @cython.auto_pickle(False)
 cdef class TaskQueues:
     """Queues of `len(speed)` machines.
@@ -71,13 +101,14 @@ cdef class TaskQueues:
     watch : what `next_change` and `due` speak of: ``"idle"``, a machine running out of work, or
         ``"completion"``, the end of any task.
     log : keep completions until `advance` hands them out; may be changed at any time.
+    record : keep what `schedule` and `arrivals` tell, from the beginning.
 
     Raises
     ------
     ValueError naming the argument, its index and value.
     """
 
-    def __init__(self, speed, *, str order="edf", str watch="idle", bint log=False):
+    def __init__(self, speed, *, str order="edf", str watch="idle", bint log=False, bint record=False):
         if order not in ("edf", "fifo"):
             raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
         if watch not in ("idle", "completion"):
@@ -86,7 +117,7 @@ cdef class TaskQueues:
         check_array(self.speed, "speed", POSITIVE)
         cdef Py_ssize_t n = self.speed.shape[0]
         self.machines = n
-        self.order, self.watch, self.log = order, watch, log
+        self.order, self.watch, self.log, self.record = order, watch, log, record
         self.edf, self.each_task = order == "edf", watch == "completion"
         self.capacity = 4
         self.share = np.zeros((n, self.capacity, 2), np.int32)
@@ -106,10 +137,14 @@ cdef class TaskQueues:
         self.completed = np.zeros(0, np.int64)
         self.nodes_used = np.zeros(0, np.int64)
         self.used = np.zeros((n, 0), np.uint8)
-        self.entries = np.zeros((16, 4), np.int64)
         self.change = np.full(n, _NEVER, np.int64)
         self.heap = np.arange(n, dtype=np.int32)
         self.where = np.arange(n, dtype=np.int32)
+
+    def __dealloc__(self):
+        free(self.ended.row)
+        free(self.ran.row)
+        free(self.came.row)
 
     # -- what is there ----------------------------------------------------------------------------------
 
@@ -159,6 +194,35 @@ cdef class TaskQueues:
         rows = np.asarray(self.share)[machine, f:f + n]
         return rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64), self.running[machine], \
             self.free_at[machine]
+
+    def schedule(self):
+        """What has run so far, as columns int64[k], in order of machine and start; empty without ``record``.
+
+        machine, application; tasks : of equal length, one after another without a gap; start, end (ns);
+        completed : how many of them, all, or none of one that a failure has cut off at `end`.
+        """
+        found = _columns(&self.ran)
+        order = np.lexsort((found["start"], found["machine"]))
+        found = {name: column[order] for name, column in found.items()}
+        # rows that go on where the one before ended are one
+        whole = found["completed"] > 0
+        on = np.zeros(len(order), bool)
+        on[1:] = whole[1:] & whole[:-1] & (found["start"][1:] == found["end"][:-1])
+        for name in ("machine", "application"):
+            on[1:] &= found[name][1:] == found[name][:-1]
+        first = np.flatnonzero(~on)
+        last = np.r_[first[1:], len(order)] - 1 if len(first) else first
+        merged = {name: found[name][first] for name in ("machine", "application", "start")}
+        if len(first):
+            merged |= {name: np.add.reduceat(found[name], first) for name in ("tasks", "completed")}
+        merged["end"] = found["end"][last]
+        return {name: merged.get(name, found[name]) for name in found}
+
+    def arrivals(self):
+        """What has been enqueued so far: columns machine, application, tasks, time (ns), int64[k], in order."""
+        found = _columns(&self.came)
+        return {name: found["start" if name == "time" else name]
+                for name in ("machine", "application", "tasks", "time")}
 
     def is_busy(self, machines):
         """bool[k]: which of `machines` run or have something to run."""
@@ -223,6 +287,8 @@ cdef class TaskQueues:
         self.idle_at[u] = start + tasks * length
         self.enqueued += tasks
         self.waiting[u] += tasks
+        if self.record:
+            _note(&self.came, u, application, tasks, now, now, 0)
         self.peak[u] = max(self.peak[u], self.waiting[u])
         self._update(u)
         return 0
@@ -280,6 +346,7 @@ cdef class TaskQueues:
         """
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k, j, m
+        cdef long long length
         lost = []
         for k in range(u.shape[0]):
             m = u[k]
@@ -288,6 +355,9 @@ cdef class TaskQueues:
             if self.running[m] >= 0:
                 left[self.running[m]] = 1
                 self.busy[m] -= self.free_at[m] - now
+                if self.record:
+                    length = self._duration(m, self.running[m])
+                    _note(&self.ran, m, self.running[m], 1, self.free_at[m] - length, now, 0)
                 self.interrupted[m] += 1
                 self.running[m] = -1
             for j in range(self.first[m], self.first[m] + self.count[m]):
@@ -321,14 +391,16 @@ cdef class TaskQueues:
                 for k in range(u.shape[0]):
                     self._advance(u[k], until)
                     self._update(u[k])
-        rows = np.asarray(self.entries)[:self.n_log]
-        self.n_log = 0
-        if not len(rows):
+        if self.ended.n == 0:
             return tuple(np.zeros((4, 0), np.int64))
-        rows = rows[np.lexsort((rows[:, 3], rows[:, 1], rows[:, 0]))]
-        new = np.flatnonzero(np.r_[True, (rows[1:, :2] != rows[:len(rows) - 1, :2]).any(axis=1)])
-        last = np.r_[new[1:], len(rows)] - 1
-        return rows[new, 0], rows[new, 1], np.add.reduceat(rows[:, 2], new), rows[last, 3]
+        found = _columns(&self.ended)
+        self.ended.n = 0
+        u_, i, tasks, end = (found[name] for name in ("machine", "application", "tasks", "end"))
+        order = np.lexsort((end, i, u_))
+        u_, i, tasks, end = u_[order], i[order], tasks[order], end[order]
+        new = np.flatnonzero(np.r_[True, (u_[1:] != u_[:-1]) | (i[1:] != i[:-1])])
+        last = np.r_[new[1:], len(u_)] - 1
+        return u_[new], i[new], np.add.reduceat(tasks, new), end[last]
 
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil:
         cdef double ns = self.task_size[application] / self.speed[u] * 1e9
@@ -378,26 +450,13 @@ cdef class TaskQueues:
         self.tasks_done += tasks
         if end > self.finish[application]:
             self.finish[application] = end
-        if not self.log:
+        if not (self.log or self.record):
             return
-        cdef Py_ssize_t n = self.n_log
-        if n and self.entries[n - 1, 0] == u and self.entries[n - 1, 1] == application:
-            self.entries[n - 1, 2] += tasks
-            self.entries[n - 1, 3] = end
-            return
-        if n == self.entries.shape[0]:
-            self._grow_log()
-        self.entries[n, 0] = u
-        self.entries[n, 1] = application
-        self.entries[n, 2] = tasks
-        self.entries[n, 3] = end
-        self.n_log += 1
-
-    cdef void _grow_log(self) noexcept with gil:
-        # by itself: a function that may take the GIL looks for it at each call
-        wider = np.zeros((2 * self.n_log, 4), np.int64)
-        wider[:self.n_log] = self.entries
-        self.entries = wider
+        cdef long long start = end - tasks * self._duration(u, application)
+        if self.log:
+            _note(&self.ended, u, application, tasks, start, end, tasks)
+        if self.record:
+            _note(&self.ran, u, application, tasks, start, end, tasks)
 
     def next_change(self):
         """The first instant (ns) at which a machine runs idle (or ends a task, see ``watch``), or `NEVER`."""

@@ -23,6 +23,8 @@ from gridsim.scenario import Scenario
 #: Version of the file format.
 FORMAT = 1
 CORE_TABLES = ("applications", "machines", "messages")
+#: Tables that are there only when they are asked for; they have no part in the digest.
+RECORDS = ("schedule", "arrivals")
 
 BoundKind = Literal["fluid", "discrete"]
 #: Up to how many applications a summary has their lower bound.
@@ -72,6 +74,8 @@ class Result:
     resubmitted (tasks); nodes_used; and what else the scheduler reports (-1 stands for none).
     Of ``machines``: speed (Mflop/s), busy (s), tasks, peak_queue (tasks), bytes_out, bytes_in, utilization.
     Of ``messages``, a row a kind: kind, sent, delivered, dropped, in_flight, bytes.
+    Recorded on request, ``schedule``: machine, application, tasks, start, end (s), completed (tasks); and
+    ``arrivals``: machine, application, tasks, time (s).
     """
 
     def __init__(
@@ -118,8 +122,11 @@ class Result:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of tables and facts (see `gridsim.records.digest`): equal runs have equal digests."""
-        return digest(self.tables, self.facts)
+        """SHA-256 of tables and facts (see `gridsim.records.digest`): equal runs have equal digests.
+
+        What was recorded on request has no part in it.
+        """
+        return digest({name: t for name, t in self.tables.items() if name not in RECORDS}, self.facts)
 
     @property
     def aggregate_speed(self) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -27,6 +27,10 @@ Floats = NDArray[np.float64]
 #: Of the timer by which machines fail: what else was to happen at that instant has happened before.  Only
 #: timers of higher priority find the machines as they are after it.
 FAULT_PRIORITY = 4000
+
+#: Columns of `Outcome.schedule` and `Outcome.arrivals`.
+SCHEDULE = ("machine", "application", "tasks", "start", "end", "completed")
+ARRIVALS = ("machine", "application", "tasks", "time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class Run:
     speeds : Mflop/s of each machine.  A decentralized policy hands each machine only its own.
     up : bool[machines], which machines are up; changes as they fail and come back, and is not to be written.
     faults : whether machines may fail in this run.
+    record : whether the policy is to report its schedule (`Outcome.schedule`, `Outcome.arrivals`).
     threads : how many a kernel may use; what comes out does not depend on it.
     """
 
@@ -65,6 +70,7 @@ class Run:
     streams: Streams
     up: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     faults: bool = False
+    record: bool = False
     threads: int = 1
 
     def __post_init__(self) -> None:
@@ -84,12 +90,19 @@ class Outcome:
         ``interrupted`` (tasks that ran when the machine failed).
     tables : further tables, each a mapping of equally long columns.
     facts : scalars that belong in every result of this scheduler (JSON-able).
+    schedule : what ran where and when, if that is recorded: ``machine``, ``application``, ``tasks`` (one
+        after another without a gap), ``start``, ``end`` (ns), ``completed`` (all of them, or none of a task
+        that a failure cut off at ``end``).  `TaskQueues.schedule` makes it.
+    arrivals : what came to the queues of machines, where they have any: ``machine``, ``application``,
+        ``tasks``, ``time`` (ns), in order.  `TaskQueues.arrivals` makes it.
     """
 
     applications: dict[str, Integers]
     machines: dict[str, Integers]
     tables: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    schedule: dict[str, Integers] = field(default_factory=dict)
+    arrivals: dict[str, Integers] = field(default_factory=dict)
 
 
 class Policy(ABC):
@@ -127,6 +140,16 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     name: ClassVar[str] = "scheduler"
     #: False if it reads the whole grid at once (the baselines say so).
     decentralized: ClassVar[bool] = False
+
+    @property
+    def order(self) -> Literal["fifo", "edf", "list"] | None:
+        """In what order tasks are promised to run, where no machine fails.
+
+        "fifo": a machine runs what came to it as it came; "edf": by deadline at its own minimum stretch, anew
+        whenever something comes; "list": no task starts before one of an earlier application; None: no
+        promise.
+        """
+        return None
 
     def start(self, run: Run) -> Policy:
         """Make the policy that will run on `run`; every scheduler has its own."""

@@ -20,9 +20,9 @@ from gridsim.metrics import utilization
 from gridsim.outages import Outages
 from gridsim.platform import Platform, real, whole
 from gridsim.records import Table, check_name, plain
-from gridsim.results import CORE_TABLES, Result
+from gridsim.results import CORE_TABLES, RECORDS, Result
 from gridsim.scenario import Scenario
-from gridsim.scheduler import Applications, Outcome, Policy, Run, Scheduler
+from gridsim.scheduler import ARRIVALS, SCHEDULE, Applications, Outcome, Policy, Run, Scheduler
 from gridsim.streams import Streams
 from gridsim.transport import Transport
 
@@ -49,6 +49,7 @@ def simulate(
     cohort_limit: int | None = None,
     threads: int = 1,
     time_limit: float | None = None,
+    record: bool = False,
 ) -> Result:
     """Run `scenario` under `scheduler`.
 
@@ -58,6 +59,8 @@ def simulate(
         result does not depend on it.
     time_limit : s of simulated time after which the run is given up.  Only failures can make one endless,
         where machines do not stay up for as long as a task takes.
+    record : add the tables ``schedule`` and ``arrivals``, what ran where and when; the digest does not depend
+        on it.
 
     Raises ScenarioError for a workload that does not fit the platform or a run that meets the time limit,
     SchedulerError when the scheduler breaks its contract, InvariantViolation when a law of the simulation
@@ -85,6 +88,7 @@ def simulate(
         streams=Streams(scenario.seed),
         up=outages.up,
         faults=scenario.faults is not None,
+        record=record,
         threads=whole("threads", threads, low=1, high=1024),
     )
     policy = scheduler.start(run)
@@ -112,6 +116,8 @@ def simulate(
             f"goes for good, with {left} tasks left"
         )
     tables = _check_contract(outcome, len(applications), platform.nodes, engine.now)
+    if record:
+        tables |= _records(outcome, engine.now)
     _check_laws(outcome, applications, platform, outages)
     return Result(
         tables={
@@ -241,7 +247,7 @@ def _check_contract(outcome: Outcome, applications: int, machines: int, now: int
                 raise SchedulerError(f"{when} outcome.{what}[{name!r}] must be {rows} whole numbers")
     tables = {}
     for name, columns in outcome.tables.items():
-        if name in CORE_TABLES:
+        if name in CORE_TABLES + RECORDS:
             raise SchedulerError(f"{when} outcome.tables has {name!r}, which every result has already")
         try:
             tables[check_name(name)] = Table(columns)
@@ -251,6 +257,24 @@ def _check_contract(outcome: Outcome, applications: int, machines: int, now: int
         plain(outcome.facts)
     except TypeError as error:
         raise SchedulerError(f"{when} outcome.facts: {error}") from error
+    return tables
+
+
+def _records(outcome: Outcome, now: int) -> dict[str, Table]:
+    """The tables of what was recorded."""
+    tables = {}
+    for name, wanted, given in (
+        ("schedule", SCHEDULE, outcome.schedule),
+        ("arrivals", ARRIVALS, outcome.arrivals or {column: np.zeros(0, np.int64) for column in ARRIVALS}),
+    ):
+        shapes = {np.shape(given.get(column, 0)) for column in wanted}
+        if len(shapes) > 1 or len(shapes.pop()) != 1:
+            raise SchedulerError(
+                f"t = {now / NS} s: a run that is recorded needs outcome.{name} with equally long columns "
+                f"{', '.join(wanted)}"
+            )
+        times = ("start", "end", "time")
+        tables[name] = Table({c: given[c] / NS if c in times else given[c] for c in wanted})
     return tables
 
 

@@ -74,6 +74,7 @@ class TaskQueues:
         order: Literal["edf", "fifo"] = "edf",
         watch: Literal["idle", "completion"] = "idle",
         log: bool = False,
+        record: bool = False,
     ) -> None:
         if order not in ("edf", "fifo"):
             raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
@@ -85,7 +86,9 @@ class TaskQueues:
         self._application: list[Application] = []
         self._log: list[tuple[int, int, int]] = []
         self.machines, self.enqueued, self.tasks_done = len(speeds), 0, 0
-        self.order, self.watch, self.log = order, watch, log
+        self.order, self.watch, self.log, self.record = order, watch, log, record
+        self._ran: list[tuple[int, int, int, int, bool]] = []
+        self._came: list[tuple[int, int, int, int]] = []
 
     # -- what is there ------------------------------------------------------------------------------
 
@@ -129,6 +132,23 @@ class TaskQueues:
         tasks = np.array([share.tasks for share in m.queue], np.int64)
         return applications, tasks, m.running, m.free_at
 
+    def schedule(self) -> dict[str, Integers]:
+        """What has run so far, in order of machine and start; empty without ``record``."""
+        rows: list[list[int]] = []
+        for u, i, start, end, done in sorted(self._ran, key=lambda row: (row[0], row[2])):
+            last = rows[-1] if rows else None
+            if done and last and last[5] and last[:2] == [u, i] and last[4] == start:
+                last[2], last[4], last[5] = last[2] + 1, end, last[5] + 1
+            else:
+                rows.append([u, i, 1, start, end, int(done)])
+        names = ("machine", "application", "tasks", "start", "end", "completed")
+        return dict(zip(names, np.array(rows, np.int64).reshape(-1, 6).T.copy(), strict=True))
+
+    def arrivals(self) -> dict[str, Integers]:
+        """What has been enqueued so far, in order."""
+        columns = np.array(self._came, np.int64).reshape(-1, 4).T.copy()
+        return dict(zip(("machine", "application", "tasks", "time"), columns, strict=True))
+
     def is_busy(self, machines: ArrayLike) -> NDArray[np.bool_]:
         """Which of `machines` run or have something to run."""
         return np.array([not self._machine[u].idle for u in self._machines(machines)], np.bool_)
@@ -162,6 +182,8 @@ class TaskQueues:
                 f"tasks of application {application} on machine {u} end after the last instant"
             )
         self.enqueued += tasks
+        if self.record:
+            self._came.append((u, application, tasks, now))
         waiting = {share.application: share for share in m.queue}
         if application in waiting:
             if waiting[application].tasks + tasks > MOST:
@@ -194,6 +216,9 @@ class TaskQueues:
                 left[m.running] = left.get(m.running, 0) + 1
                 m.busy -= m.free_at - now
                 m.interrupted += 1
+                if self.record:
+                    start = m.free_at - self._duration(u, m.running)
+                    self._ran.append((u, m.running, start, now, False))
             lost += [(u, application, left[application]) for application in sorted(left)]
             m.queue, m.running, m.free_at = [], -1, now
         u_lost, i_lost, n_lost = np.array(lost, np.int64).reshape(-1, 3).T.copy()
@@ -256,6 +281,8 @@ class TaskQueues:
         self.tasks_done += 1
         if self.log:
             self._log.append((u, application, end))
+        if self.record:
+            self._ran.append((u, application, end - self._duration(u, application), end, True))
 
     def _change(self, u: int) -> int:
         """When `u` runs idle, or ends a task."""

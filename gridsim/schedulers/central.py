@@ -25,7 +25,7 @@ from gridcore.queues import TaskQueues
 from gridcore.summaries import split
 from gridsim.engine import NEVER, NS, Engine
 from gridsim.errors import ScenarioError
-from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
+from gridsim.scheduler import SCHEDULE, Integers, Outcome, Policy, Run, Scheduler
 
 #: How closely the smallest stretch of ``MinCent(mode="once")`` is found, relative and from above.
 STRETCH_TOLERANCE = 1e-9
@@ -61,6 +61,11 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _check_mode(self.name, self.mode, ("replan", "once"))
 
+    @property
+    def order(self) -> Literal["edf"] | None:
+        """See `gridsim.scheduler.Scheduler`."""
+        return "edf" if self.mode == "once" else None
+
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduler.Scheduler`."""
         return Replan(run) if self.mode == "replan" else Once(run)
@@ -86,6 +91,11 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _check_mode(self.name, self.mode, ("ect", "pull", "random"))
+
+    @property
+    def order(self) -> Literal["fifo", "list"]:
+        """See `gridsim.scheduler.Scheduler`."""
+        return "list" if self.mode == "pull" else "fifo"
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduler.Scheduler`."""
@@ -124,7 +134,8 @@ class Pull(Policy):
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.queue = PullQueue(run.speeds, len(run.applications))
+        self.queue = PullQueue(run.speeds, len(run.applications), log=run.record)
+        self.lost: list[tuple[int, int]] = []  # machine, and when it failed, of tasks that were cut off
         self.left = np.zeros(len(run.applications), np.int64)
         self.resubmitted = np.zeros(len(run.applications), np.int64)
         self.unreleased = len(run.applications)
@@ -144,7 +155,9 @@ class Pull(Policy):
         """Start what was due before now; what is lost goes into the list again."""
         now = self.run.engine.now
         self._advance(now)
-        _, lost = self.queue.fail(failed, now)
+        machines, lost = self.queue.fail(failed, now)
+        if self.run.record:
+            self.lost += [(u, now) for u in machines.tolist()]
         self.queue.restore(back, now)
         np.add.at(self.left, lost, 1)
         np.add.at(self.resubmitted, lost, 1)
@@ -182,7 +195,22 @@ class Pull(Policy):
         self._advance(NEVER)
         no_queues = np.zeros(len(self.run.speeds), np.int64)
         found = {**self.queue.totals(), "resubmitted": self.resubmitted, "peak_queue": no_queues}
-        return _outcome(found, peak_waiting=self.peak_waiting)
+        outcome = _outcome(found, peak_waiting=self.peak_waiting)
+        outcome.schedule = self.schedule()
+        return outcome
+
+    def schedule(self) -> dict[str, Integers]:
+        """See `Outcome.schedule`."""
+        machine, application, start, end = self.queue.starts()
+        order = np.lexsort((start, machine))
+        machine, application, start, end = machine[order], application[order], start[order], end[order]
+        completed = np.ones_like(machine)
+        for u, at in self.lost:
+            low, high = np.searchsorted(machine, (u, u + 1))
+            k = low + np.searchsorted(start[low:high], at) - 1  # the last that had started
+            end[k], completed[k] = at, 0
+        columns = machine, application, np.ones_like(machine), start, end, completed
+        return dict(zip(SCHEDULE, columns, strict=True))
 
 
 class Replan(Pull):
@@ -228,7 +256,7 @@ class Bound(Policy):
     def __init__(self, run: Run) -> None:
         self.run = run
         applications = run.applications
-        self.queues = TaskQueues(run.speeds, order=self.local_order)
+        self.queues = TaskQueues(run.speeds, order=self.local_order, record=run.record)
         self.queues.add_applications(applications.release, applications.size, applications.task_size)
         self.total = int(applications.tasks.sum())
         # tasks of applications that are to be bound; what is left there waits for a machine that is up
@@ -283,7 +311,9 @@ class Bound(Policy):
     def finish(self) -> Outcome:
         """Let the machines complete what they have, and report."""
         self.queues.advance(NEVER)
-        return _outcome({**self.queues.totals(), "resubmitted": self.resubmitted})
+        outcome = _outcome({**self.queues.totals(), "resubmitted": self.resubmitted})
+        outcome.schedule, outcome.arrivals = self.queues.schedule(), self.queues.arrivals()
+        return outcome
 
 
 class EarliestEnd(Bound):

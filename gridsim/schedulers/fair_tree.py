@@ -133,6 +133,11 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
             if getattr(self, field) not in known:
                 raise ScenarioError(f"fair-tree.{field} must be one of {known}, got {getattr(self, field)!r}")
 
+    @property
+    def order(self) -> Literal["edf"]:
+        """See `gridsim.scheduler.Scheduler`."""
+        return "edf"
+
     def start(self, run: Run) -> FairTreePolicy:
         """Make the policy; see `gridsim.scheduler.Scheduler`."""
         return FairTreePolicy(self, run)
@@ -165,7 +170,10 @@ class FairTreePolicy(Policy):
             bound=parameters.bound,
         )
         self.queues = TaskQueues(
-            run.speeds, watch="completion" if parameters.update_on == "completion" else "idle", log=True
+            run.speeds,
+            watch="completion" if parameters.update_on == "completion" else "idle",
+            log=True,
+            record=run.record,
         )
         self.queues.add_applications(applications.release, applications.size, applications.task_size)
         self.cell = nanoseconds(parameters.release_cell)
@@ -450,6 +458,8 @@ class FairTreePolicy(Policy):
                 "tasks_completed_known": int(self.reported.sum()),
                 "ledger_end_s": None if self.ledger_end is None else self.ledger_end / NS,
             },
+            schedule=self.queues.schedule(),
+            arrivals=self.queues.arrivals(),
         )
 
     def requests(self) -> dict[str, NDArray[Any]]:

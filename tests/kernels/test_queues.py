@@ -60,10 +60,11 @@ class Program(RuleBasedStateMachine):
         order=st.sampled_from(["edf", "fifo"]),
         watch=st.sampled_from(["idle", "completion"]),
         log=st.booleans(),
+        record=st.booleans(),
     )
-    def start(self, speed, order, watch, log):
-        self.ours = queues.TaskQueues(speed, order=order, watch=watch, log=log)
-        self.twin = twin.TaskQueues(speed, order=order, watch=watch, log=log)
+    def start(self, speed, order, watch, log, record):
+        self.ours = queues.TaskQueues(speed, order=order, watch=watch, log=log, record=record)
+        self.twin = twin.TaskQueues(speed, order=order, watch=watch, log=log, record=record)
         self.now = self.applications = self.enqueued = self.lost = 0
         self.machines = len(speed)
         self.log = log
@@ -137,7 +138,20 @@ class Program(RuleBasedStateMachine):
     def equal(self):
         if not hasattr(self, "ours"):
             return
-        assert totals_of(self.ours) == totals_of(self.twin)
+        totals = totals_of(self.ours)
+        assert totals == totals_of(self.twin)
+        for kind in ("schedule", "arrivals"):
+            rows, theirs = getattr(self.ours, kind)(), getattr(self.twin, kind)()
+            assert list(rows) == list(theirs)
+            for name, column in rows.items():
+                same(column, theirs[name])
+        if self.ours.record:
+            ran = self.ours.schedule()
+            assert self.ours.arrivals()["tasks"].sum() == self.enqueued
+            assert ran["completed"].sum() == sum(totals["tasks"])
+            assert (ran["end"] > ran["start"]).all()
+            same_machine = ran["machine"][1:] == ran["machine"][:-1]
+            assert (ran["start"][1:] >= ran["end"][:-1])[same_machine].all()
         assert self.ours.next_change() == self.twin.next_change()
         everyone = list(range(self.machines))
         self.both("is_busy", everyone)
