@@ -19,6 +19,7 @@ import click
 
 from gridsim.errors import GridSimError, ModelWarning, ScenarioError, TraceWarning
 from gridsim.reproduce.command import reproduce
+from gridsim.validation.command import validate
 
 if TYPE_CHECKING:
     from gridsim.scenario import Scenario
@@ -119,6 +120,7 @@ def _scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
         click.option("--threads", type=int, default=1, help="Of a kernel; changes no result.  [1]"),
+        click.option("--record", is_flag=True, help="Save the schedule too, for gridsim validate."),
         click.option("--time-limit", type=float, metavar="S", help="Simulated s after which to give up."),
         click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal)."),
         click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
@@ -147,6 +149,7 @@ def run(name: str, **flags: Any) -> None:
         progress=_progress(flags),
         threads=flags["threads"],
         time_limit=flags["time_limit"],
+        record=flags["record"],
     )
     keep()
     if out is not None:
@@ -196,6 +199,7 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
         bound=flags["bound"],
         threads=flags["threads"],
         time_limit=flags["time_limit"],
+        record=flags["record"],
     )
     keep()
     if files:
@@ -211,6 +215,7 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
 
 
 cli.add_command(reproduce)
+cli.add_command(validate)
 
 
 @cli.group()

@@ -116,12 +116,13 @@ def compare(
     bound: BoundKind = "fluid",
     threads: int = 1,
     time_limit: float | None = None,
+    record: bool = False,
 ) -> Comparison:
     """Run each of `schedulers` on `scenario`, one after another.
 
     baseline : the name to compare with; default: see `default_baseline`.
     bound : the kind of lower bound to set maximum stretches over, ``"fluid"`` or ``"discrete"``.
-    threads, time_limit : as in `simulate`.
+    threads, time_limit, record : as in `simulate`.
     """
     if not isinstance(schedulers, Mapping):
         raise ScenarioError(f"schedulers must map names to Scheduler objects, got {schedulers!r}")
@@ -136,7 +137,9 @@ def compare(
         raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}")
     check_bound(bound)
     results = {
-        name: simulate(scenario, scheduler, progress=progress, threads=threads, time_limit=time_limit)
+        name: simulate(
+            scenario, scheduler, progress=progress, threads=threads, time_limit=time_limit, record=record
+        )
         for name, scheduler in schedulers.items()
     }
     return Comparison(scenario, results, baseline, bound)

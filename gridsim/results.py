@@ -95,6 +95,8 @@ class Result:
         self.scheduler: dict[str, Any] = plain(scheduler)
         self.provenance: dict[str, Any] = plain(provenance)
         self._bounds: dict[BoundKind, Bound] = {}
+        #: The digest that the file states, of a loaded result.
+        self.stated_digest: str | None = None
         if scenario is not None:
             self.__dict__["scenario"] = scenario
 
@@ -301,8 +303,8 @@ class Result:
                     _add(archive, _member(name, key), member.getvalue())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Result:
-        """Read a result and check its digest.
+    def load(cls, path: str | os.PathLike[str], *, verify: bool = True) -> Result:
+        """Read a result and check its digest; without `verify` it is kept as `stated_digest`, unchecked.
 
         Raises GridSimError for a file that is no result, is damaged, or whose tables do not make the digest
         that it states; OSError for a file that cannot be read.
@@ -327,7 +329,8 @@ class Result:
                 scheduler=about["scheduler"],
                 provenance=about["provenance"],
             )
-            stated, found = about["digest"], result.digest
+            result.stated_digest = stated = about["digest"]
+            found = result.digest if verify else stated
         except GridSimError:
             raise
         except Exception as error:  # whatever a damaged file makes of zip, npy, JSON and tables

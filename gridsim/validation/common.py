@@ -1,0 +1,85 @@
+"""What checks of schedules have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A law that does not hold.
+
+    law : its name.  count : how often it is broken.  where, message : the first place, and what is wrong.
+    """
+
+    law: str
+    count: int
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        more = f" (and {self.count - 1} more)" if self.count > 1 else ""
+        return f"{self.law}: {self.where}: {self.message}{more}"
+
+
+def broken(law: str, bad: Any, where: Callable[[int], str], say: Callable[[int], str]) -> list[Violation]:
+    """The violation of `law` at the indices at which `bad` is true; none if it never is."""
+    found = np.flatnonzero(bad)
+    return [Violation(law, len(found), where(int(i)), say(int(i))) for i in found[:1]]
+
+
+def column(name: str) -> Callable[[int], str]:
+    """Where row k of a column is."""
+    return lambda k: f"{name}[{k}]"
+
+
+def differs(
+    law: str, where: Callable[[int], str], bad: Any, have: Any, want: Any, source: str, what: str = ""
+) -> list[Violation]:
+    """`broken` where `have` is not `want`, which it must be by `source`."""
+
+    def say(k: int) -> str:
+        return f"{what} is {have[k].item()!r}, {source} {want[k].item()!r}".lstrip()
+
+    return broken(law, bad, where, say)
+
+
+def overlaps(resource: Integers, start: Floats, end: Floats) -> tuple[Integers, Integers]:
+    """Pairs of rows (earlier, later) on one resource, the later of which starts before the earlier has ended.
+
+    Each later row is in one pair, with the row that ends last among those that start before it.
+    """
+    order = np.lexsort((end, start, resource))
+    u, begin, stop = resource[order], start[order], end[order]
+    earlier, later = [], []
+    latest = -1
+    for k in range(len(order)):
+        if latest < 0 or u[latest] != u[k]:
+            latest = k
+            continue
+        if begin[k] < stop[latest]:
+            earlier.append(order[latest])
+            later.append(order[k])
+        if stop[k] > stop[latest]:
+            latest = k
+    return np.array(earlier, np.int64), np.array(later, np.int64)
+
+
+def over_capacity(start: Floats, end: Floats, amount: Integers, capacity: int) -> tuple[float, int] | None:
+    """The first instant at which more than `capacity` is in use, and how much; None if there is none."""
+    time = np.concatenate((start, end))
+    change = np.concatenate((amount, -amount))
+    order = np.lexsort((change, time))  # what ends at an instant is free for what starts at it
+    used = np.cumsum(change[order])
+    # only the last change of an instant counts
+    last = np.r_[time[order][1:] != time[order][:-1], True] if len(time) else np.zeros(0, bool)
+    over = np.flatnonzero(last & (used > capacity))
+    return (float(time[order][over[0]]), int(used[over[0]])) if len(over) else None

@@ -1,0 +1,288 @@
+"""A result of gridsim, with its recorded schedule, against its scenario."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.faults import Faults
+from gridsim.records import Table
+from gridsim.results import Result
+from gridsim.validation.common import Floats, Violation, broken, column, differs, overlaps
+
+#: Times are multiples of 1 ns, as floats: two that are equal are at most this far apart, relatively.
+_ROUNDING = 4 * np.finfo(np.float64).eps
+_NS = 1e-9
+
+
+def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
+    """What is wrong with a result: its recorded schedule, its tables, and how they agree; empty if nothing.
+
+    The scenario in it says what machines there are, when they fail and what was to be done.  Without a
+    recorded schedule (`simulate(record=True)`) the tables alone are checked.
+
+    Raises GridSimError for a file that cannot be read as a result, ScenarioError or TraceFormatError when the
+    scenario cannot be made again.
+    """
+    if not isinstance(result, Result):
+        result = Result.load(result, verify=False)
+    found = _digest(result) + _applications(result) + _machines(result) + _messages(result)
+    if "schedule" in result.tables:
+        found += _schedule(result)
+    return found
+
+
+def _close(a: NDArray[Any], b: NDArray[Any], slack: Any = _NS) -> NDArray[np.bool_]:
+    near: NDArray[np.bool_] = np.abs(a - b) <= slack + _ROUNDING * np.maximum(np.abs(a), np.abs(b))
+    return near
+
+
+def _digest(result: Result) -> list[Violation]:
+    stated = result.stated_digest
+    if stated in (None, result.digest):
+        return []
+    return [Violation("digest", 1, "result.json", f"states {stated}, the tables make {result.digest}")]
+
+
+# -- tables -----------------------------------------------------------------------------------------------
+
+
+def _applications(result: Result) -> list[Violation]:
+    table, scenario = result.applications, result.scenario
+    given = scenario.workload.realize(scenario.platform)
+    if len(table) != len(given):
+        said = f"has {len(table)} rows, the workload has {len(given)} applications"
+        return [Violation("workload", 1, "applications", said)]
+    found = []
+    for name in ("release", "tasks", "task_size", "size", "submitter"):
+        have, want = table[name], getattr(given, name)
+        found += differs(
+            "workload", column(f"applications.{name}"), have != want, have, want, "the scenario has"
+        )
+    first, finish, release = table["first_start"], table["finish"], table["release"]
+    found += broken(
+        "before release",
+        ~(first >= release),
+        lambda i: f"applications.first_start[{i}]",
+        lambda i: f"starts at {first[i]} s, released at {release[i]} s",
+    )
+    found += broken(
+        "time",
+        ~(finish > first),
+        lambda i: f"applications.finish[{i}]",
+        lambda i: f"finishes at {finish[i]} s, starts at {first[i]} s",
+    )
+    stretch = (finish - release) / table["size"]
+    speed = result.aggregate_speed
+    for name, want in (("stretch", stretch), ("stretch_agg", stretch * speed)):
+        have = table[name]
+        wrong = ~(np.abs(have - want) <= 1e-9 * np.abs(want))
+        found += differs(
+            "stretch", column(f"applications.{name}"), wrong, have, want, "release, finish and size make"
+        )
+    return found
+
+
+def _machines(result: Result) -> list[Violation]:
+    table, speeds = result.machines, result.scenario.platform.speeds
+    if len(table) != len(speeds):
+        said = f"has {len(table)} rows, the platform has {len(speeds)} machines"
+        return [Violation("platform", 1, "machines", said)]
+    have = table["speed"]
+    found = differs("platform", column("machines.speed"), have != speeds, have, speeds, "the scenario has")
+    done, wanted = int(table["tasks"].sum()), int(result.applications["tasks"].sum())
+    if done != wanted:
+        said = f"add up to {done}, the applications have {wanted} tasks"
+        found.append(Violation("tasks", 1, "machines.tasks", said))
+    return found
+
+
+def _messages(result: Result) -> list[Violation]:
+    table = result.messages
+    flight = table["sent"] - table["delivered"] - table["dropped"]
+    counts = np.stack([table[name] for name in ("sent", "delivered", "dropped", "in_flight", "bytes")])
+    return broken(
+        "messages",
+        (table["in_flight"] != flight) | (counts < 0).any(axis=0),
+        lambda k: f"messages[{k}] ({table['kind'][k]})",
+        lambda k: f"{table[k]}: sent must be delivered + dropped + in flight",
+    )
+
+
+# -- the schedule -----------------------------------------------------------------------------------------
+
+
+def _schedule(result: Result) -> list[Violation]:
+    table, applications = result.tables["schedule"], result.applications
+    speeds = result.scenario.platform.speeds
+    u, i, n, done = (table[name] for name in ("machine", "application", "tasks", "completed"))
+    start, end = table["start"], table["end"]
+
+    def where(k: int) -> str:
+        return f"schedule[{k}]"
+
+    known = (u >= 0) & (u < len(speeds)) & (i >= 0) & (i < len(applications))
+    found = broken(
+        "unknown",
+        ~known,
+        where,
+        lambda k: f"application {i[k]} on machine {u[k]}: there are {len(applications)} and {len(speeds)}",
+    )
+    counted = (n >= 1) & ((done == n) | ((done == 0) & (n == 1)))
+    found += broken(
+        "count",
+        ~counted,
+        where,
+        lambda k: f"{done[k]} of {n[k]} tasks completed: all, or none of one, can be",
+    )
+    timed = np.isfinite(start) & np.isfinite(end) & (end > start)
+    found += broken("time", ~timed, where, lambda k: f"from {start[k]} s to {end[k]} s")
+    sound = np.flatnonzero(known & counted & timed)
+    u, i, n, done, start, end = (column[sound] for column in (u, i, n, done, start, end))
+
+    def place(k: int) -> str:
+        return where(int(sound[k]))
+
+    release = applications["release"][i]
+    found += broken(
+        "before release", start < release, place, lambda k: f"starts at {start[k]} s, before {release[k]} s"
+    )
+    lasts = np.maximum(1.0, np.rint(applications["task_size"][i] / speeds[u] * 1e9)) * _NS
+    whole = done > 0
+    found += broken(
+        "duration",
+        np.where(whole, ~_close(end, start + n * lasts, n * _NS), end - start > lasts + _NS),
+        place,
+        lambda k: f"{n[k]} tasks of {lasts[k]:g} s in {end[k] - start[k]:g} s on machine {u[k]}",
+    )
+    earlier, later = overlaps(u, start, end)
+    if len(later):
+        a, b = int(earlier[0]), int(later[0])
+        said = f"machine {u[b]} starts at {start[b]} s, while {place(a)} lasts until {end[a]} s"
+        found.append(Violation("overlap", len(later), place(b), said))
+    found += _on_machines_that_are_up(result.scenario.faults, len(speeds), u, start, end, whole, place)
+    found += _agreement(result, u, i, done, start, end)
+    if "arrivals" in result.tables and len(result.tables["arrivals"]):
+        found += _arrivals(result.tables["arrivals"], u, i, start, place)
+    return found
+
+
+def _outages(faults: Faults, machines: int, until: float) -> Iterator[tuple[int, Floats, Floats]]:
+    """Machine by machine, when it goes down, and when it is up again (s; inf for never), of those that do."""
+    downs: dict[int, list[int]] = {}
+    ups: dict[int, list[int]] = {}
+    until_ns = int(until * 1e9) + 1
+    for block in faults.events(machines):
+        near = int(np.searchsorted(block.time, until_ns, side="right"))
+        rows = (each[:near].tolist() for each in (block.time, block.machine, block.up))
+        for at, machine, up in zip(*rows, strict=True):
+            (ups if up else downs).setdefault(machine, []).append(at)
+        if near < len(block):
+            break
+    for machine in sorted(downs):
+        back: list[float] = [at / 1e9 for at in ups.get(machine, [])]
+        away = np.array(downs[machine]) / 1e9
+        yield machine, away, np.array(back[: len(away)] + [np.inf] * (len(away) - len(back)))
+
+
+def _on_machines_that_are_up(
+    faults: Faults | None,
+    machines: int,
+    u: NDArray[np.int64],
+    start: Floats,
+    end: Floats,
+    whole: NDArray[np.bool_],
+    place: Callable[[int], str],
+) -> list[Violation]:
+    dead, uncut = np.zeros(len(u), np.bool_), ~whole
+    if faults is not None and len(u):
+        order = np.argsort(u, kind="stable")
+        for machine, down, up in _outages(faults, machines, float(end.max())):
+            low, high = np.searchsorted(u[order], (machine, machine + 1))
+            rows = order[low:high]
+            # the first outage that is not over when the row starts: it must not begin before the row ends
+            next_down = np.append(down, np.inf)[np.searchsorted(up, start[rows], side="right")]
+            dead[rows] = next_down < end[rows]
+            uncut[rows] &= ~np.isin(end[rows], down)
+    found = broken(
+        "dead machine",
+        dead,
+        place,
+        lambda k: f"machine {u[k]} is not up all the time from {start[k]} s to {end[k]} s",
+    )
+    return found + broken(
+        "cut off",
+        uncut,
+        place,
+        lambda k: f"a task is cut off at {end[k]} s, machine {u[k]} does not fail then",
+    )
+
+
+def _agreement(
+    result: Result,
+    u: NDArray[np.int64],
+    i: NDArray[np.int64],
+    done: NDArray[np.int64],
+    start: Floats,
+    end: Floats,
+) -> list[Violation]:
+    """Between the schedule and the other tables."""
+    applications, machines = result.applications, result.machines
+    count = len(applications)
+    completed = np.bincount(i, done, count).astype(np.int64)
+    tasks = applications["tasks"]
+    found = broken(
+        "lost",
+        completed < tasks,
+        lambda k: f"application {k}",
+        lambda k: f"{completed[k]} of its {tasks[k]} tasks were completed",
+    )
+    found += broken(
+        "done twice",
+        completed > tasks,
+        lambda k: f"application {k}",
+        lambda k: f"{completed[k]} tasks were completed, it has {tasks[k]}",
+    )
+    first, last = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(first, i, start)
+    np.maximum.at(last, i[done > 0], end[done > 0])
+    busy = np.bincount(u, end - start, len(machines))
+    ran = np.bincount(u, done, len(machines)).astype(np.int64)
+    slack = _NS * np.bincount(u, minlength=len(machines))
+    for name, table, have in (
+        ("first_start", "applications", first),
+        ("finish", "applications", last),
+        ("busy", "machines", busy),
+        ("tasks", "machines", ran),
+    ):
+        want = result.tables[table][name]
+        equal = (
+            have == want if have.dtype.kind == "i" else _close(have, want, slack.max() if len(slack) else _NS)
+        )
+        found += differs("agreement", column(f"{table}.{name}"), ~equal, want, have, "the schedule makes")
+    return found
+
+
+def _arrivals(
+    table: Table, u: NDArray[np.int64], i: NDArray[np.int64], start: Floats, place: Callable[[int], str]
+) -> list[Violation]:
+    """Nothing runs where it has not come."""
+    came: dict[tuple[int, int], float] = {}
+    for machine, application, at in zip(
+        *(table[c].tolist() for c in ("machine", "application", "time")), strict=True
+    ):
+        key = machine, application
+        came[key] = min(at, came.get(key, np.inf))
+    at = np.array([came.get(key, np.inf) for key in zip(u.tolist(), i.tolist(), strict=True)])
+    return broken(
+        "before arrival",
+        start < at,
+        place,
+        lambda k: (
+            f"application {i[k]} starts on machine {u[k]} at {start[k]} s, and comes there at {at[k]} s"
+        ),
+    )

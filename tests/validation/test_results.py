@@ -1,0 +1,239 @@
+"""Sound results pass; each kind of corruption is found, and named."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import gridsim as gs
+from gridsim.cli import cli
+from gridsim.validation.results import validate_result
+
+SCHEDULERS: dict[str, gs.Scheduler] = {
+    "fair-tree": gs.FairTree(samples=(6, 4, 3)),
+    "replan": gs.MinCent(),
+    "once": gs.MinCent(mode="once"),
+    "ect": gs.Fcfs(),
+    "pull": gs.Fcfs(mode="pull"),
+    "random": gs.Fcfs(mode="random"),
+}
+FAULTS = {
+    "none": None,
+    "resets": gs.Faults.of([0, 3, 3], [5.0, 7.0, 21.0], [5.0, 7.0, 21.0]),
+    "outages": gs.Faults.of([1, 2, 2, 5], [4.0, 0.0, 30.0, 9.0], [12.0, 6.0, 31.0, float("inf")]),
+}
+
+
+def scenario(faults: gs.Faults | None = None, seed: int = 3) -> gs.Scenario:
+    return gs.Scenario(
+        gs.Platform.desktop_grid(nodes=8, seed=1),
+        gs.Workload.bags(6, interarrival=4.0, tasks_per_node=3.0, task_size=[2000.0, 5000.0], seed=2),
+        seed=seed,
+        faults=faults,
+    )
+
+
+@pytest.mark.parametrize("faults", FAULTS)
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_what_was_simulated_is_sound(name: str, faults: str) -> None:
+    result = gs.simulate(scenario(FAULTS[faults]), SCHEDULERS[name], record=True)
+    assert validate_result(result) == []
+    cut = result.tables["schedule"]["completed"] == 0
+    assert cut.sum() == result.machines["interrupted"].sum()
+    assert (cut.sum() > 0) == (faults != "none")
+    plain = gs.simulate(scenario(FAULTS[faults]), SCHEDULERS[name])
+    assert plain.digest == result.digest and "schedule" not in plain.tables
+
+
+# -- planted corruption -------------------------------------------------------------------------------------
+
+Columns = dict[str, NDArray[Any]]
+
+
+def alter(path: Path, target: Path, table: str, change: Callable[[Columns], None]) -> None:
+    """A copy of a result file with some of the values in a table changed."""
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w") as new:
+        about = json.loads(old.read("result.json"))
+        columns = {
+            name: np.load(io.BytesIO(old.read(f"tables/{table}/{name}.npy")))
+            for name in about["tables"][table]
+        }
+        change(columns)
+        for member in old.namelist():
+            name = member.removeprefix(f"tables/{table}/").removesuffix(".npy")
+            content = io.BytesIO(old.read(member))
+            if member.startswith(f"tables/{table}/"):
+                content = io.BytesIO()
+                np.save(content, columns[name])
+            new.writestr(member, content.getvalue())
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("results") / "sound.gridsim"
+    gs.simulate(scenario(FAULTS["outages"]), gs.FairTree(samples=(6, 4, 3)), record=True).save(path)
+    return path
+
+
+def put(name: str, k: int, value: Any) -> Callable[[Columns], None]:
+    def change(columns: Columns) -> None:
+        columns[name][k] = value
+
+    return change
+
+
+def move(name: str, k: int, by: float) -> Callable[[Columns], None]:
+    def change(columns: Columns) -> None:
+        columns[name][k] += by
+
+    return change
+
+
+def shift(k: int, by: float) -> Callable[[Columns], None]:
+    def change(columns: Columns) -> None:
+        columns["start"][k] += by
+        columns["end"][k] += by
+
+    return change
+
+
+def drop_row(columns: Columns) -> None:
+    for name in columns:
+        columns[name] = columns[name][1:]
+
+
+def repeat_row(columns: Columns) -> None:
+    """The same tasks once more, when everything is over."""
+    for name in columns:
+        columns[name] = np.append(columns[name], columns[name][0])
+    columns["start"][-1] += 1000.0
+    columns["end"][-1] += 1000.0
+
+
+def swap_machines(columns: Columns) -> None:
+    """Two machines of unlike speeds change places."""
+    machine = columns["machine"].copy()
+    columns["machine"][machine == 0], columns["machine"][machine == 4] = 4, 0
+
+
+def onto_the_dead(columns: Columns) -> None:
+    """What ran last on machine 1, while it is down."""
+    k = int(np.flatnonzero(columns["machine"] == 1)[-1])
+    length = columns["end"][k] - columns["start"][k]
+    columns["start"][k], columns["end"][k] = 5.0, 5.0 + length
+
+
+def uncut(columns: Columns) -> None:
+    """A task that was cut off ended a little later."""
+    k = int(np.flatnonzero(columns["completed"] == 0)[0])
+    columns["end"][k] += 1e-3
+
+
+PLANTED: dict[str, tuple[str, Callable[[Columns], None], str]] = {
+    "a task lost": ("schedule", drop_row, "lost"),
+    "tasks done twice": ("schedule", repeat_row, "done twice"),
+    "two at once": ("schedule", shift(1, -0.5), "overlap"),
+    "before its release": ("schedule", shift(0, -50.0), "before release"),
+    "on a dead machine": ("schedule", onto_the_dead, "dead machine"),
+    "cut off without a failure": ("schedule", uncut, "cut off"),
+    "too short": ("schedule", move("end", 0, -0.25), "duration"),
+    "on another machine": ("schedule", swap_machines, "duration"),
+    "a machine that is none": ("schedule", put("machine", 0, 8), "unknown"),
+    "an application that is none": ("schedule", put("application", 0, -1), "unknown"),
+    "half a task": ("schedule", put("completed", 0, 0), "count"),
+    "not a time": ("schedule", put("start", 0, np.nan), "time"),
+    "before it came": ("arrivals", move("time", 0, 40.0), "before arrival"),
+    "a better finish": ("applications", move("finish", 2, -1.0), "agreement"),
+    "a better stretch": ("applications", put("stretch", 1, 1e-9), "stretch"),
+    "a smaller workload": ("applications", move("tasks", 0, -1), "workload"),
+    "a faster machine": ("machines", move("speed", 3, 200.0), "platform"),
+    "less busy": ("machines", move("busy", 3, -2.0), "agreement"),
+    "a task more": ("machines", move("tasks", 3, 1), "tasks"),
+    "a message more": ("messages", move("sent", 0, 1), "messages"),
+}
+
+
+@pytest.mark.parametrize("what", PLANTED)
+def test_planted_corruption_is_found(sound: Path, tmp_path: Path, what: str) -> None:
+    table, change, law = PLANTED[what]
+    path = tmp_path / "altered.gridsim"
+    alter(sound, path, table, change)
+    found = {violation.law: violation for violation in validate_result(path)}
+    assert law in found, found
+    assert ("digest" in found) == (table not in ("schedule", "arrivals"))
+    done = CliRunner().invoke(cli, ["validate", str(path)])
+    assert done.exit_code == 1 and str(found[law]) in done.stdout
+
+
+def test_the_command_on_a_sound_result(sound: Path) -> None:
+    done = CliRunner().invoke(cli, ["validate", str(sound)])
+    assert (done.exit_code, done.stdout) == (0, f"{sound}: a result with its schedule, no laws broken\n")
+    found = json.loads(CliRunner().invoke(cli, ["validate", str(sound), "--json"]).stdout)
+    assert found == {"file": str(sound), "kind": "a result with its schedule", "violations": []}
+
+
+def test_run_records(tmp_path: Path) -> None:
+    arguments = [
+        "run",
+        "--nodes",
+        "8",
+        "--scheduler",
+        "fcfs",
+        "--out",
+        str(tmp_path / "r.gridsim"),
+        "--record",
+    ]
+    assert CliRunner().invoke(cli, arguments).exit_code == 0
+    done = CliRunner().invoke(cli, ["validate", str(tmp_path / "r.gridsim")])
+    assert done.exit_code == 0 and "with its schedule" in done.stdout
+
+
+def test_options_that_a_result_does_not_need(sound: Path) -> None:
+    done = CliRunner().invoke(cli, ["validate", str(sound), "--nodes", "8"])
+    assert done.exit_code == 2 and "--nodes is for other schedules" in done.stderr
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(b"PK\x03\x04 and so on")
+    for path, said in ((tmp_path / "none", "No such file"), (damaged, "not a sound result file")):
+        done = CliRunner().invoke(cli, ["validate", str(path)])
+        assert done.exit_code == 2 and said in done.stderr and "Traceback" not in done.output
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(list(SCHEDULERS)),
+    st.sampled_from(["start", "end", "machine", "application", "tasks", "completed"]),
+    st.integers(0, 10**6),
+    st.data(),
+)
+def test_any_value_that_is_changed_is_found(name: str, column: str, k: int, data: st.DataObject) -> None:
+    """One value of the schedule, moved by more than rounding."""
+    result = CACHE.setdefault(name, gs.simulate(scenario(), SCHEDULERS[name], record=True))
+    table = result.tables["schedule"]
+    values = {each: table[each].copy() for each in table}
+    k %= len(table)
+    if values[column].dtype.kind == "f":
+        values[column][k] += data.draw(st.sampled_from([-30.0, -1.0, -1e-3, 1e-3, 1.0, 1e6]))
+    else:
+        values[column][k] += data.draw(st.sampled_from([-2, -1, 1, 2, 50]))
+    tables = {**result.tables, "schedule": type(table)(values)}
+    altered = gs.Result(
+        tables=tables, facts=result.facts, scheduler=result.scheduler, provenance=result.provenance
+    )
+    assert validate_result(altered)
+
+
+CACHE: dict[str, gs.Result] = {}
