@@ -151,6 +151,13 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
         """
         return None
 
+    def explicit(self, speeds: Floats, applications: Applications) -> Scheduler:
+        """This scheduler, with what it derives from the whole platform and workload before a run spelled out.
+
+        The one thing that a decentralized scheduler may know of others without a message.
+        """
+        return self
+
     def start(self, run: Run) -> Policy:
         """Make the policy that will run on `run`; every scheduler has its own."""
         raise NotImplementedError(f"{type(self).__name__} does not define start(run)")

@@ -15,6 +15,7 @@ from gridsim.errors import ScenarioError
 from gridsim.network import Network
 
 Rows = NDArray[Any]
+Observer = Callable[[str, Rows, NDArray[np.int64], tuple[str, ...]], None]
 #: The longest that a message may take on an interface, s (see `Links`).
 LONGEST = 2**40 / NS
 #: Machines times seconds that the use of interfaces is recorded for, at most (4 GiB).
@@ -38,6 +39,7 @@ class _Kind:
     priority: int
     deferred: bool
     keep: bool
+    opaque: tuple[str, ...]
     outbox: list[Rows] = field(default_factory=list)
 
 
@@ -59,6 +61,11 @@ class Transport:
         self.links = self._connect()
         self._inner: Source | None = None
         self._waiting = False
+        self._observer: Observer | None = None
+
+    def observe(self, observer: Observer) -> None:
+        """Let `observer` see what `send` sends: (kind, rows, machines of the senders, opaque fields)."""
+        self._observer = observer
 
     def kind(
         self,
@@ -70,14 +77,17 @@ class Transport:
         priority: int,
         deferred: bool = False,
         lost: Callable[[Rows], None] | None = None,
+        opaque: tuple[str, ...] = (),
     ) -> None:
         """Declare a kind of message of `nbytes` bytes; `handler` gets cohorts of rows of `dtype`.
 
         `deferred`: nobody acts on it at once; its rows are handed over by `drain` or earlier.  `lost` gets
         rows that were dropped, since a machine had failed, at the instant at which they would have arrived;
-        it must not send anything.
+        it must not send anything.  `opaque` names fields that stand for something in memory: their values
+        mean nothing to an observer.
         """
-        new = _Kind(name, len(self._kinds), dtype, nbytes, handler, priority, deferred, lost is not None)
+        keep = lost is not None
+        new = _Kind(name, len(self._kinds), dtype, nbytes, handler, priority, deferred, keep, opaque)
         self._kinds.append(new)
         self._by_name[name] = new
         self._engine.on(name, lambda rows: new.handler(rows), priority=priority, phase=DELIVERY)
@@ -147,6 +157,8 @@ class Transport:
                 sender = rows["sender"]
                 if (sender[1:] < sender[:-1]).any():
                     rows = rows[np.argsort(sender, kind="stable")]
+            if self._observer is not None:
+                self._observer(kind.name, rows, self._machine_of[rows["sender"]], kind.opaque)
             records = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
             self.links.send(now, kind.number, records, kind.nbytes)
 

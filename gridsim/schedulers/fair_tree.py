@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,7 +22,7 @@ from gridcore.tree import DECISION, REQUEST, SPREAD, SUMMARY, SummaryTree
 from gridsim.engine import ACT, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import ScenarioError
 from gridsim.overlays import tree_level, tree_machines
-from gridsim.scheduler import Outcome, Policy, Run, Scheduler
+from gridsim.scheduler import Applications, Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.recovery import Recovery
 from gridsim.schedulers.summary_grid import derive_grid, explicit_grid
 
@@ -138,6 +139,14 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         """See `gridsim.scheduler.Scheduler`."""
         return "edf"
 
+    def explicit(self, speeds: NDArray[np.float64], applications: Applications) -> FairTree:
+        """See `gridsim.scheduler.Scheduler`: with the grid of its summaries."""
+        if self.grid is not None:
+            return self
+        made = derive_grid(speeds, applications, self.samples)
+        axes = tuple(tuple(axis.tolist()) for axis in (made.stretch, made.size, made.task_size))
+        return msgspec.structs.replace(self, grid=axes)
+
     def start(self, run: Run) -> FairTreePolicy:
         """Make the policy; see `gridsim.scheduler.Scheduler`."""
         return FairTreePolicy(self, run)
@@ -187,7 +196,15 @@ class FairTreePolicy(Policy):
         self.reported = np.zeros(len(applications), np.int64)
 
         engine, network = run.engine, run.network
-        network.kind("summary", SUMMARY, summary_bytes, self.on_summary, priority=10, lost=self.tree.forget)
+        network.kind(
+            "summary",
+            SUMMARY,
+            summary_bytes,
+            self.on_summary,
+            priority=10,
+            lost=self.tree.forget,
+            opaque=("payload",),
+        )
         network.kind("spread", SPREAD, parameters.spread_bytes, self.on_spread, priority=11)
         network.kind(
             "request",

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for your own property tests: queues, grids and summaries.
+"""Checks of schedulers, and Hypothesis strategies for your own property tests.
 
 Needs ``hypothesis``, which is imported only when a name of this package is used.
 
@@ -12,22 +12,43 @@ Needs ``hypothesis``, which is imported only when a name of this package is used
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gridsim.testing.conformance import ConformanceError, check_scheduler
+    from gridsim.testing.scenarios import fault_schedules, networks, scenarios
     from gridsim.testing.strategies import QueueCase, batches, grids, queues, summaries
 
-__all__ = ["QueueCase", "batches", "grids", "queues", "summaries"]
+_PLACES = {
+    "conformance": ("ConformanceError", "check_scheduler"),
+    "scenarios": ("fault_schedules", "networks", "scenarios"),
+    "strategies": ("QueueCase", "batches", "grids", "queues", "summaries"),
+}
+
+__all__ = [
+    "ConformanceError",
+    "QueueCase",
+    "batches",
+    "check_scheduler",
+    "fault_schedules",
+    "grids",
+    "networks",
+    "queues",
+    "scenarios",
+    "summaries",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    [place] = [module for module, names in _PLACES.items() if name in names]
     try:
-        from gridsim.testing import strategies
+        module = import_module(f"gridsim.testing.{place}")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"gridsim.testing needs hypothesis: {error}", name=error.name) from error
-    return getattr(strategies, name)
+    return getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from law_scenarios import CENTRAL, fair_trees, scenarios
+from law_scenarios import CENTRAL, fair_trees
 
 import gridsim as gs
 from gridcore.summaries import _vector_level
+from gridsim.testing import scenarios
 
 QUICK = settings(max_examples=14, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 LONG = settings(QUICK, max_examples=300)
@@ -164,6 +165,7 @@ def test_threads_are_a_count() -> None:
 CHILD = """
 import sys
 import gridsim as gs
+from gridsim.testing import scenarios
 from gridsim.schedulers import FairTree, Fcfs, MinCent
 scenario = gs.Scenario.from_toml(sys.stdin.read())
 schedulers = FairTree(), MinCent(), MinCent(mode="once"), Fcfs(), Fcfs(mode="pull"), Fcfs(mode="random")

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from law_scenarios import CENTRAL, Witness, fair_trees, scenarios
+from law_scenarios import CENTRAL, Witness, fair_trees
 
 import gridsim as gs
 from gridsim.engine import NS
+from gridsim.testing import scenarios
 
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SIZES = {"spread": "spread_bytes", "request": "request_bytes", "accept": "accept_bytes"}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from law_scenarios import CENTRAL, fair_trees, scenarios
+from law_scenarios import CENTRAL, fair_trees
 
 import gridsim as gs
 from gridcore.dispatch import PullQueue
@@ -17,41 +17,10 @@ from gridcore.queues import TaskQueues
 from gridsim.faults import Faults
 from gridsim.scheduler import Policy, Run
 from gridsim.schedulers import central
+from gridsim.testing import scenarios
 
 each_central = pytest.mark.parametrize("name", CENTRAL)
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-#: During the descent of the first requests, a summary's flight, with a heartbeat, or whenever.
-INSTANTS = st.sampled_from((0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 300.0)) | st.floats(0.0, 400.0)
-
-
-@st.composite
-def schedules(draw: st.DrawFn, machines: int) -> Faults:
-    """Resets and outages of any machines at once; one of the machines never stays away."""
-    safe = draw(st.integers(0, machines - 1))
-    rows: list[tuple[int, float, float]] = []
-    for _ in range(draw(st.integers(1, 4))):
-        at = draw(INSTANTS)
-        last = at + draw(st.sampled_from((0.0, 0.0, 0.2, 30.0, 700.0, inf)))
-        struck = draw(
-            st.just(range(machines)) | st.sets(st.integers(0, machines - 1), min_size=1, max_size=3)
-        )
-        for u in sorted(struck):
-            rows.append((u, at, at if u == safe else last))
-    kept: list[tuple[int, float, float]] = []
-    for u, down, up in sorted(rows):
-        if not any(u == v and down <= back + 2e-9 for v, _, back in kept):  # times are of whole ns
-            kept.append((u, down, up))
-    return Faults.of(*(list(column) for column in zip(*kept, strict=True)))
-
-
-@st.composite
-def failing(draw: st.DrawFn) -> gs.Scenario:
-    scenario = draw(scenarios())
-    faults = draw(schedules(scenario.platform.nodes))
-    return gs.Scenario(
-        scenario.platform, scenario.workload, scenario.network, seed=scenario.seed, faults=faults
-    )
 
 
 def check(result: gs.Result) -> None:
@@ -67,7 +36,7 @@ def check(result: gs.Result) -> None:
 
 
 @QUICK
-@given(failing(), fair_trees(), st.sampled_from((None, 0.0, 0.07, 25.0)))
+@given(scenarios(faults=True), fair_trees(), st.sampled_from((None, 0.0, 0.07, 25.0)))
 def test_the_fair_tree_completes_every_task_once(
     scenario: gs.Scenario, scheduler: gs.FairTree, detection: float | None
 ) -> None:
@@ -204,7 +173,7 @@ class Watched(gs.Scheduler, frozen=True):
 
 @each_central
 @QUICK
-@given(scenario=failing())
+@given(scenario=scenarios(faults=True))
 def test_each_centralized_scheduler_completes_every_task_once(name: str, scenario: gs.Scenario) -> None:
     whole = gs.simulate(scenario, CENTRAL[name])
     check(whole)
@@ -221,7 +190,7 @@ def test_each_centralized_scheduler_completes_every_task_once(name: str, scenari
 
 
 @QUICK
-@given(scenario=failing())
+@given(scenario=scenarios(faults=True))
 def test_once_asks_for_those_that_are_like_it(scenario: gs.Scenario) -> None:
     """Machines of one kind are all up or none, and have room for the same."""
     share = central.Once.share
@@ -245,7 +214,7 @@ def test_once_asks_for_those_that_are_like_it(scenario: gs.Scenario) -> None:
 
 
 @QUICK
-@given(scenario=failing())
+@given(scenario=scenarios(faults=True))
 def test_ect_knows_when_machines_are_free(scenario: gs.Scenario) -> None:
     share = central.EarliestEnd.share
 

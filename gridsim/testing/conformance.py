@@ -1,0 +1,312 @@
+"""check_scheduler(): does a scheduler keep the laws that a believable one keeps?
+
+In the manner of scikit-learn's ``check_estimator``: random small grids on which much coincides, and for each
+of them every law.  What breaks one is shrunk and saved as a scenario that can be run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pickle
+import re
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+import msgspec
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as seeded
+from hypothesis import strategies as st
+
+from gridsim.errors import ScenarioError
+from gridsim.results import Result
+from gridsim.scenario import Scenario
+from gridsim.scheduler import Scheduler, registered
+from gridsim.simulation import simulate
+from gridsim.testing.locality import differing_decision
+from gridsim.testing.order import broken_promise
+from gridsim.testing.scenarios import scenarios
+from gridsim.validation.results import validate_result
+
+#: A run that is not over by then (simulated s) will never be: the failures of an example are over by 1500 s.
+LONGEST = 1.0e7
+#: Interpreters in which texts have other hashes, so that sets of them have other orders.
+HASH_SEEDS = ("1", "2")
+
+LAWS = {
+    "runs": "no error, and an end",
+    "sound": "each task completed once, nothing before its release, on a dead machine, or two at a time; "
+    "messages sent = delivered + dropped + in flight",
+    "order": "machines run what came to them in the order that `Scheduler.order` promises",
+    "repeatable": "the same scenario has the same digest",
+    "cohorts": "rows handed over one by one, or by three, give the same digest as all together",
+    "hash seed": "another interpreter, in which sets have another order, finds the same digest",
+    "locality": "what a machine sends and starts does not depend on what no message can have told it",
+}
+
+
+class ConformanceError(AssertionError):
+    """A scheduler broke a law.
+
+    law : its name, one of `LAWS`.  scenario : the smallest one found.  scheduler : as it was then.
+    file : where the scenario has been saved.
+    """
+
+    def __init__(self, law: str, message: str, scenario: Scenario, scheduler: Scheduler) -> None:
+        super().__init__(message)
+        self.law, self.scenario, self.scheduler = law, scenario, scheduler
+        self.file: str | None = None
+
+    def __str__(self) -> str:
+        said = f"{self.scheduler.name} breaks the law {self.law!r} ({LAWS[self.law]}): {self.args[0]}"
+        if self.file is None:
+            return said
+        return f"{said}\n{self.scheduler!r}\n{self.file}:\n{self.scenario.to_toml()}"
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """That a scheduler kept all laws.
+
+    examples : how many scenarios it was tried on, and with failures how many of them.
+    left_out : laws that were not tried, and why.
+    """
+
+    scheduler: str
+    examples: int
+    with_failures: int
+    left_out: dict[str, str]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.scheduler}: {self.examples} scenarios, {self.with_failures} with failures, no law broken"
+        ]
+        return "\n".join([*lines, *(f"left out: {law}, {why}" for law, why in self.left_out.items())])
+
+
+def check_scheduler(
+    scheduler: Scheduler | st.SearchStrategy[Scheduler],
+    *,
+    examples: int = 100,
+    faults: bool | None = None,
+    max_nodes: int = 20,
+    hash_seeds: bool = True,
+    seed: int = 0,
+    folder: str | os.PathLike[str] = "gridsim-check",
+) -> Conformance:
+    """Try `scheduler` on random scenarios, and see that it keeps `LAWS`.
+
+    scheduler : its parameters, or a Hypothesis strategy for them.
+    examples : how many scenarios; half of them have failures, if the scheduler can do with them.
+    faults : True for failures in all of them, False for none; None: as the scheduler can.
+    max_nodes : machines, at most.
+    hash_seeds : run everything in two further interpreters too, which must be able to import the scheduler.
+    seed : of the random scenarios; the same seed tries the same ones.
+    folder : where the scenario of a broken law is saved, made if it is needed.
+
+    Raises ConformanceError with the smallest scenario that was found, ScenarioError for arguments that are
+    none or a class that other interpreters cannot import.
+    """
+    strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
+    if not isinstance(strategy, st.SearchStrategy):
+        raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of such, got {scheduler!r}")
+    able = _survives_failures(strategy) if faults is None else faults
+    left_out = {} if able else {"failures": "the scheduler does not say what it does when machines fail"}
+    if faults is False:
+        left_out["failures"] = "not asked for"
+    if not hash_seeds:
+        left_out["hash seed"] = "not asked for"
+    with ExitStack() as stack:
+        interpreters = [stack.enter_context(_interpreter(s)) for s in HASH_SEEDS if hash_seeds]
+        trial = _Trial(interpreters)
+        failing = st.just(True) if faults else st.booleans() if able else st.just(False)
+        cases = failing.flatmap(lambda fails: scenarios(max_nodes=max_nodes, faults=fails))
+
+        @seeded(seed)
+        @settings(
+            max_examples=examples,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            phases=(Phase.generate, Phase.shrink),
+            report_multiple_bugs=False,
+            print_blob=False,
+        )
+        @given(cases, strategy)
+        def attempt(scenario: Scenario, scheduler: Scheduler) -> None:
+            trial(scenario, scheduler)
+
+        try:
+            attempt()
+        except ConformanceError as error:
+            error.file = _save(error, os.fspath(folder))
+            raise
+    if not trial.local:
+        left_out["locality"] = "the scheduler is centralized"
+    if not trial.ordered:
+        left_out["order"] = "the scheduler promises none"
+    return Conformance(trial.name, trial.tried, trial.failing, left_out)
+
+
+class _Trial:
+    """All laws on one scenario."""
+
+    def __init__(self, interpreters: list[ProcessPoolExecutor]) -> None:
+        self.interpreters = interpreters
+        self.tried = self.failing = 0
+        self.local = self.ordered = False
+        self.name = ""
+
+    def __call__(self, scenario: Scenario, scheduler: Scheduler) -> None:
+        self.tried += 1
+        self.failing += scenario.faults is not None
+        self.name = scheduler.name
+        if self.interpreters:
+            _check_importable(scheduler)
+        elsewhere = [each.submit(_digest, scenario.to_toml(), scheduler) for each in self.interpreters]
+        result = self.runs(scenario, scheduler)
+        self.sound(result, scenario, scheduler)
+        self.order(result, scenario, scheduler)
+        self.repeatable(result, scenario, scheduler)
+        self.cohorts(result, scenario, scheduler)
+        self.hash_seed([each.result() for each in elsewhere], result, scenario, scheduler)
+        self.locality(scenario, scheduler)
+
+    def runs(self, scenario: Scenario, scheduler: Scheduler) -> Result:
+        try:
+            return simulate(scenario, scheduler, record=True, time_limit=LONGEST)
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            raise ConformanceError("runs", said, scenario, scheduler) from error
+
+    def sound(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if found := validate_result(result):
+            raise ConformanceError("sound", "; ".join(map(str, found)), scenario, scheduler)
+
+    def order(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if scheduler.order is None or scenario.faults is not None:
+            return
+        self.ordered = True
+        if said := broken_promise(result, scheduler.order):
+            raise ConformanceError("order", said, scenario, scheduler)
+
+    def repeatable(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        again = simulate(scenario, scheduler, record=True)
+        if again.digest != result.digest:
+            raise ConformanceError("repeatable", _first_difference(result, again), scenario, scheduler)
+
+    def cohorts(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        for limit in (1, 3):
+            cut = simulate(scenario, scheduler, record=True, cohort_limit=limit)
+            if cut.digest != result.digest:
+                said = f"cohorts of at most {limit}: {_first_difference(result, cut)}"
+                raise ConformanceError("cohorts", said, scenario, scheduler)
+
+    def hash_seed(self, digests: list[str], result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        for hash_seed, digest in zip(HASH_SEEDS, digests, strict=False):
+            if digest != result.digest:
+                said = f"digest {result.digest[:16]} here, {digest[:16]} with PYTHONHASHSEED={hash_seed}"
+                raise ConformanceError("hash seed", said, scenario, scheduler)
+
+    def locality(self, scenario: Scenario, scheduler: Scheduler) -> None:
+        if not scheduler.decentralized:
+            return
+        self.local = True
+        if said := differing_decision(scenario, scheduler):
+            raise ConformanceError("locality", said, scenario, scheduler)
+
+
+def _first_difference(a: Result, b: Result) -> str:
+    from gridsim.comparison import first_difference
+
+    return first_difference(a, b) or "the facts differ"
+
+
+def _survives_failures(strategy: st.SearchStrategy[Scheduler]) -> bool:
+    """Whether such a scheduler says what it does when machines fail."""
+    from gridsim.scheduler import Policy
+
+    able: list[bool] = []
+
+    @settings(max_examples=1, database=None, deadline=None, phases=(Phase.generate,))
+    @seeded(0)
+    @given(strategy)
+    def look(scheduler: Scheduler) -> None:
+        policies: list[type[Policy]] = []
+
+        class Look(Scheduler, frozen=True):
+            name = scheduler.name
+
+            def start(self, run: Any) -> Policy:
+                policy = scheduler.start(run)
+                policies.append(type(policy))
+                return policy
+
+        from gridsim.platform import Platform
+        from gridsim.workload import Workload
+
+        workload = Workload.of(release=[0.0], tasks=[1], task_size=[1000.0], submitter=[0])
+        simulate(Scenario(Platform.of([1000.0]), workload), Look())
+        able.append(policies[0].on_faults is not Policy.on_faults)
+
+    look()
+    return able[0]
+
+
+# -- other interpreters -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _interpreter(hash_seed: str) -> Iterator[ProcessPoolExecutor]:
+    """A process in which texts have other hashes."""
+    before = os.environ.get("PYTHONHASHSEED")
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        os.environ["PYTHONHASHSEED"] = hash_seed
+        try:
+            pool.submit(os.getpid).result()
+        finally:
+            if before is None:
+                del os.environ["PYTHONHASHSEED"]
+            else:
+                os.environ["PYTHONHASHSEED"] = before
+        yield pool
+
+
+def _check_importable(scheduler: Scheduler) -> None:
+    try:
+        pickle.dumps(scheduler)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ScenarioError(
+            f"scheduler must be importable by other interpreters, or be checked with hash_seeds=False; got "
+            f"{type(scheduler).__qualname__} of {type(scheduler).__module__}: {error}"
+        ) from error
+
+
+def _digest(scenario: str, scheduler: Scheduler) -> str:
+    """The digest of a run, or the error; in another interpreter."""
+    try:
+        return simulate(Scenario.from_toml(scenario), scheduler, time_limit=LONGEST).digest
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+# -- what is saved ------------------------------------------------------------------------------------------
+
+
+def _save(error: ConformanceError, folder: str) -> str:
+    """Save the scenario of a broken law, with the scheduler's parameters if it is known by a name."""
+    scheduler, scenario = error.scheduler, error.scenario
+    if scheduler.name in registered():
+        given: dict[str, Any] = {
+            key: value for key, value in msgspec.to_builtins(scheduler).items() if value is not None
+        }
+        scenario = dataclasses.replace(scenario, schedulers={scheduler.name: given})
+    os.makedirs(folder, exist_ok=True)
+    name = re.sub(r"[^\w.-]", "_", f"{scheduler.name}-{error.law}".replace(" ", "-"))
+    path = os.path.join(folder, f"{name}.toml")
+    scenario.save(path)
+    return path

@@ -1,0 +1,107 @@
+"""Does a machine know what nobody can have told it?
+
+One machine is changed from some instant on: the bag that is submitted there is another one, or its speed is.
+A message takes `latency` s at least, so that until then no other machine can behave differently: what it
+sends and what it starts must be the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from gridsim.engine import NS, nanoseconds
+from gridsim.platform import Platform
+from gridsim.scenario import Scenario
+from gridsim.scheduler import Policy, Run, Scheduler
+from gridsim.simulation import simulate
+from gridsim.workload import Workload
+
+#: More rows than any cohort has: whole cohorts, handed over in Python.
+_ALL = 2**40
+
+
+def differing_decision(scenario: Scenario, scheduler: Scheduler) -> str | None:
+    """The first thing that another machine does differently before it can have been told; None if none.
+
+    What a scheduler derives from platform and workload before the run (`Scheduler.explicit`) stays the same.
+    What it knows of failures is not looked at: failures are left out.
+    """
+    least = nanoseconds(scenario.network.latency - scenario.network.jitter)
+    if least <= 0 or scenario.platform.nodes < 2:
+        return None
+    applications = scenario.workload.realize(scenario.platform)
+    fixed = scheduler.explicit(scenario.platform.speeds, applications)
+    plain = dataclasses.replace(scenario, faults=None)
+    first = _observe(plain, fixed)
+    for i in range(len(applications)):
+        v, at = int(applications.submitter[i]), int(applications.release_ns[i])
+        tasks = applications.tasks.copy()
+        tasks[i] += 1 + tasks[i] // 2
+        workload = Workload.of(applications.release, tasks, applications.task_size, applications.submitter)
+        what = f"application {i} of machine {v} has {tasks[i]} tasks instead of {applications.tasks[i]}"
+        if said := _differ(
+            first, _observe(dataclasses.replace(plain, workload=workload), fixed), v, at, least
+        ):
+            return f"{what}: {said}"
+    v = scenario.seed % scenario.platform.nodes
+    speeds = scenario.platform.speeds.copy()
+    speeds[v] *= 1.5
+    workload = Workload.of(
+        applications.release, applications.tasks, applications.task_size, applications.submitter
+    )
+    other = dataclasses.replace(plain, platform=Platform.of(speeds.tolist()), workload=workload)
+    if said := _differ(first, _observe(other, fixed), v, 0, least):
+        return f"machine {v} is half as fast again: {said}"
+    return None
+
+
+Decisions = tuple[list[tuple[Any, ...]], int]
+
+
+class _Observed(Scheduler, frozen=True, kw_only=True):
+    """A scheduler whose messages are written down."""
+
+    inner: Scheduler
+    seen: list[tuple[Any, ...]]
+
+    def start(self, run: Run) -> Policy:
+        def look(name: str, rows: Any, source: Any, opaque: tuple[str, ...]) -> None:
+            for row, machine in zip(rows, source.tolist(), strict=True):
+                values = {key: row[key].item() for key in rows.dtype.names if key not in opaque}
+                self.seen.append((run.engine.now, machine, f"sends {name}", repr(values)))
+
+        run.network.observe(look)
+        return self.inner.start(run)
+
+
+def _observe(scenario: Scenario, scheduler: Scheduler) -> Decisions:
+    """What each machine sends and starts, by time (ns); and when the run ends."""
+    seen: list[tuple[Any, ...]] = []
+    observed = _Observed(inner=scheduler, seen=seen)
+    result = simulate(scenario, observed, record=True, cohort_limit=_ALL)
+    table = result.tables["schedule"]
+    start = np.rint(table["start"] * NS).astype(np.int64).tolist()
+    for at, machine, application in zip(
+        start, table["machine"].tolist(), table["application"].tolist(), strict=True
+    ):
+        seen.append((at, machine, "starts", f"application {application}"))
+    return sorted(seen), nanoseconds(result.provenance["clock_seconds"])
+
+
+def _differ(one: Decisions, other: Decisions, source: int, since: int, least: int) -> str | None:
+    """The first decision of another machine than `source` that differs, before news can have reached it."""
+    end = min(since + least, one[1], other[1])
+    here, there = (
+        [row for row in rows if row[0] < end and (row[1] != source or row[0] < since)]
+        for rows, _ in (one, other)
+    )
+    for a, b in zip([*here, None], [*there, None], strict=False):
+        if a != b:
+            row, verb = (a, "not") if b is None or (a is not None and a < b) else (b, "only then")
+            assert row is not None
+            at, machine, kind, values = row
+            return f"machine {machine}, {at / NS} s: {kind} {values}, {verb}; news takes until {end / NS} s"
+    return None

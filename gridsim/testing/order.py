@@ -1,0 +1,51 @@
+"""Do machines run what came to them in the order that their scheduler promises?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gridcore.reference.queues import NEVER, TaskQueues
+from gridsim.results import Result
+
+
+def broken_promise(result: Result, order: str) -> str | None:
+    """The first place where a recorded schedule without failures is not in `order`; None if there is none.
+
+    "fifo" and "edf" are replayed from the arrivals, in plain Python.
+    """
+    if order == "list":
+        return _list(result)
+    applications, arrivals = result.applications, result.tables["arrivals"]
+    twin = TaskQueues(result.machines["speed"], order="edf" if order == "edf" else "fifo", record=True)
+    twin.add_applications(*(applications[name] for name in ("release", "size", "task_size")))
+    time = np.rint(arrivals["time"] * 1e9).astype(np.int64)
+    for at in np.unique(time):
+        rows = np.flatnonzero(time == at)
+        machine = arrivals["machine"][rows]
+        twin.enqueue(machine, arrivals["application"][rows], arrivals["tasks"][rows], int(at))
+        twin.reschedule(np.unique(machine), int(at))
+    twin.advance(NEVER)
+    expected, found = twin.schedule(), result.tables["schedule"]
+    for k in range(max(len(expected["start"]), len(found))):
+        wanted, ran = (
+            tuple(int(table[name][k]) for name in ("machine", "application", "tasks"))
+            + tuple(float(table[name][k]) / unit for name in ("start", "end"))
+            if k < len(table["start"])
+            else None
+            for table, unit in ((expected, 1e9), (found, 1.0))
+        )
+        if wanted != ran:
+            names = "machine, application, tasks, start, end"
+            return f"schedule[{k}] is {ran} ({names}), {order} order makes {wanted}"
+    return None
+
+
+def _list(result: Result) -> str | None:
+    table = result.tables["schedule"]
+    last = -np.inf
+    for application in range(len(result.applications)):
+        start = table["start"][table["application"] == application]
+        if start.min() < last:
+            return f"application {application} starts at {start.min()} s, an earlier one at {last} s"
+        last = max(last, float(start.max()))
+    return None

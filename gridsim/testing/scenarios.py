@@ -1,0 +1,79 @@
+"""Hypothesis strategies for whole scenarios: networks, failures, and small grids on which much coincides."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from hypothesis import strategies as st
+
+from gridsim.faults import Faults
+from gridsim.network import Network
+from gridsim.platform import Platform
+from gridsim.scenario import Scenario
+from gridsim.workload import Workload
+
+#: Sizes of a tree that are special, and any.
+_MACHINES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
+#: During the descent of the first requests, a summary's flight, with a heartbeat, or whenever (s).
+_INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 300.0)
+
+
+def networks() -> st.SearchStrategy[Network]:
+    """Queues or none; messages that take no time, little, or longer than most tasks."""
+    latencies = st.sampled_from(((0.0, 0.0), (0.001, 0.0), (0.05, 0.0), (0.05, 0.02), (2.0, 0.0)))
+    return st.builds(
+        lambda latency, **rest: Network(latency=latency[0], jitter=latency[1], **rest),
+        latency=latencies,
+        bandwidth=st.sampled_from((inf, 125_000.0, 5_000.0)),
+        interfaces=st.sampled_from(("fifo", "fifo", "equal")),
+    )
+
+
+@st.composite
+def fault_schedules(draw: st.DrawFn, machines: int) -> Faults:
+    """Resets and outages of any machines at once; one of the machines never stays away."""
+    safe = draw(st.integers(0, machines - 1))
+    rows: list[tuple[int, float, float]] = []
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.sampled_from(_INSTANTS) | st.floats(0.0, 400.0))
+        last = at + draw(st.sampled_from((0.0, 0.0, 0.2, 30.0, 700.0, inf)))
+        struck = draw(
+            st.just(range(machines)) | st.sets(st.integers(0, machines - 1), min_size=1, max_size=3)
+        )
+        rows += [(u, at, at if u == safe else last) for u in sorted(struck)]
+    kept: list[tuple[int, float, float]] = []
+    for u, down, up in sorted(rows):
+        if not any(u == v and down <= back + 2e-9 for v, _, back in kept):  # times are of whole ns
+            kept.append((u, down, up))
+    return Faults.of(*(list(column) for column in zip(*kept, strict=True)))
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, *, max_nodes: int = 40, faults: bool = False) -> Scenario:
+    """Up to `max_nodes` machines and 1..6 applications, often released at one instant, or at another event's.
+
+    faults : whether machines fail.
+    """
+    special = [n for n in _MACHINES if n <= max_nodes]
+    nodes = draw(st.sampled_from(special) | st.integers(1, max_nodes))
+    speeds = st.sampled_from((1000.0, 1000.0, 2000.0, 2800.0))
+    count = draw(st.integers(1, 6))
+
+    def column(values: st.SearchStrategy[Any]) -> list[Any]:
+        return draw(st.lists(values, min_size=count, max_size=count))
+
+    # an accept or a request, sent at 0, arrives after 0.05136 s with the usual network
+    instants = st.sampled_from((0.0, 0.0, 1.0, 0.05136, 20.0, 300.0))
+    return Scenario(
+        platform=Platform.of(draw(st.lists(speeds, min_size=nodes, max_size=nodes))),
+        workload=Workload.of(
+            release=column(instants | st.floats(0.0, 30.0, allow_subnormal=False)),
+            tasks=column(st.integers(1, 4) | st.sampled_from((nodes, 3 * nodes))),
+            task_size=column(st.sampled_from((100.0, 1000.0, 4000.0, 65536.0)) | st.floats(50.0, 1e5)),
+            submitter=column(st.integers(0, nodes - 1)),
+        ),
+        network=draw(networks()),
+        seed=draw(st.integers(0, 3)),
+        faults=draw(fault_schedules(nodes)) if faults else None,
+    )
