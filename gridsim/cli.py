@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.errors import GridSimError, ModelWarning, ScenarioError, TraceWarning
+from gridsim.repro import repro
 from gridsim.reproduce.command import reproduce
 from gridsim.validation.command import validate
 
@@ -215,6 +216,7 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
 
 
 cli.add_command(reproduce)
+cli.add_command(repro)
 cli.add_command(validate)
 
 

@@ -1,0 +1,115 @@
+"""The command `gridsim repro`: run a result's scenario again, and see whether the same comes out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from gridsim.results import Result
+    from gridsim.scheduler import Scheduler
+
+
+@dataclass(frozen=True)
+class Repro:
+    """What came out when a result was made again.
+
+    stated, found : the digests.  difference : the first thing that differs, in words; None if the digests are
+    equal.  changed : what is another one than it was: versions, trace files.
+    """
+
+    stated: str
+    found: str
+    difference: str | None
+    changed: dict[str, tuple[Any, Any]]
+
+
+def reproduce_result(result: Result, scheduler: Scheduler | None = None) -> Repro:
+    """Run the scenario in `result` again, under the same scheduler.
+
+    scheduler : needed if it is none of those known by name: a result file is not asked what to import.
+
+    Raises ScenarioError for a scheduler that is not known, or a scenario that cannot be made any more.
+    """
+    from gridsim.comparison import first_difference
+    from gridsim.simulation import simulate
+
+    chosen = scheduler_of(result) if scheduler is None else scheduler
+    again = simulate(result.scenario, chosen, record="schedule" in result.tables)
+    same = again.digest == result.digest
+    difference = None if same else first_difference(result, again) or "tables of other types"
+    return Repro(result.digest, again.digest, difference, _changed(result.provenance, again.provenance))
+
+
+def scheduler_of(result: Result) -> Scheduler:
+    """The scheduler of a result, if it is one of those known by name.  Raises ScenarioError if it is not."""
+    from gridsim.errors import ScenarioError
+    from gridsim.experiment import build_scheduler
+    from gridsim.scheduler import registered
+
+    stated = result.scheduler["class"]
+    for cls, _ in registered().values():
+        if f"{cls.__module__}:{cls.__qualname__}" == stated:
+            given = {key: value for key, value in result.scheduler["parameters"].items() if value is not None}
+            return build_scheduler(cls, given, cls.name)
+    raise ScenarioError(
+        f"the result's scheduler, {result.scheduler['name']!r}, is {stated}, which is not known by a name: "
+        f"say --scheduler {stated} to import it"
+    )
+
+
+def _changed(then: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    changed = {
+        key: (then.get(key), now[key])
+        for key in ("gridcore", "python", "implementation", "numpy", "system")
+        if then.get(key) != now[key]
+    }
+    before = {os.path.basename(path): digest for path, digest in then.get("files", {}).items()}
+    for path, digest in now["files"].items():
+        name = os.path.basename(path)
+        if before.get(name) != digest:
+            changed[f"file {name}"] = (before.get(name), digest)
+    return changed
+
+
+@click.command()
+@click.argument("file", metavar="RESULT")
+@click.option("--scheduler", "name", metavar="module:Class", help="Of a result of your own scheduler.")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def repro(file: str, name: str | None, as_json: bool) -> None:
+    """Run the scenario in a result again.
+
+    Exit code 1, and the first difference, if another digest comes out.
+    """
+    from dataclasses import asdict
+
+    from gridsim.errors import ScenarioError
+    from gridsim.experiment import import_scheduler
+    from gridsim.records import to_json
+    from gridsim.results import Result
+
+    result = Result.load(file)
+    scheduler = None
+    if name is not None:
+        stated = result.scheduler["class"]
+        if name != stated:
+            raise ScenarioError(f"--scheduler must be the result's, {stated}, got {name!r}")
+        given = {key: value for key, value in result.scheduler["parameters"].items() if value is not None}
+        scheduler = import_scheduler(name, given)
+    found = reproduce_result(result, scheduler)
+    if as_json:
+        click.echo(to_json({"file": file, **asdict(found)}))
+    else:
+        for key, (then, now) in found.changed.items():
+            click.echo(f"changed: {key} was {then}, is {now}")
+        if found.difference is None:
+            click.echo(f"{file}: the same digest, {found.found}")
+        else:
+            click.echo(f"{file}: digest {found.stated}, found {found.found}")
+            click.echo(f"first difference (then, and now): {found.difference}")
+    if found.difference is not None:
+        sys.exit(1)

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import gridsim as gs
+from gridsim.cli import cli
+from gridsim.comparison import first_difference
+from gridsim.records import Table
+from gridsim.repro import reproduce_result
+
+
+def scenario(**further: Any) -> gs.Scenario:
+    return gs.Scenario(
+        gs.Platform.desktop_grid(nodes=8, seed=1),
+        gs.Workload.bags(5, interarrival=4.0, tasks_per_node=3.0, task_size=3000.0, seed=2),
+        seed=3,
+        **further,
+    )
+
+
+def invoke(*arguments: object) -> Any:
+    return CliRunner().invoke(cli, ["repro", *map(str, arguments)])
+
+
+SCHEDULERS = {
+    "tree": gs.FairTree(samples=(6, 4, 3), bound=1.25, detection=0.5),
+    "grid": gs.FairTree(grid=((1e-4, 1e-2), (1e4, 1e5), (3000.0,))),
+    "once": gs.MinCent(mode="once"),
+    "random": gs.Fcfs(mode="random"),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize("record", [False, True])
+def test_the_same_comes_out(name: str, record: bool, tmp_path: Path) -> None:
+    faults = gs.Faults.of([1, 2], [5.0, 6.0], [5.0, 30.0])
+    result = gs.simulate(scenario(faults=faults), SCHEDULERS[name], record=record)
+    result.save(tmp_path / "r.gridsim")
+    done = invoke(tmp_path / "r.gridsim")
+    assert (done.exit_code, done.stdout) == (
+        0,
+        f"{tmp_path / 'r.gridsim'}: the same digest, {result.digest}\n",
+    )
+    told = json.loads(invoke(tmp_path / "r.gridsim", "--json").stdout)
+    assert told["difference"] is None and told["stated"] == told["found"] == result.digest
+
+
+def altered(result: gs.Result, table: str, column: str, k: int, by: Any) -> gs.Result:
+    values = {name: result.tables[table][name].copy() for name in result.tables[table]}
+    values[column][k] += by
+    return gs.Result(
+        tables={**result.tables, table: Table(values)},
+        facts=result.facts,
+        scheduler=result.scheduler,
+        provenance=result.provenance,
+    )
+
+
+def test_the_first_difference_is_named(tmp_path: Path) -> None:
+    result = gs.simulate(scenario(), gs.FairTree(samples=(6, 4, 3)), record=True)
+    start = result.tables["schedule"]["start"]
+    late, early = int(np.argmax(start)), int(np.argmin(start))
+    twice = altered(altered(result, "schedule", "tasks", late, 1), "schedule", "tasks", early, 1)
+    other = altered(twice, "applications", "finish", 4, 2.0)
+    other.save(tmp_path / "r.gridsim")
+    done = invoke(tmp_path / "r.gridsim")
+    assert done.exit_code == 1
+    assert f"first difference (then, and now): t = {start[early]:.9g} s: schedule: start" in done.stdout
+    assert reproduce_result(other).difference == first_difference(other, result)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "k", "by", "said"),
+    [
+        ("applications", "finish", 2, -0.5, "applications.finish[2] is"),
+        ("applications", "nodes_used", 1, 1, "applications.nodes_used[1] is"),
+        ("machines", "busy", 3, 1.0, "machines.busy[3] is"),
+        ("messages", "sent", 0, 1, "messages.sent[0] is"),
+        ("requests", "accepted", 0, -1e-3, "requests: accepted"),
+    ],
+)
+def test_differences_of_each_kind(table: str, column: str, k: int, by: Any, said: str) -> None:
+    result = gs.simulate(scenario(), gs.FairTree(samples=(6, 4, 3)))
+    found = first_difference(altered(result, table, column, k, by), result)
+    assert found is not None and said in found
+    assert found.startswith("t = ") == (column in ("finish", "accepted"))
+
+
+def test_no_difference_and_other_facts() -> None:
+    result = gs.simulate(scenario(), gs.FairTree(samples=(6, 4, 3)))
+    assert first_difference(result, result) is None
+    other = gs.Result(
+        tables=result.tables,
+        facts={**result.facts, "bound": 3.0},
+        scheduler=result.scheduler,
+        provenance=result.provenance,
+    )
+    assert first_difference(result, other) == "facts['bound'] is 2.0, and 3.0"
+
+
+def test_more_events_and_fewer() -> None:
+    result = gs.simulate(scenario(), gs.Fcfs(), record=True)
+    columns = {name: result.tables["schedule"][name][:-1] for name in result.tables["schedule"]}
+    fewer = gs.Result(
+        tables={**result.tables, "schedule": Table(columns)},
+        facts=result.facts,
+        scheduler=result.scheduler,
+        provenance=result.provenance,
+    )
+    assert "nothing" in str(first_difference(fewer, result)) or "and start" in str(
+        first_difference(fewer, result)
+    )
+
+
+def test_versions_that_have_changed_are_told(tmp_path: Path) -> None:
+    result = gs.simulate(scenario(), gs.Fcfs())
+    result.provenance["numpy"] = "1.0"
+    result.save(tmp_path / "r.gridsim")
+    done = invoke(tmp_path / "r.gridsim")
+    assert done.exit_code == 0 and f"changed: numpy was 1.0, is {np.__version__}" in done.stdout
+
+
+MINE = """
+import gridsim as gs
+from gridsim.schedulers.central import Pull
+
+class Mine(gs.Scheduler, frozen=True, kw_only=True):
+    name = "mine"
+
+    def start(self, run):
+        return Pull(run)
+"""
+
+
+def test_a_file_is_not_asked_what_to_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_pull.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["run", "--nodes", "8", "--scheduler", "my_pull:Mine", "--out", "r.gridsim", "--no-progress"]
+    assert CliRunner().invoke(cli, arguments).exit_code == 0
+    done = invoke("r.gridsim")
+    assert done.exit_code == 2 and "say --scheduler my_pull:Mine to import it" in done.stderr
+    assert invoke("r.gridsim", "--scheduler", "my_pull:Mine").exit_code == 0
+    done = invoke("r.gridsim", "--scheduler", "os:system")
+    assert (
+        done.exit_code == 2
+        and "--scheduler must be the result's, my_pull:Mine, got 'os:system'" in done.stderr
+    )
+
+
+def test_what_is_no_result(tmp_path: Path) -> None:
+    (tmp_path / "no").write_text("no")
+    for path in (tmp_path / "no", tmp_path / "none"):
+        done = invoke(path)
+        assert done.exit_code == 2 and "Traceback" not in done.output

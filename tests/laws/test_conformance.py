@@ -1,0 +1,142 @@
+"""check_scheduler: every scheduler that comes with gridsim passes, and each of six wrong ones is caught."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from law_scenarios import CENTRAL, fair_trees
+
+import gridsim as gs
+from gridsim.testing import ConformanceError, check_scheduler
+
+SCHEDULERS = Path(__file__).parent.parent / "schedulers"
+
+
+@pytest.fixture
+def wrong(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module of wrong schedulers, importable by other interpreters too."""
+    monkeypatch.syspath_prepend(SCHEDULERS)
+    import wrong_schedulers
+
+    return wrong_schedulers
+
+
+@pytest.mark.parametrize("name", CENTRAL)
+def test_the_baselines_pass(name: str, tmp_path: Path) -> None:
+    found = check_scheduler(CENTRAL[name], examples=20, folder=tmp_path)
+    assert found.examples >= 20 and found.with_failures >= 5
+    assert set(found.left_out) == {"locality"} | ({"order"} if name == "replan" else set())
+
+
+def test_the_fair_tree_passes(tmp_path: Path) -> None:
+    found = check_scheduler(fair_trees(), examples=30, max_nodes=9, folder=tmp_path)
+    assert found.examples >= 30 and found.with_failures >= 8 and found.left_out == {}
+
+
+@pytest.mark.claims
+def test_the_fair_tree_loses_nothing_in_ten_thousand_failure_schedules(tmp_path: Path) -> None:
+    detection = st.sampled_from((None, 0.0, 0.07, 25.0))
+    trees = st.builds(
+        lambda tree, delay: gs.FairTree(
+            **{**{name: getattr(tree, name) for name in tree.__struct_fields__}, "detection": delay}
+        ),
+        fair_trees(),
+        detection,
+    )
+    found = check_scheduler(trees, examples=10_000, faults=True, folder=tmp_path)
+    assert found.with_failures >= 10_000
+
+
+def test_a_sound_scheduler_passes(wrong: Any, tmp_path: Path) -> None:
+    found = check_scheduler(wrong.Shares(), examples=40, folder=tmp_path)
+    assert found.examples >= 40 and found.left_out == {}
+    assert str(found).startswith("shares: 40 scenarios, ") and list(tmp_path.iterdir()) == []
+
+
+CAUGHT = {
+    "Loses": ("runs", "0 of its 1 tasks were completed"),
+    "RunsOnTheDead": ("sound", "dead machine: schedule"),
+    "Peeks": ("locality", "sends share"),
+    "DependsOnSetOrder": ("hash seed", "with PYTHONHASHSEED="),
+    "DoubleBooks": ("runs", "busy for"),
+    "ForgetsAMessage": ("runs", "tasks were completed"),
+}
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_a_wrong_scheduler_is_caught(name: str, wrong: Any, tmp_path: Path) -> None:
+    scheduler, (law, said) = getattr(wrong, name)(), CAUGHT[name]
+    with pytest.raises(ConformanceError, match=said) as caught:
+        check_scheduler(scheduler, examples=100, max_nodes=6, folder=tmp_path / "new")
+    error = caught.value
+    assert error.law == law and error.file == str(next((tmp_path / "new").iterdir()))
+    # as small as it can be
+    platform, workload = error.scenario.platform, error.scenario.workload
+    assert platform.nodes <= 4 and len(workload.realize(platform)) <= 6
+    assert gs.Scenario.from_toml(error.file) == error.scenario
+    # and it can be run: what the run itself finds is told again
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "gridsim",
+            "run",
+            error.file,
+            "--scheduler",
+            f"wrong_schedulers:{name}",
+            "--no-progress",
+        ],
+        cwd=SCHEDULERS,
+        env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == (2 if law == "runs" else 0), done.stderr
+    assert (said in done.stderr) == (law == "runs")
+
+
+def test_a_scheduler_known_by_name_is_saved_with_its_parameters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gridsim.testing import conformance
+
+    monkeypatch.setattr(conformance, "validate_result", lambda result: ["everything"])
+    with pytest.raises(ConformanceError, match="everything") as caught:
+        check_scheduler(
+            gs.FairTree(bound=1.25, samples=(4, 3, 2)), examples=2, folder=tmp_path, hash_seeds=False
+        )
+    saved = gs.Scenario.from_toml(tmp_path / "fair-tree-sound.toml")
+    assert saved.schedulers["fair-tree"]["bound"] == 1.25
+    assert caught.value.scheduler == gs.FairTree(bound=1.25, samples=(4, 3, 2))
+
+
+def test_without_failures_and_interpreters(wrong: Any, tmp_path: Path) -> None:
+    found = check_scheduler(wrong.Loses(), examples=10, faults=False, hash_seeds=False, folder=tmp_path)
+    assert found.with_failures == 0
+    assert found.left_out == {"failures": "not asked for", "hash seed": "not asked for"}
+
+
+def test_one_that_does_not_know_failures(wrong: Any, tmp_path: Path) -> None:
+    class Simple(wrong.SharesPolicy):  # type: ignore[misc]
+        on_faults = gs.Policy.on_faults
+
+    class Calm(wrong.Shares, frozen=True, kw_only=True):  # type: ignore[misc]
+        def start(self, run: Any) -> gs.Policy:
+            return Simple(run)
+
+    found = check_scheduler(Calm(), examples=10, hash_seeds=False, folder=tmp_path)
+    assert found.with_failures == 0 and "does not say" in found.left_out["failures"]
+    with pytest.raises(gs.ScenarioError, match="must be importable by other interpreters, or"):
+        check_scheduler(Calm(), examples=1, folder=tmp_path)
+
+
+@pytest.mark.parametrize("what", [gs.FairTree, None, "fair-tree"])
+def test_what_is_no_scheduler(what: Any) -> None:
+    with pytest.raises(gs.ScenarioError, match="scheduler must be a Scheduler object or a strategy"):
+        check_scheduler(what)
