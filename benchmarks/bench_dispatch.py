@@ -14,7 +14,8 @@ import numpy as np
 
 from gridcore.dispatch import PullQueue, bind_earliest
 from gridsim.engine import NS, TIMER, Engine
-from gridsim.scheduler import Applications, Run, Scheduler
+from gridsim.model import Applications
+from gridsim.scheduler import Run, Scheduler
 from gridsim.schedulers.central import Fcfs, MinCent
 from gridsim.streams import Streams
 

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     )
     from gridsim.experiment import Comparison, compare
     from gridsim.faults import Faults
+    from gridsim.local import LocalPolicy, LocalScheduler, Message
+    from gridsim.model import Applications
     from gridsim.network import Network
     from gridsim.platform import Platform
     from gridsim.records import Table
     from gridsim.replication import Estimate, Replicates, replicate
     from gridsim.results import Result
     from gridsim.scenario import Scenario
-    from gridsim.scheduler import Applications, Outcome, Policy, Run, Scheduler, register
+    from gridsim.scheduler import Outcome, Policy, Run, Scheduler, register
     from gridsim.schedulers import FairTree, Fcfs, MinCent
     from gridsim.simulation import simulate
     from gridsim.workload import Workload, offered_load
@@ -44,6 +46,9 @@ __all__ = [
     "Fcfs",
     "GridSimError",
     "InvariantViolation",
+    "LocalPolicy",
+    "LocalScheduler",
+    "Message",
     "MinCent",
     "ModelWarning",
     "Network",
@@ -83,6 +88,7 @@ _HOMES = {
         "TraceWarning",
     ),
     "experiment": ("Comparison", "compare"),
+    "local": ("LocalPolicy", "LocalScheduler", "Message"),
     "network": ("Network",),
     "platform": ("Platform",),
     "records": ("Table",),
@@ -90,7 +96,8 @@ _HOMES = {
     "results": ("Result",),
     "faults": ("Faults",),
     "scenario": ("Scenario",),
-    "scheduler": ("Applications", "Outcome", "Policy", "Run", "Scheduler", "register"),
+    "model": ("Applications",),
+    "scheduler": ("Outcome", "Policy", "Run", "Scheduler", "register"),
     "schedulers": ("FairTree", "Fcfs", "MinCent"),
     "simulation": ("simulate",),
     "workload": ("Workload", "offered_load"),

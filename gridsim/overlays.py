@@ -26,3 +26,16 @@ def tree_level(nodes: Integers) -> Integers:
 def tree_father(nodes: Integers) -> Integers:
     """The fathers of `nodes`; -1 for the root."""
     return (np.asarray(nodes, np.int64) + 1) // 2 - 1
+
+
+def random_neighbours(machines: int, degree: int, chance: np.random.Generator) -> Integers:
+    """For each machine others drawn uniformly without replacement, ascending: int64[machines, k].
+
+    k is `degree`, or all others if there are no more.
+    """
+    count = min(degree, machines - 1)
+    made = np.zeros((machines, count), np.int64)
+    for u in range(machines):
+        drawn = chance.choice(machines - 1, size=count, replace=False)
+        made[u] = np.sort(drawn + (drawn >= u))
+    return made

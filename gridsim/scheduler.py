@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from gridsim.engine import Engine
 from gridsim.errors import SchedulerError
+from gridsim.model import Applications
 from gridsim.streams import Streams
 from gridsim.transport import Transport
 
@@ -31,25 +32,6 @@ FAULT_PRIORITY = 4000
 #: Columns of `Outcome.schedule` and `Outcome.arrivals`.
 SCHEDULE = ("machine", "application", "tasks", "start", "end", "completed")
 ARRIVALS = ("machine", "application", "tasks", "time")
-
-
-@dataclass(frozen=True, slots=True)
-class Applications:
-    """The workload as a scheduler sees it: columns of length n, in order of release; index = application.
-
-    release_ns int64 (ns); release float64 (s, exactly release_ns / 1e9); tasks int64; task_size float64
-    (Mflop); size float64 (Mflop, tasks * task_size); submitter int64 (machine).
-    """
-
-    release_ns: Integers
-    release: Floats
-    tasks: Integers
-    task_size: Floats
-    size: Floats
-    submitter: Integers
-
-    def __len__(self) -> int:
-        return len(self.tasks)
 
 
 @dataclass(slots=True)

@@ -17,12 +17,13 @@ from gridsim import provenance
 from gridsim.engine import NEVER, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
 from gridsim.metrics import utilization
+from gridsim.model import Applications
 from gridsim.outages import Outages
 from gridsim.platform import Platform, real, whole
 from gridsim.records import Table, check_name, plain
 from gridsim.results import CORE_TABLES, RECORDS, Result
 from gridsim.scenario import Scenario
-from gridsim.scheduler import ARRIVALS, SCHEDULE, Applications, Outcome, Policy, Run, Scheduler
+from gridsim.scheduler import ARRIVALS, SCHEDULE, Outcome, Policy, Run, Scheduler
 from gridsim.streams import Streams
 from gridsim.transport import Transport
 

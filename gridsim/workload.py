@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from gridsim import metrics
 from gridsim.errors import ScenarioError
+from gridsim.model import Applications
 from gridsim.platform import Platform, normalise, real, sequence, text, whole
-from gridsim.scheduler import Applications
 from gridsim.streams import Streams
 
 #: Releases stay below this many seconds: the clock counts int64 nanoseconds.

@@ -21,8 +21,9 @@ from gridcore.queues import NEVER, TaskQueues
 from gridcore.tree import DECISION, REQUEST, SPREAD, SUMMARY, SummaryTree
 from gridsim.engine import ACT, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import ScenarioError
+from gridsim.model import Applications
 from gridsim.overlays import tree_level, tree_machines
-from gridsim.scheduler import Applications, Outcome, Policy, Run, Scheduler
+from gridsim.scheduler import Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.recovery import Recovery
 from gridsim.schedulers.summary_grid import derive_grid, explicit_grid
 

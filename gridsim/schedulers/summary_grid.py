@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from gridcore.edf import optimal_stretch
 from gridcore.grid import SummaryGrid
 from gridsim.errors import ScenarioError
-from gridsim.scheduler import Applications
+from gridsim.model import Applications
 
 _LEAST_RATIO = 1.05
 

@@ -24,7 +24,10 @@ KERNELS = sorted(path.stem for path in CORE.glob("*.pyx"))
 #: Kernels that only tie others together: tested against a run without them.
 NO_TWIN = {"flow"}
 #: What knows of scenarios, files and processes; everything else is below.
-ABOVE = {"scenario", "results", "simulation", "experiment", "replication", "reproduce", "cli", "__main__"}
+ABOVE = {
+    "scenario", "results", "simulation", "experiment", "replication", "reproduce", "cli", "__main__",
+    "comparison", "repro", "testing", "validation",
+}  # fmt: skip
 
 
 # -- reading ----------------------------------------------------------------------------------------------
@@ -215,6 +218,31 @@ def test_nothing_below_knows_scenarios(path: Path) -> None:
         return
     reached = {entry.target for entry in imports(path) if not entry.typing}
     assert not {target for target in reached if target.removeprefix("gridsim.").split(".")[0] in ABOVE}
+
+
+def test_validation_shares_nothing_with_what_it_checks() -> None:
+    """Neither directly nor through what it imports, be it lazily."""
+    seen: set[str] = set()
+    todo = [f"gridsim.validation.{name}" for name in ("common", "results", "logs")]
+    homes = {module_name(path): path for path in sources(".py", ".pyx", ".pxd")}
+    while todo:
+        name = todo.pop()
+        if name in homes and name not in seen:
+            seen.add(name)
+            todo += [entry.target for entry in imports(homes[name]) if not entry.typing]
+    assert "gridsim.results" in seen and "gridsim.faults" in seen
+    forbidden = (
+        "engine",
+        "calendar",
+        "transport",
+        "outages",
+        "simulation",
+        "scheduler",
+        "schedulers",
+        "local",
+    )
+    assert not {name for name in seen for part in forbidden if inside(name, f"gridsim.{part}")}
+    assert not {name for name in seen if inside(name, "gridcore")}
 
 
 def test_what_is_above_points_down() -> None:

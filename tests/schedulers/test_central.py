@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from gridsim.engine import NS, TIMER, Engine
 from gridsim.errors import ScenarioError
-from gridsim.scheduler import Applications, Outcome, Run, Scheduler
+from gridsim.model import Applications
+from gridsim.scheduler import Outcome, Run, Scheduler
 from gridsim.schedulers.central import STRETCH_TOLERANCE, Fcfs, MinCent, Once
 from gridsim.streams import Streams
 

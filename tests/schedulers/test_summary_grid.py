@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gridcore.grid import SummaryGrid
 from gridsim.errors import ScenarioError
+from gridsim.model import Applications
 from gridsim.platform import Platform
-from gridsim.scheduler import Applications
 from gridsim.schedulers.summary_grid import derive_grid, explicit_grid, fluid_stretch
 from gridsim.workload import Workload
 

@@ -1,0 +1,391 @@
+"""Decentralized schedulers written from the point of view of one node: the second tier of the contract.
+
+A `LocalPolicy` is one node: it gets what is submitted there and the messages that come, and acts through its
+`View`, which reaches nothing else.  `LocalScheduler` has the parameters, and says which messages there are.
+An adapter makes a `Policy` of them: cohorts become calls, one a row, so that this tier is slower than the
+first, and fast enough for 10,000 machines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.queues import NEVER, TaskQueues
+from gridsim.engine import ACT, NS, TIMER, Engine, nanoseconds
+from gridsim.errors import ScenarioError, SchedulerError
+from gridsim.overlays import random_neighbours
+from gridsim.scheduler import FAULT_PRIORITY, Outcome, Policy, Run, Scheduler
+from gridsim.transport import message
+
+Integers = NDArray[np.int64]
+
+
+class Message:
+    """A kind of message: its bytes on the wire, and its fields.
+
+    nbytes : bytes.  fields : name -> ``int`` or ``float``.
+    moves_tasks : that it hands over ``tasks`` of ``application``, two of its fields, for good.  Where such a
+        message is lost because a machine fails, so are the tasks, and they are submitted again.
+    """
+
+    def __init__(self, nbytes: int, *, moves_tasks: bool = False, **fields: type) -> None:
+        for name, kind in fields.items():
+            if kind not in (int, float) or name in ("node", "sender", "kind"):
+                raise ScenarioError(
+                    f"message field {name!r} must be int or float, and not be called node, sender or kind"
+                )
+        if moves_tasks and not (fields.get("application") is int and fields.get("tasks") is int):
+            raise ScenarioError("a message that moves tasks needs the fields application and tasks, both int")
+        self.nbytes, self.moves_tasks, self.fields = nbytes, moves_tasks, dict(fields)
+        self.dtype = message(*((name, "i8" if kind is int else "f8") for name, kind in fields.items()))
+
+
+class Application(NamedTuple):
+    """What a node knows of an application that was submitted there, or that it was told of."""
+
+    number: int
+    tasks: int
+    task_size: float  # Mflop
+    size: float  # Mflop
+    release: float  # s
+
+
+class LocalPolicy:
+    """One node.  Its attributes are its memory: a failure takes them, and it begins anew.
+
+    `parameters` are those of its scheduler.
+    """
+
+    def __init__(self, parameters: Any) -> None:
+        self.parameters = parameters
+
+    def on_start(self, view: View) -> None:
+        """The node is up: at the beginning of the run, or after a failure."""
+
+    def on_release(self, view: View, application: Application, tasks: int) -> None:
+        """`tasks` of `application` are submitted here: all of them, or those that were lost (`on_lost`)."""
+        raise SchedulerError(f"{type(self).__name__} does not define on_release")
+
+    def on_message(self, view: View, message: Any) -> None:
+        """A message has come: ``message.kind``, ``message.sender`` and its fields."""
+        raise SchedulerError(f"{type(self).__name__} does not define on_message")
+
+    def on_timer(self, view: View, name: str) -> None:
+        """The timer `name` that `View.timer` has set fires."""
+
+    def on_idle(self, view: View) -> None:
+        """The last task here has ended."""
+
+    def on_lost(self, view: View, application: Application, tasks: int) -> None:
+        """`tasks` of an application that was submitted here were lost; by default they are released again."""
+        self.on_release(view, application, tasks)
+
+
+class LocalScheduler(Scheduler, frozen=True, kw_only=True):
+    """Parameters of a scheduler whose nodes are `policy` objects.
+
+    degree : how many neighbours a node has: other machines, drawn at random once.
+    detection : s until the submitter of tasks that were lost in a failure is told.
+
+    Class variables: ``policy``, a `LocalPolicy`; ``messages``, name -> `Message`, handled at one instant in
+    this order; ``timers``, their names; ``local_order``, ``"edf"`` or ``"fifo"``, of the tasks of a machine.
+    """
+
+    decentralized: ClassVar[bool] = True
+    policy: ClassVar[type[LocalPolicy]]
+    messages: ClassVar[Mapping[str, Message]] = {}
+    timers: ClassVar[tuple[str, ...]] = ()
+    local_order: ClassVar[Literal["edf", "fifo"]] = "edf"
+
+    degree: int = 8
+    detection: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.degree, int) and self.degree >= 1):
+            raise ScenarioError(f"{self.name}.degree must be a whole number >= 1, got {self.degree!r}")
+        if not (0 <= self.detection < math.inf):
+            raise ScenarioError(f"{self.name}.detection must be finite and >= 0 s, got {self.detection!r}")
+
+    @property
+    def order(self) -> Literal["edf", "fifo"]:
+        """See `gridsim.scheduler.Scheduler`."""
+        return self.local_order
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduler.Scheduler`."""
+        return Adapter(self, run)
+
+
+class View:
+    """What a node can see and do: itself, the clock, its queue, its neighbours' names, and messages."""
+
+    def __init__(self, adapter: Adapter, node: int, neighbours: tuple[int, ...]) -> None:
+        self._adapter, self.node, self.neighbours = adapter, node, neighbours
+        self._known: dict[int, None] = {}
+        self._random: np.random.Generator | None = None
+
+    @property
+    def now(self) -> float:
+        """s."""
+        return self._adapter.run.engine.now / NS
+
+    @property
+    def speed(self) -> float:
+        """Mflop/s of this machine."""
+        return float(self._adapter.run.speeds[self.node])
+
+    @property
+    def random(self) -> np.random.Generator:
+        """This node's own chance."""
+        if self._random is None:
+            self._random = self._adapter.run.streams(f"{self._adapter.parameters.name} {self.node}")
+        return self._random
+
+    @property
+    def waiting(self) -> int:
+        """Tasks that wait here; one that runs does not count."""
+        return int(self._adapter.queue_of(self.node)[1].sum())
+
+    @property
+    def work(self) -> float:
+        """s until everything here is done, the task that runs included."""
+        return self._adapter.work_of(self.node)
+
+    def application(self, index: int) -> Application:
+        """An application that was submitted here, or that a message with a field ``application`` told of.
+
+        Raises SchedulerError for one that this node cannot know.
+        """
+        if index not in self._known:
+            raise SchedulerError(f"t = {self.now} s: node {self.node} has not heard of application {index}")
+        return self._adapter.application(index)
+
+    def enqueue(self, application: int, tasks: int) -> None:
+        """Run `tasks` of an application here."""
+        self._adapter.enqueue(self.node, self.application(application).number, tasks)
+
+    def send(self, to: int, kind: str, **fields: float) -> None:
+        """Send a message to a machine; it leaves when all that has come at this instant has been handled.
+
+        Raises SchedulerError for an unknown kind or machine, or other fields than those declared.
+        """
+        self._adapter.send(self.node, to, kind, fields)
+
+    def timer(self, seconds: float, name: str) -> None:
+        """Call `LocalPolicy.on_timer` in so many seconds, unless the machine fails before."""
+        self._adapter.set_timer(self.node, seconds, name)
+
+
+class Adapter(Policy):
+    """Makes a `Policy` of one `LocalPolicy` a machine."""
+
+    def __init__(self, parameters: LocalScheduler, run: Run) -> None:
+        self.parameters, self.run = parameters, run
+        machines, bags, engine = len(run.speeds), run.applications, run.engine
+        overlay = random_neighbours(machines, parameters.degree, run.streams(f"{parameters.name} overlay"))
+        self.views = [View(self, u, tuple(row)) for u, row in enumerate(overlay.tolist())]
+        self.nodes: list[LocalPolicy] = [parameters.policy(parameters) for _ in range(machines)]
+        self.queues = TaskQueues(run.speeds, order=parameters.local_order, record=run.record)
+        self.queues.add_applications(bags.release, bags.size, bags.task_size)
+        self.total = int(bags.tasks.sum())
+        self.resubmitted = np.zeros(len(bags), np.int64)
+        self.lost: dict[int, dict[int, int]] = {}  # by the instant at which it is noticed
+        self.pending: list[dict[tuple[int, int], None]] = [
+            {} for _ in range(machines)
+        ]  # timers: (time, item)
+        self.outbox: dict[str, list[tuple[Any, ...]]] = {name: [] for name in parameters.messages}
+        for number, (name, kind) in enumerate(parameters.messages.items()):
+            run.network.kind(
+                name,
+                kind.dtype,
+                kind.nbytes,
+                partial(self.on_message, name),
+                priority=10 + number,
+                lost=self.on_lost if kind.moves_tasks else None,
+            )
+        engine.on("reorder", self.reorder, priority=10, phase=ACT)
+        engine.on("begin", self.begin, priority=11, phase=ACT)
+        engine.on("idle", self.on_idle, priority=12, phase=ACT)
+        engine.on("timer", self.on_timer, priority=10, phase=TIMER)
+        engine.on("resubmit", self.resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
+        engine.at_wave_end(self.post)
+        engine.add_source(self)
+        run.network.open()
+        engine.touch("begin", range(machines))
+
+    # -- what nodes do ------------------------------------------------------------------------------------
+
+    def application(self, index: int) -> Application:
+        bags = self.run.applications
+        return Application(
+            index,
+            int(bags.tasks[index]),
+            float(bags.task_size[index]),
+            float(bags.size[index]),
+            float(bags.release[index]),
+        )
+
+    def queue_of(self, node: int) -> Any:
+        self.queues.advance(self.run.engine.now, [node])
+        return self.queues.queue(node)
+
+    def work_of(self, node: int) -> float:
+        applications, tasks, running, free_at = self.queue_of(node)
+        left = max(0, free_at - self.run.engine.now) / NS if running >= 0 else 0.0
+        sizes = self.run.applications.task_size[applications]
+        return left + float((sizes * tasks).sum() / self.run.speeds[node])
+
+    def enqueue(self, node: int, application: int, tasks: int) -> None:
+        self.queues.enqueue([node], [application], [tasks], self.run.engine.now)
+        self.run.engine.touch("reorder", [node])
+
+    def send(self, node: int, to: int, kind: str, fields: dict[str, float]) -> None:
+        declared = self.parameters.messages.get(kind)
+        if declared is None or set(fields) != set(declared.fields) or not 0 <= to < len(self.nodes):
+            known = {name: list(each.fields) for name, each in self.parameters.messages.items()}
+            raise SchedulerError(
+                f"t = {self.run.engine.now / NS} s: node {node} sends {kind!r} with {sorted(fields)} to "
+                f"machine {to}; there are {known} and machines 0..{len(self.nodes) - 1}"
+            )
+        self.outbox[kind].append((to, node, *(fields[name] for name in declared.fields)))
+
+    def set_timer(self, node: int, seconds: float, name: str) -> None:
+        names = self.parameters.timers
+        if name not in names or not 0 <= seconds < math.inf:
+            raise SchedulerError(
+                f"t = {self.run.engine.now / NS} s: node {node} sets the timer {name!r} in {seconds!r} s; "
+                f"it must be one of {', '.join(names) or 'none'}, in 0 s or more"
+            )
+        at = self.run.engine.now + nanoseconds(seconds)
+        item = node * len(names) + names.index(name)
+        if (at, item) not in self.pending[node]:
+            self.pending[node][at, item] = None
+            self.run.engine.at(at, "timer", item)
+
+    def post(self) -> None:
+        """Hand what the nodes of this wave have said to the network."""
+        for name, rows in self.outbox.items():
+            if rows:
+                self.run.network.send(name, np.array(rows, self.parameters.messages[name].dtype))
+                rows.clear()
+
+    # -- what happens to them -------------------------------------------------------------------------------
+
+    def begin(self, nodes: list[int]) -> None:
+        for u in nodes:
+            if self.run.up[u]:
+                self.nodes[u].on_start(self.views[u])
+
+    def on_release(self, applications: list[int]) -> None:
+        """See `gridsim.scheduler.Policy`."""
+        for i in applications:
+            self._give(i, int(self.run.applications.tasks[i]), again=False)
+
+    def _give(self, application: int, tasks: int, *, again: bool) -> None:
+        """To the submitter, or to the next machine that is up, which acts for it."""
+        up = np.flatnonzero(self.run.up)
+        if not len(up):
+            self._lose(application, tasks)
+            return
+        submitter = int(self.run.applications.submitter[application])
+        node = int(up[np.searchsorted(up, submitter) % len(up)])
+        view = self.views[node]
+        view._known[application] = None
+        told = self.nodes[node].on_lost if again else self.nodes[node].on_release
+        told(view, self.application(application), tasks)
+
+    def on_message(self, kind: str, rows: Any) -> None:
+        names = [name for name in rows.dtype.names if name != "node"]
+        tells = "application" in names
+        for node, *values in rows[["node", *names]].tolist():
+            come = SimpleNamespace(kind=kind, **dict(zip(names, values, strict=True)))
+            if tells:
+                self.views[node]._known[come.application] = None
+            self.nodes[node].on_message(self.views[node], come)
+
+    def on_timer(self, items: list[int]) -> None:
+        names, now = self.parameters.timers, self.run.engine.now
+        for item in items:
+            node, number = divmod(item, len(names))
+            if self.pending[node].pop((now, item), False) is None:
+                self.nodes[node].on_timer(self.views[node], names[number])
+
+    def reorder(self, nodes: list[int]) -> None:
+        self.queues.reschedule(nodes, self.run.engine.now)
+
+    def on_idle(self, nodes: list[int]) -> None:
+        for u in nodes:
+            if self.run.up[u] and not self.queues.is_busy([u])[0]:
+                self.nodes[u].on_idle(self.views[u])
+
+    # -- time, and the end --------------------------------------------------------------------------------
+
+    def advance(self, limit: int) -> int:
+        """See `gridsim.engine.Source`."""
+        at = self.queues.next_change()
+        return at if at <= limit else NEVER
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `gridsim.engine.Source`."""
+        nodes = self.queues.due(time)
+        if self.queues.tasks_done == self.total:
+            engine.stop()
+        engine.touch("idle", nodes)
+
+    # -- failures -----------------------------------------------------------------------------------------
+
+    def on_lost(self, rows: Any) -> None:
+        for i, tasks in zip(rows["application"].tolist(), rows["tasks"].tolist(), strict=True):
+            self._lose(i, tasks)
+
+    def _lose(self, application: int, tasks: int) -> None:
+        due = self.run.engine.now + nanoseconds(self.parameters.detection)
+        if due not in self.lost:
+            self.lost[due] = {}
+            self.run.engine.at(due, "resubmit")
+        self.lost[due][application] = self.lost[due].get(application, 0) + tasks
+
+    def resubmit(self, _: list[int]) -> None:
+        """What was lost is submitted again, if somebody is there."""
+        if not self.run.up.any():
+            return
+        now = self.run.engine.now
+        for due in sorted(due for due in self.lost if due <= now):
+            for i, tasks in sorted(self.lost.pop(due).items()):
+                self.resubmitted[i] += tasks
+                self._give(i, tasks, again=True)
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """See `gridsim.scheduler.Policy`."""
+        engine = self.run.engine
+        _, applications, tasks = self.queues.fail(failed, engine.now)
+        for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
+            self._lose(i, count)
+        for u in failed.tolist():
+            self.nodes[u] = self.parameters.policy(self.parameters)
+            self.views[u]._known.clear()
+            for at, item in self.pending[u]:
+                engine.cancel(at, "timer", item)
+            self.pending[u].clear()
+        engine.touch("begin", [u for u in np.union1d(failed, back).tolist() if self.run.up[u]])
+        if len(back) and any(due <= engine.now for due in self.lost):
+            engine.at(engine.now, "resubmit")
+
+    def finish(self) -> Outcome:
+        """See `gridsim.scheduler.Policy`."""
+        self.queues.advance(NEVER)
+        totals = self.queues.totals()
+        names = ("first_start", "finish", "completed", "nodes_used")
+        return Outcome(
+            applications={**{name: totals[name] for name in names}, "resubmitted": self.resubmitted},
+            machines={name: totals[name] for name in ("busy", "tasks", "interrupted", "peak_queue")},
+            schedule=self.queues.schedule(),
+            arrivals=self.queues.arrivals(),
+        )

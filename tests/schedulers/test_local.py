@@ -1,0 +1,200 @@
+"""Schedulers written from the point of view of one node."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.overlays import random_neighbours
+from gridsim.streams import Streams
+from gridsim.testing import check_scheduler
+
+SHARE = gs.Message(1000, moves_tasks=True, application=int, tasks=int)
+
+
+class Node(gs.LocalPolicy):
+    """Sends half of what is submitted to its first neighbour; tells of everything that happens."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.calls = 0  # its memory
+
+    def say(self, view: Any, what: str, *more: Any) -> None:
+        self.calls += 1
+        self.parameters.told.append((round(view.now, 6), view.node, what, *more, self.calls))
+
+    def on_start(self, view: Any) -> None:
+        self.say(view, "start")
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        self.say(view, "release", application.number, tasks)
+        half = tasks // 2 if view.neighbours else 0
+        if half:
+            view.send(view.neighbours[0], "share", application=application.number, tasks=half)
+        view.enqueue(application.number, tasks - half)
+        view.timer(1.5, "tick")
+
+    def on_message(self, view: Any, message: Any) -> None:
+        self.say(view, message.kind, message.sender, message.tasks)
+        view.enqueue(message.application, message.tasks)
+
+    def on_timer(self, view: Any, name: str) -> None:
+        self.say(view, name, view.waiting, round(view.work, 6))
+
+    def on_idle(self, view: Any) -> None:
+        self.say(view, "idle")
+
+
+class Halves(gs.LocalScheduler, frozen=True, kw_only=True):
+    name: ClassVar[str] = "halves"
+    policy = Node
+    messages: ClassVar[dict[str, gs.Message]] = {"share": SHARE}
+    timers: ClassVar[tuple[str, ...]] = ("tick",)
+    told: list[Any] = []
+
+
+def scenario(machines: int = 2, **further: Any) -> gs.Scenario:
+    return gs.Scenario(
+        gs.Platform.of([1000.0] * machines),
+        gs.Workload.of(release=[1.0], tasks=[5], task_size=[1000.0], submitter=[0]),
+        gs.Network(latency=0.5, bandwidth=10_000.0),
+        **further,
+    )
+
+
+def test_what_a_node_is_told() -> None:
+    told: list[Any] = []
+    result = gs.simulate(scenario(), Halves(told=told))
+    assert told == [
+        (0.0, 0, "start", 1),
+        (0.0, 1, "start", 1),
+        (1.0, 0, "release", 0, 5, 2),
+        (1.6, 1, "share", 0, 2, 2),  # 0.5 s and 0.1 s for 1000 bytes
+        (2.5, 0, "tick", 1, 1.5, 3),  # one runs, one waits
+        (3.6, 1, "idle", 3),
+    ]
+    assert result.applications["finish"].tolist() == [4.0]
+    assert result.messages["sent"].tolist() == [1] and result.applications["nodes_used"].tolist() == [2]
+
+
+def test_a_failure_takes_memory_tasks_and_timers() -> None:
+    told: list[Any] = []
+    faults = gs.Faults.of([0, 1], [2.2, 1.3], [2.2, 1.3])
+    result = gs.simulate(scenario(faults=faults), Halves(told=told, detection=1.0))
+    assert told[3:] == [
+        (1.3, 1, "start", 1),
+        (2.2, 0, "start", 1),
+        (2.5, 0, "release", 0, 2, 2),  # the share that was on its way at 1.3, and would have come at 1.5
+        (3.1, 1, "share", 0, 1, 2),
+        (3.2, 0, "release", 0, 2, 3),  # what was there at 2.2: one of three had been done
+        (3.8, 1, "share", 0, 1, 3),
+        (4.0, 0, "tick", 0, 0.5, 4),  # the timer of 1.0 has gone with the memory
+        (4.5, 0, "idle", 5),
+        (4.7, 0, "tick", 0, 0.0, 6),
+    ]
+    assert result.applications["resubmitted"].tolist() == [4]
+    assert result.machines["tasks"].tolist() == [3, 2] and result.messages["dropped"].tolist() == [1]
+
+
+def test_one_machine_has_no_neighbours() -> None:
+    result = gs.simulate(scenario(machines=1), Halves(told=[]))
+    assert result.applications["finish"].tolist() == [6.0]
+    assert result.messages["sent"].tolist() == [0]
+
+
+def test_the_next_machine_acts_for_a_submitter_that_is_away() -> None:
+    told: list[Any] = []
+    faults = gs.Faults.of([0], [0.5], [30.0])
+    gs.simulate(scenario(machines=3, faults=faults), Halves(told=told))
+    assert (1.0, 1, "release", 0, 5, 2) in told
+
+
+def test_nobody_is_there_for_a_while() -> None:
+    told: list[Any] = []
+    faults = gs.Faults.of([0, 1], [0.5, 0.5], [30.0, 40.0])
+    result = gs.simulate(scenario(faults=faults), Halves(told=told))
+    assert told[2:4] == [(30.0, 0, "start", 1), (30.0, 0, "release", 0, 5, 2)]
+    # the first neighbour is away: what is sent there is lost, and submitted again, until one task is left
+    assert result.applications["resubmitted"].tolist() == [5 + 2 + 1]
+
+
+class Wrong(Node):
+    wrong: ClassVar[Any] = None
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        type(self).wrong(view)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda view: view.send(1, "shares", application=0, tasks=1), "sends 'shares' with"),
+        (
+            lambda view: view.send(1, "share", application=0),
+            r"are {'share': \['application', 'tasks'\]}",
+        ),
+        (lambda view: view.send(2, "share", application=0, tasks=1), "to machine 2; there are"),
+        (lambda view: view.application(1), "node 0 has not heard of application 1"),
+        (lambda view: view.enqueue(1, 1), "node 0 has not heard of application 1"),
+        (lambda view: view.timer(1.0, "tock"), "the timer 'tock' in 1.0 s; it must be one of tick"),
+        (lambda view: view.timer(-1.0, "tick"), "the timer 'tick' in -1.0 s"),
+    ],
+)
+def test_what_a_node_cannot_do(wrong: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Wrong, "wrong", staticmethod(wrong))
+
+    class Tries(Halves, frozen=True, kw_only=True):
+        policy = Wrong
+
+    with pytest.raises(gs.SchedulerError, match=said):
+        gs.simulate(scenario(), Tries(told=[]))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: gs.Message(10, sender=int), "message field 'sender' must be"),
+        (lambda: gs.Message(10, name=str), "message field 'name' must be"),
+        (lambda: gs.Message(10, moves_tasks=True, tasks=int), "needs the fields application and tasks"),
+        (lambda: Halves(degree=0), "halves.degree must be a whole number >= 1, got 0"),
+        (lambda: Halves(detection=-1.0), "halves.detection must be finite and >= 0 s, got -1.0"),
+    ],
+)
+def test_bad_declarations(make: Any, said: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=said):
+        make()
+
+
+def test_a_node_that_does_not_say_what_it_does() -> None:
+    class Mute(gs.LocalScheduler, frozen=True, kw_only=True):
+        policy = gs.LocalPolicy
+
+    with pytest.raises(gs.SchedulerError, match="LocalPolicy does not define on_release"):
+        gs.simulate(scenario(), Mute())
+
+
+def test_random_neighbours() -> None:
+    for machines, degree in ((1, 3), (2, 3), (5, 2), (40, 8), (9, 8)):
+        made = random_neighbours(machines, degree, Streams(1)("x"))
+        assert made.shape == (machines, min(degree, machines - 1))
+        for u, row in enumerate(made.tolist()):
+            assert u not in row and sorted(set(row)) == row and all(0 <= v < machines for v in row)
+    counts = np.bincount(random_neighbours(500, 10, Streams(2)("x")).ravel(), minlength=500)
+    assert counts.max() < 30 and counts.min() > 0
+
+
+def test_it_conforms(tmp_path: Any) -> None:
+    found = check_scheduler(Quiet(), examples=40, max_nodes=9, hash_seeds=False, folder=tmp_path)
+    assert found.with_failures > 5 and set(found.left_out) == {"hash seed"}
+
+
+class QuietNode(Node):
+    def say(self, view: Any, what: str, *more: Any) -> None:
+        pass
+
+
+class Quiet(Halves, frozen=True, kw_only=True):
+    policy = QuietNode
