@@ -1,0 +1,92 @@
+"""Digests of a few runs, as they were: a result that changes must be meant to.
+
+When one of these fails, the same scenario has another result than before.  If that is a mistake, mend it.  If
+it is meant (a protocol mended, a column added), say so in CHANGELOG.md, and write the digests anew, in the
+commit that makes them change::
+
+    python tests/golden/test_golden_digests.py
+
+They hold for each build and number of threads.  They may differ where floating-point functions of the
+platform do (exp, log and pow of another C library): then tables differ by rounding, and `first_difference`
+shows where.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gridsim as gs
+
+FILE = Path(__file__).with_name("digests.json")
+
+SCHEDULERS: dict[str, gs.Scheduler] = {
+    "fair-tree": gs.FairTree(),
+    "fair-tree, on change": gs.FairTree(update_on="change", bound=1.25, samples=(6, 5, 4)),
+    "fair-tree, idle is 0": gs.FairTree(minimum_of="all", detection=0.5, release_cell=30.0, refresh=7.0),
+    "fair-tree, to the end": gs.FairTree(run_on=True, update_rate=0.0, spread="change", hold_off=0.01),
+    "mincent": gs.MinCent(),
+    "mincent-once": gs.MinCent(mode="once"),
+    "fcfs": gs.Fcfs(),
+    "fcfs-pull": gs.Fcfs(mode="pull"),
+    "fcfs-random": gs.Fcfs(mode="random"),
+}
+NETWORKS = {
+    "fifo": gs.Network(),
+    "equal": gs.Network(interfaces="equal", record_use=True, task_data=512e3),
+    "jitter": gs.Network(jitter=0.02, bandwidth=50_000.0),
+    "ideal": gs.Network(latency=0.0, bandwidth=math.inf),
+}
+FAULTS = {
+    "no failures": None,
+    "resets": gs.Faults.poisson(200.0, seed=4),
+    "outages": gs.Faults.of([0, 3, 3, 7, 30], [0.0, 5.0, 60.0, 20.0, 8.0], [40.0, 5.0, 90.0, math.inf, 8.5]),
+}
+
+
+def scenario(network: str, faults: str) -> gs.Scenario:
+    return gs.Scenario(
+        gs.Platform.desktop_grid(nodes=37, seed=1),
+        gs.Workload.bags(
+            9, interarrival=8.0, tasks_per_node=4.0, task_size=[4000.0, 9000.0, 65536.0], seed=2
+        ),
+        NETWORKS[network],
+        seed=3,
+        faults=FAULTS[faults],
+    )
+
+
+CASES = {
+    f"{name}; {network}; {faults}": (name, network, faults)
+    for name in SCHEDULERS
+    for network in NETWORKS
+    for faults in FAULTS
+    if network == "fifo" or (name.startswith("fair-tree") and faults != "resets")
+}
+
+
+def digest(case: str) -> str:
+    name, network, faults = CASES[case]
+    return gs.simulate(scenario(network, faults), SCHEDULERS[name]).digest
+
+
+@pytest.fixture(scope="module")
+def golden() -> Any:
+    return json.loads(FILE.read_text())
+
+
+def test_there_is_one_for_each_case(golden: Any) -> None:
+    assert list(golden) == list(CASES) and len(set(golden.values())) == len(golden)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_golden_digest(case: str, golden: Any) -> None:
+    assert digest(case) == golden[case]
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps({case: digest(case) for case in CASES}, indent=1) + "\n")

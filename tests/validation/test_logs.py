@@ -1,0 +1,240 @@
+"""Schedules in Batsim's columns and job logs: sound ones pass, each kind of corruption is found and named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.cli import cli
+from gridsim.validation.common import over_capacity, overlaps
+from gridsim.validation.logs import validate_batsim, validate_swf
+
+HEAD = (
+    "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,final_state,"
+    "starting_time,execution_time,finish_time,waiting_time,turnaround_time,stretch,allocated_resources,"
+    "consumed_energy,metadata"
+)
+# id, submission, size, start, duration, resources
+JOBS = [
+    ("w0!1", 0.0, 2, 0.0, 10.0, "0-1"),
+    ("w0!2", 1.0, 3, 10.0, 5.0, "0-2"),
+    ("w0!3", 2.0, 1, 2.0, 8.0, "2"),
+    ("w0!4", 3.0, 2, 10.0, 2.5, "3 5"),
+    ("w0!5", 4.0, 9, 0.0, 0.0, ""),  # rejected
+]
+
+
+def batsim(path: Path, **changes: Any) -> Path:
+    """JOBS as Batsim writes them; ``row_column=value`` changes a cell."""
+    lines = [HEAD]
+    for k, (job, submit, size, start, lasts, where) in enumerate(JOBS):
+        end = start + lasts
+        done = bool(where)
+        row: dict[str, Any] = dict.fromkeys(HEAD.split(","), "")
+        row |= {
+            "job_id": job,
+            "workload_name": "w0",
+            "submission_time": submit,
+            "requested_number_of_resources": size,
+            "success": int(done),
+            "final_state": "COMPLETED_SUCCESSFULLY" if done else "REJECTED",
+            "allocated_resources": where,
+        }
+        if done:
+            row |= {
+                "starting_time": start,
+                "execution_time": lasts,
+                "finish_time": end,
+                "waiting_time": start - submit,
+                "turnaround_time": end - submit,
+                "stretch": (end - submit) / lasts,
+            }
+        for name, value in changes.items():
+            at, _, column = name.partition("_")
+            if at == f"row{k}":
+                row[column] = value
+        lines.append(",".join(str(row[name]) for name in HEAD.split(",")))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def swf(path: Path, rows: list[tuple[float, ...]], header: str = "; MaxProcs: 4\n") -> Path:
+    """A job log; a row is (job, submit, wait, run time, procs, requested time)."""
+    lines = [
+        f"{job} {submit} {wait} {lasts} {procs} -1 -1 {procs} {limit} -1 1 1 1 1 1 1 -1 -1"
+        for job, submit, wait, lasts, procs, limit in rows
+    ]
+    path.write_text(header + "\n".join(lines) + "\n")
+    return path
+
+
+LOG = [(1, 0, 0, 10, 2, 20), (2, 1, 9, 5, 3, 20), (3, 2, 0, 8, 1, 20), (4, 3, 7, 2, 1, 20)]
+
+
+def laws(found: Any) -> set[str]:
+    return {violation.law for violation in found}
+
+
+# -- Batsim -------------------------------------------------------------------------------------------------
+
+
+def test_a_sound_table(tmp_path: Path) -> None:
+    path = batsim(tmp_path / "out_jobs.csv")
+    assert validate_batsim(path) == validate_batsim(path, machines=6) == []
+    done = CliRunner().invoke(cli, ["validate", str(path), "--nodes", "6"])
+    assert (done.exit_code, done.stdout) == (0, f"{path}: a jobs table of Batsim, no laws broken\n")
+
+
+@pytest.mark.parametrize(
+    ("changes", "law", "said"),
+    [
+        (
+            {"row2_starting_time": 1.5, "row2_finish_time": 9.5},
+            "before submission",
+            "job w0!3 starts at 1.5 s",
+        ),
+        ({"row1_finish_time": 16.0}, "duration", "job w0!2 from 10.0 s for 5.0 s cannot finish at 16.0 s"),
+        ({"row1_execution_time": -5.0}, "duration", "job w0!2"),
+        ({"row0_allocated_resources": "0"}, "size", "job w0!1 has 1 resources, it requested 2"),
+        ({"row3_allocated_resources": "2 5"}, "overlap", "on resource 2"),
+        ({"row1_starting_time": 9.0, "row1_finish_time": 14.0}, "overlap", "starts at 9.0 s on resource 0"),
+        ({"row3_job_id": "w0!1"}, "done twice", "job w0!1 is at"),
+        ({"row0_waiting_time": 3.0}, "agreement", "waiting_time is 3.0, its times make 0.0"),
+        ({"row2_stretch": 2.0}, "agreement", "stretch is 2.0"),
+        ({"row3_allocated_resources": "3 6"}, "unknown", "job w0!4 runs on resource 6 of 6"),
+    ],
+)
+def test_planted_corruption_of_a_table(tmp_path: Path, changes: Any, law: str, said: str) -> None:
+    found = validate_batsim(batsim(tmp_path / "jobs.csv", **changes), machines=6)
+    if changes == {
+        "row3_allocated_resources": "2 5"
+    }:  # resource 2 is free again at 10 s, when job 2 takes it
+        said = "on resource 2"
+    assert law in laws(found), found
+    assert any(
+        said in str(violation) and f"{tmp_path / 'jobs.csv'}:" in violation.where for violation in found
+    )
+
+
+def test_against_the_jobs_that_were_submitted(tmp_path: Path) -> None:
+    path = batsim(tmp_path / "jobs.csv")
+    rows = [(k + 1, submit, -1, -1, size, -1) for k, (_, submit, size, *_) in enumerate(JOBS)]
+    log = swf(tmp_path / "log.swf", rows)
+    assert validate_batsim(path, job_log=log) == []
+    swf(log, [*rows, (6, 9, -1, -1, 1, -1)])
+    assert "job 6 of the workload is not there" in str(validate_batsim(path, job_log=log)[0])
+    swf(log, rows[:-1])
+    assert "job 5 is not in the workload" in str(validate_batsim(path, job_log=log)[0])
+    swf(log, [(1, 0, -1, -1, 4, -1), *rows[1:]])
+    assert "size is 2, the workload has 4" in str(validate_batsim(path, job_log=log)[0])
+    swf(log, [(1, 0.5, -1, -1, 2, -1), *rows[1:]])
+    assert "submission is 0.0, the workload has 0.5" in str(validate_batsim(path, job_log=log)[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no jobs table of Batsim: there is no column job_id"),
+        (HEAD, "no jobs in this table"),
+        (HEAD.replace("job_id,", ""), "there is no column job_id"),
+        (f"{HEAD}\n1,2\n", ":2: expected 17 fields, found 2"),
+        (f"{HEAD}\n1,w,p,x,1,,1,S,0,1,1,0,1,1,0,,\n", ":2: field submission_time is 'x', expected a number"),
+        (f"{HEAD}\n1,w,p,0,1.5,,1,S,0,1,1,0,1,1,0,,\n", "requested_number_of_resources is '1.5'"),
+        (f"{HEAD}\n1,w,p,0,1,,1,S,0,1,1,0,1,1,0-x,,\n", "field allocated_resources has '0-x'"),
+        (f"{HEAD}\n1,w,p,0,1,,1,S,0,1,1,0,1,1,5-2,,\n", "'5-2', which is no interval"),
+        (f"{HEAD}\n1,w,p,0,1,,1,S,0,1,1,0,1,1,0-99999999999,,\n", "which is no interval"),
+        (f'{HEAD}\n"1,w,p\n', ":2: unexpected end of data"),
+    ],
+)
+def test_tables_that_are_none(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(text)
+    with pytest.raises(gs.TraceFormatError) as error:
+        validate_batsim(path)
+    assert str(error.value).startswith(f"{path}:") and said in str(error.value)
+
+
+# -- job logs -----------------------------------------------------------------------------------------------
+
+
+def test_a_sound_log(tmp_path: Path) -> None:
+    path = swf(tmp_path / "log.swf", LOG)
+    assert validate_swf(path) == validate_swf(path, machines=4, job_log=path) == []
+    told = json.loads(CliRunner().invoke(cli, ["validate", str(path), "--json"]).stdout)
+    assert told == {"file": str(path), "kind": "a job log", "violations": []}
+    assert laws(validate_swf(path, machines=3)) == {"overlap"}
+
+
+@pytest.mark.parametrize(
+    ("row", "values", "law", "said"),
+    [
+        (0, (1, 0, -5, 10, 2, 20), "before submission", "job 1 waits for -5.0 s"),
+        (1, (2, 1, 9, 25, 3, 20), "duration", "job 2 runs for 25.0 s and is completed, it requested 20.0 s"),
+        (1, (2, 1, 4, 5, 3, 20), "overlap", "6 processors are in use at 5.0 s, there are 4"),
+        (2, (1, 2, 0, 8, 1, 20), "done twice", "job 1 is at"),
+        (3, (4, 3, 12, 2, 5, 20), "unknown", "job 4 runs on 5 of 4 processors"),
+    ],
+)
+def test_planted_corruption_of_a_log(tmp_path: Path, row: int, values: Any, law: str, said: str) -> None:
+    rows = [*LOG]
+    rows[row] = values
+    path = swf(tmp_path / "log.swf", rows)
+    found = {violation.law: str(violation) for violation in validate_swf(path)}
+    assert law in found and said in found[law], found
+    assert CliRunner().invoke(cli, ["validate", str(path)]).exit_code == 1
+
+
+def test_a_log_against_another(tmp_path: Path) -> None:
+    given, path = swf(tmp_path / "given.swf", LOG), tmp_path / "log.swf"
+    swf(path, LOG[1:])
+    assert "job 1 of the workload is not there" in str(validate_swf(path, job_log=given)[0])
+    swf(path, [*LOG, (9, 30, 0, 1, 1, 20)])
+    assert "job 9 is not in the workload" in str(validate_swf(path, job_log=given)[0])
+    swf(path, [(1, 0, 0, 10, 1, 20), *LOG[1:]])
+    assert "size is 1, the workload has 2" in str(validate_swf(path, job_log=given)[0])
+
+
+def test_wrong_options(tmp_path: Path) -> None:
+    path = swf(tmp_path / "log.swf", LOG)
+    for arguments, said in ((["--nodes", "0"], "--nodes must be"), (["--job-log", "none.swf"], "none.swf")):
+        done = CliRunner().invoke(cli, ["validate", str(path), *arguments])
+        assert done.exit_code == 2 and said in done.stderr and "Traceback" not in done.output
+
+
+# -- what they share ----------------------------------------------------------------------------------------
+
+rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 8), st.integers(1, 4)), max_size=8)
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows)
+def test_overlaps_are_those_of_all_pairs(rows: list[tuple[int, int, int]]) -> None:
+    u, start, lasts = np.array(rows, np.int64).reshape(-1, 3).T
+    end = start + lasts
+    earlier, later = overlaps(u, start.astype(float), end.astype(float))
+    pairs = range(len(u))
+    touching = [(a, b) for a in pairs for b in pairs if a != b and u[a] == u[b]]
+    clash = [(a, b) for a, b in touching if start[a] <= start[b] < end[a]]
+    assert (len(later) > 0) == (len(clash) > 0)
+    for a, b in zip(earlier.tolist(), later.tolist(), strict=True):
+        assert u[a] == u[b] and start[a] <= start[b] < end[a]
+    free = set(pairs) - set(later.tolist())
+    assert not any(a in free and b in free and start[a] < end[b] and start[b] < end[a] for a, b in touching)
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows, st.integers(0, 12))
+def test_capacity_is_that_of_each_instant(rows: list[tuple[int, int, int]], capacity: int) -> None:
+    amount, start, lasts = np.array(rows, np.int64).reshape(-1, 3).T
+    end = start + lasts
+    used = {t: int(amount[(start <= t) & (t < end)].sum()) for t in sorted({*start.tolist()})}
+    first = next(((float(t), n) for t, n in used.items() if n > capacity), None)
+    assert over_capacity(start.astype(float), end.astype(float), amount, capacity) == first
