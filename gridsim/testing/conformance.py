@@ -148,7 +148,7 @@ def check_scheduler(
     if not trial.local:
         left_out["locality"] = "the scheduler is centralized"
     if not trial.ordered:
-        left_out["order"] = "the scheduler promises none"
+        left_out["order"] = "the scheduler promises none, or all scenarios have failures"
     return Conformance(trial.name, trial.tried, trial.failing, left_out)
 
 
