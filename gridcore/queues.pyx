@@ -381,10 +381,7 @@ cdef class TaskQueues:
         cdef Py_ssize_t k
         cdef const long long[::1] u
         if machines is None:
-            with nogil:
-                for k in range(self.machines):
-                    self._advance(k, until)
-                    self._update(k)
+            self.catch_up(until)
         else:
             u = self._machines(machines)
             with nogil:
@@ -401,6 +398,14 @@ cdef class TaskQueues:
         new = np.flatnonzero(np.r_[True, (u_[1:] != u_[:-1]) | (i[1:] != i[:-1])])
         last = np.r_[new[1:], len(u_)] - 1
         return u_[new], i[new], np.add.reduceat(tasks, new), end[last]
+
+    def catch_up(self, long long until):
+        """Let all machines work up to `until` ns; what they complete is handed out by the next `advance`."""
+        cdef Py_ssize_t k
+        with nogil:
+            for k in range(self.machines):
+                self._advance(k, until)
+                self._update(k)
 
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil:
         cdef double ns = self.task_size[application] / self.speed[u] * 1e9

@@ -28,6 +28,7 @@ Floats = NDArray[np.float64]
 _NS = 1_000_000_000
 #: No event lies later than this (s): the clock counts int64 nanoseconds.
 LATEST = 8e9
+_END = round(LATEST * _NS)
 
 
 @dataclass(frozen=True)
@@ -69,26 +70,32 @@ def _renewal(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float)
         # a machine is up for at least a nanosecond, or nothing would ever happen after
         return _nanoseconds(draw_up(up_time, count)).clip(1)
 
-    fails = up(nodes)
+    fails = up(nodes)  # never later than the end, which no failure reaches
     # Blocks of about 65536 failures, but of few a machine, as the first must be there before anything can
     # happen.  The draws depend on where they are cut: each round of a block takes the machines in order.
     block = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST) * _NS))
     until = 0
     late = _in_order([], [], np.zeros(0, np.bool_))
-    while until < LATEST * _NS:
-        until += block
+    while until < _END:
+        until = min(until + block, _END)
         pieces = [late]
         while len(due := np.flatnonzero(fails < until)):
-            back = fails[due] + _nanoseconds(draw_down(down_time, len(due)))
+            back = _later(fails[due], _nanoseconds(draw_down(down_time, len(due))))
             pieces.append(Events(fails[due], due, np.zeros(len(due), np.bool_)))
             pieces.append(Events(back, due, np.ones(len(due), np.bool_)))
-            fails[due] = back + up(len(due))
+            fails[due] = _later(back, up(len(due)))
         whole_block = _in_order(
             *(np.concatenate([getattr(p, name) for p in pieces]) for name in ("time", "machine", "up"))
         )
         cut = int(np.searchsorted(whole_block.time, until))
         late = Events(whole_block.time[cut:], whole_block.machine[cut:], whole_block.up[cut:])
         yield Events(whole_block.time[:cut], whole_block.machine[:cut], whole_block.up[:cut])
+
+
+def _later(at: Integers, span: Integers) -> Integers:
+    """`at` + `span`, or the end if that is earlier."""
+    result: Integers = at + np.minimum(span, _END - at)
+    return result
 
 
 def _nanoseconds(seconds: Floats) -> Integers:
@@ -262,7 +269,7 @@ class TraceFaults(
             np.r_[~down_at_first[change], once.up[later]],
         )
         shift = span
-        while shift < LATEST * _NS:
+        while len(turn) and shift < _END:
             yield Events(turn.time + shift, turn.machine, turn.up)
             shift += span
 

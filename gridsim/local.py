@@ -381,11 +381,4 @@ class Adapter(Policy):
     def finish(self) -> Outcome:
         """See `gridsim.scheduler.Policy`."""
         self.queues.advance(NEVER)
-        totals = self.queues.totals()
-        names = ("first_start", "finish", "completed", "nodes_used")
-        return Outcome(
-            applications={**{name: totals[name] for name in names}, "resubmitted": self.resubmitted},
-            machines={name: totals[name] for name in ("busy", "tasks", "interrupted", "peak_queue")},
-            schedule=self.queues.schedule(),
-            arrivals=self.queues.arrivals(),
-        )
+        return Outcome.of(self.queues, self.resubmitted)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -21,6 +21,9 @@ from gridsim.errors import SchedulerError
 from gridsim.model import Applications
 from gridsim.streams import Streams
 from gridsim.transport import Transport
+
+if TYPE_CHECKING:
+    from gridcore.queues import TaskQueues
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -86,6 +89,20 @@ class Outcome:
     schedule: dict[str, Integers] = field(default_factory=dict)
     arrivals: dict[str, Integers] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, queues: TaskQueues, resubmitted: Integers | None = None, **facts: Any) -> Outcome:
+        """What `queues` have done, through which all tasks went, `resubmitted` of each application again."""
+        totals = queues.totals()
+        again = np.zeros_like(totals["finish"]) if resubmitted is None else resubmitted
+        applications = ("first_start", "finish", "completed", "nodes_used")
+        return cls(
+            applications={**{name: totals[name] for name in applications}, "resubmitted": again},
+            machines={name: totals[name] for name in ("busy", "tasks", "interrupted", "peak_queue")},
+            facts=facts,
+            schedule=queues.schedule(),
+            arrivals=queues.arrivals(),
+        )
+
 
 class Policy(ABC):
     """A scheduler at work.
@@ -122,6 +139,8 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     name: ClassVar[str] = "scheduler"
     #: False if it reads the whole grid at once (the baselines say so).
     decentralized: ClassVar[bool] = False
+    #: Whether nodes of a decentralized scheduler know the speeds of others when the run begins.
+    speeds_known: ClassVar[bool] = False
 
     @property
     def order(self) -> Literal["fifo", "edf", "list"] | None:

@@ -58,8 +58,9 @@ def simulate(
     cohort_limit : the most rows a handler gets in one call; the result does not depend on it.
     threads : how many the kernels may use where many machines act at one instant, as with equal delays; the
         result does not depend on it.
-    time_limit : s of simulated time after which the run is given up.  Only failures can make one endless,
-        where machines do not stay up for as long as a task takes.
+    time_limit : s of the run's clock after which it is given up.  Only failures can make a run endless, where
+        machines do not stay up for as long as a task takes; without failures the clock may end when the last
+        task has been placed, long before it is completed.
     record : add the tables ``schedule`` and ``arrivals``, what ran where and when; the digest does not depend
         on it.
 
@@ -102,7 +103,8 @@ def simulate(
     for index, at in enumerate(applications.release_ns.tolist()):
         engine.at(at, "release", index)
     with _bar(progress, scheduler.name, len(applications), engine, released):
-        stopped = engine.run(NEVER if time_limit is None else min(nanoseconds(time_limit), NEVER))
+        limit = math.inf if time_limit is None else time_limit
+        stopped = engine.run(nanoseconds(limit) if limit * NS < NEVER else NEVER)
     if not stopped and time_limit is not None and not engine.exhausted():
         raise ScenarioError(
             f"time_limit must let the run end, got {time_limit} s: {scheduler.name} still had something to "

@@ -243,6 +243,11 @@ class TaskQueues:
         machine, application_, count, end_ = np.array(rows, np.int64).reshape(-1, 4).T.copy()
         return machine, application_, count, end_
 
+    def catch_up(self, until: int) -> None:
+        """Let all machines work up to `until` ns; what they complete is handed out by the next `advance`."""
+        for u in range(self.machines):
+            self._advance(u, until)
+
     def _duration(self, u: int, application: int) -> int:
         """ns of a task, at least one; the last instant if it is longer than that."""
         ns = self._application[application].task_size / self._machine[u].speed * 1e9

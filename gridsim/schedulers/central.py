@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -109,16 +108,6 @@ def _check_mode(name: str, mode: str, known: tuple[str, ...]) -> None:
         raise ScenarioError(f"{name}.mode must be one of {known}, got {mode!r}")
 
 
-def _outcome(found: Mapping[str, Integers], **facts: int) -> Outcome:
-    """The report of what was `found`, by name of column."""
-    applications = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
-    return Outcome(
-        applications={name: found[name] for name in applications},
-        machines={name: found[name] for name in ("busy", "tasks", "interrupted", "peak_queue")},
-        facts=facts,
-    )
-
-
 # -- one list, machines pull ----------------------------------------------------------------------------
 
 
@@ -193,11 +182,14 @@ class Pull(Policy):
     def finish(self) -> Outcome:
         """Start everything that is left, and report."""
         self._advance(NEVER)
-        no_queues = np.zeros(len(self.run.speeds), np.int64)
-        found = {**self.queue.totals(), "resubmitted": self.resubmitted, "peak_queue": no_queues}
-        outcome = _outcome(found, peak_waiting=self.peak_waiting)
-        outcome.schedule = self.schedule()
-        return outcome
+        totals, no_queues = self.queue.totals(), np.zeros(len(self.run.speeds), np.int64)
+        applications = ("first_start", "finish", "completed", "nodes_used")
+        return Outcome(
+            applications={**{n: totals[n] for n in applications}, "resubmitted": self.resubmitted},
+            machines={**{n: totals[n] for n in ("busy", "tasks", "interrupted")}, "peak_queue": no_queues},
+            facts={"peak_waiting": self.peak_waiting},
+            schedule=self.schedule(),
+        )
 
     def schedule(self) -> dict[str, Integers]:
         """See `Outcome.schedule`."""
@@ -311,9 +303,7 @@ class Bound(Policy):
     def finish(self) -> Outcome:
         """Let the machines complete what they have, and report."""
         self.queues.advance(NEVER)
-        outcome = _outcome({**self.queues.totals(), "resubmitted": self.resubmitted})
-        outcome.schedule, outcome.arrivals = self.queues.schedule(), self.queues.arrivals()
-        return outcome
+        return Outcome.of(self.queues, self.resubmitted)
 
 
 class EarliestEnd(Bound):

@@ -68,6 +68,9 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "fair-tree"
     decentralized: ClassVar[bool] = True
+    speeds_known: ClassVar[bool] = (
+        True  # a router knows the speed of its subtrees: what no sample hosts is split by it
+    )
 
     bound: float = 2.0
     samples: tuple[int, int, int] = (10, 9, 8)

@@ -22,6 +22,10 @@ from gridsim.scheduler import FAULT_PRIORITY, Run
 
 Integers = NDArray[np.int64]
 
+#: So often in a row is chance; and the part of a period by which each later submission is moved.
+_PATIENCE = 8
+_GOLDEN = (5**0.5 - 1) / 2
+
 
 class Recovery:
     """The part of a fair tree policy that only failures need.
@@ -47,8 +51,12 @@ class Recovery:
         self.delay = None if detection is None else nanoseconds(detection)
         self.resubmitted = np.zeros(len(run.applications), np.int64)
         self.stand_in = np.arange(len(run.speeds))
-        # tasks lost, by the instant at which that is noticed
+        # tasks lost, by the instant at which that is noticed, and those that wait for another moment
         self.losses: dict[int, dict[int, int]] = {}
+        self.postponed: dict[int, dict[int, int]] = {}
+        # of each application how many were lost last time, and how often in a row it was as many
+        self.last_lost = np.zeros(len(run.applications), np.int64)
+        self.in_a_row = np.zeros(len(run.applications), np.int64)
         self.noticed_at = np.full(len(run.speeds), -1, np.int64)
         # after the failures of the instant: else one that comes with each heartbeat (a trace that repeats may
         # have it) takes what has just been submitted again, forever
@@ -78,20 +86,49 @@ class Recovery:
     def resubmit(self, _: list[int]) -> None:
         """What was lost is submitted again: one request for each application, with its release and size."""
         now = self.run.engine.now
-        if now not in self.losses or not self.run.up.any():
-            return  # done already at this instant, or left until somebody is back
-        lost = sorted(self.losses.pop(now).items())
-        applications, tasks = np.array(lost, np.int64).T
-        self.resubmitted[applications] += tasks
-        self.submit(applications, tasks)
+        if not self.run.up.any():
+            return  # left until somebody is back
+        due = self.postponed.pop(now, {})
+        for application, tasks in self.losses.pop(now, {}).items():
+            if (later := self._out_of_step(application, tasks)) > now:
+                waiting = self.postponed.setdefault(later, {})
+                waiting[application] = waiting.get(application, 0) + tasks
+                self.run.engine.at(later, "resubmit")
+            else:
+                due[application] = due.get(application, 0) + tasks
+        if due:
+            applications, counts = np.array(sorted(due.items()), np.int64).T
+            self.resubmitted[applications] += counts
+            self.submit(applications, counts)
+
+    def _out_of_step(self, application: int, tasks: int) -> int:
+        """When to submit lost tasks again: now, unless failures are in step with that.
+
+        Where they come soon after each heartbeat, as in a trace whose length divides it, what is submitted at
+        heartbeats is lost forever.  So if all that is left of an application has been lost so many times in a
+        row, it is submitted at moments spread over the time between two heartbeats.
+        """
+        now = self.run.engine.now
+        self.in_a_row[application] = (self.in_a_row[application] + 1) * (self.last_lost[application] == tasks)
+        self.last_lost[application] = tasks
+        if (times := int(self.in_a_row[application])) < _PATIENCE:
+            return now
+        self.queues.catch_up(now)
+        left = self.run.applications.tasks[application] - self.queues.totals()["completed"][application]
+        if left != tasks:
+            self.in_a_row[application] = 0
+            return now
+        return now + int(self.period * (times * _GOLDEN % 1.0))
 
     def _catch_up(self) -> None:
         """What was due while nobody was there to submit it is due now."""
         now = self.run.engine.now
-        for due in sorted(self.losses):
-            if due <= now:
-                lost = self.losses.pop(due)
-                self._book(now, np.array(list(lost)), np.array(list(lost.values())))
+        for waiting in (self.losses, self.postponed):
+            for due in sorted(due for due in waiting if due < now):
+                for application, tasks in waiting.pop(due).items():
+                    again = waiting.setdefault(now, {})
+                    again[application] = again.get(application, 0) + tasks
+                self.run.engine.at(now, "resubmit")
 
     # -- machines -----------------------------------------------------------------------------------------
 

@@ -16,13 +16,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gridsim.testing.cases import fault_schedules, networks, scenarios
     from gridsim.testing.conformance import ConformanceError, check_scheduler
-    from gridsim.testing.scenarios import fault_schedules, networks, scenarios
     from gridsim.testing.strategies import QueueCase, batches, grids, queues, summaries
 
 _PLACES = {
     "conformance": ("ConformanceError", "check_scheduler"),
-    "scenarios": ("fault_schedules", "networks", "scenarios"),
+    "cases": ("fault_schedules", "networks", "scenarios"),
     "strategies": ("QueueCase", "batches", "grids", "queues", "summaries"),
 }
 

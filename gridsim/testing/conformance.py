@@ -27,9 +27,9 @@ from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler, registered
 from gridsim.simulation import simulate
+from gridsim.testing.cases import scenarios
 from gridsim.testing.locality import differing_decision
 from gridsim.testing.order import broken_promise
-from gridsim.testing.scenarios import scenarios
 from gridsim.validation.results import validate_result
 
 #: A run that is not over by then (simulated s) will never be: the failures of an example are over by 1500 s.
@@ -147,6 +147,8 @@ def check_scheduler(
             raise
     if not trial.local:
         left_out["locality"] = "the scheduler is centralized"
+    elif trial.speeds_known:
+        left_out["locality of speeds"] = "the scheduler says that they are known when the run begins"
     if not trial.ordered:
         left_out["order"] = "the scheduler promises none, or all scenarios have failures"
     return Conformance(trial.name, trial.tried, trial.failing, left_out)
@@ -158,7 +160,7 @@ class _Trial:
     def __init__(self, interpreters: list[ProcessPoolExecutor]) -> None:
         self.interpreters = interpreters
         self.tried = self.failing = 0
-        self.local = self.ordered = False
+        self.local = self.ordered = self.speeds_known = False
         self.name = ""
 
     def __call__(self, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -215,7 +217,7 @@ class _Trial:
     def locality(self, scenario: Scenario, scheduler: Scheduler) -> None:
         if not scheduler.decentralized:
             return
-        self.local = True
+        self.local, self.speeds_known = True, scheduler.speeds_known
         if said := differing_decision(scenario, scheduler):
             raise ConformanceError("locality", said, scenario, scheduler)
 

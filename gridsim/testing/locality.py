@@ -46,6 +46,8 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler) -> str | None:
             first, _observe(dataclasses.replace(plain, workload=workload), fixed), v, at, least
         ):
             return f"{what}: {said}"
+    if scheduler.speeds_known:
+        return None
     v = scenario.seed % scenario.platform.nodes
     speeds = scenario.platform.speeds.copy()
     speeds[v] *= 1.5

