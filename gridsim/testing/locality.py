@@ -1,7 +1,7 @@
 """Does a machine know what nobody can have told it?
 
 One machine is changed from some instant on: the bag that is submitted there is another one, or its speed is.
-A message takes `latency` s at least, so that until then no other machine can behave differently: what it
+A message takes the latency at least, so that until then no other machine can behave differently: what it
 sends and what it starts must be the same.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from gridsim.engine import NS, nanoseconds
@@ -19,22 +20,26 @@ from gridsim.scheduler import Policy, Run, Scheduler
 from gridsim.simulation import simulate
 from gridsim.workload import Workload
 
+#: s, of a message in these runs: what happens at one machine is long unknown to the others.
+LATENCY = 40.0
 #: More rows than any cohort has: whole cohorts, handed over in Python.
 _ALL = 2**40
 
 
 def differing_decision(scenario: Scenario, scheduler: Scheduler) -> str | None:
-    """The first thing that another machine does differently before it can have been told; None if none.
+    """The first thing that another machine does differently before it can have been told; None if there is none.
 
-    What a scheduler derives from platform and workload before the run (`Scheduler.explicit`) stays the same.
-    What it knows of failures is not looked at: failures are left out.
+    The scenario is run with messages that take `LATENCY`.  What a scheduler derives from platform and workload
+    before the run (`Scheduler.explicit`) stays the same.  What it knows of failures is not looked at: failures
+    are left out.
     """
-    least = nanoseconds(scenario.network.latency - scenario.network.jitter)
-    if least <= 0 or scenario.platform.nodes < 2:
+    if scenario.platform.nodes < 2:
         return None
+    least = nanoseconds(LATENCY)
+    slow = msgspec.structs.replace(scenario.network, latency=LATENCY, jitter=0.0)
     applications = scenario.workload.realize(scenario.platform)
     fixed = scheduler.explicit(scenario.platform.speeds, applications)
-    plain = dataclasses.replace(scenario, faults=None)
+    plain = dataclasses.replace(scenario, network=slow, faults=None)
     first = _observe(plain, fixed)
     for i in range(len(applications)):
         v, at = int(applications.submitter[i]), int(applications.release_ns[i])
@@ -45,7 +50,7 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler) -> str | None:
         if said := _differ(
             first, _observe(dataclasses.replace(plain, workload=workload), fixed), v, at, least
         ):
-            return f"{what}: {said}"
+            return f"messages take {LATENCY:g} s, and {what}: {said}"
     if scheduler.speeds_known:
         return None
     v = scenario.seed % scenario.platform.nodes
@@ -56,7 +61,7 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler) -> str | None:
     )
     other = dataclasses.replace(plain, platform=Platform.of(speeds.tolist()), workload=workload)
     if said := _differ(first, _observe(other, fixed), v, 0, least):
-        return f"machine {v} is half as fast again: {said}"
+        return f"messages take {LATENCY:g} s, and machine {v} is half as fast again: {said}"
     return None
 
 

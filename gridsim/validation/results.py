@@ -164,7 +164,7 @@ def _schedule(result: Result) -> list[Violation]:
         a, b = int(earlier[0]), int(later[0])
         said = f"machine {u[b]} starts at {start[b]} s, while {place(a)} lasts until {end[a]} s"
         found.append(Violation("overlap", len(later), place(b), said))
-    found += _on_machines_that_are_up(result.scenario.faults, len(speeds), u, start, end, whole, place)
+    found += _on_machines_that_are_up(result.scenario.faults, len(speeds), u, n, start, end, whole, place)
     found += _agreement(result, u, i, done, start, end)
     if "arrivals" in result.tables and len(result.tables["arrivals"]):
         found += _arrivals(result.tables["arrivals"], u, i, start, place)
@@ -193,6 +193,7 @@ def _on_machines_that_are_up(
     faults: Faults | None,
     machines: int,
     u: NDArray[np.int64],
+    n: NDArray[np.int64],
     start: Floats,
     end: Floats,
     whole: NDArray[np.bool_],
@@ -205,8 +206,10 @@ def _on_machines_that_are_up(
             low, high = np.searchsorted(u[order], (machine, machine + 1))
             rows = order[low:high]
             # the first outage that is not over when the row starts: it must not begin before the row ends
-            next_down = np.append(down, np.inf)[np.searchsorted(up, start[rows], side="right")]
-            dead[rows] = next_down < end[rows]
+            first = np.searchsorted(up, start[rows], side="right")
+            dead[rows] = np.append(down, np.inf)[first] < end[rows]
+            for k, j in zip(rows[dead[rows]].tolist(), first[dead[rows]].tolist(), strict=True):
+                dead[k] = not _between_tasks(down[j:], up[j:], start[k], end[k], int(n[k]))
             uncut[rows] &= ~np.isin(end[rows], down)
     found = broken(
         "dead machine",
@@ -220,6 +223,17 @@ def _on_machines_that_are_up(
         place,
         lambda k: f"a task is cut off at {end[k]} s, machine {u[k]} does not fail then",
     )
+
+
+def _between_tasks(down: Floats, up: Floats, start: float, end: float, tasks: int) -> bool:
+    """Whether a row meets only resets at which one of its tasks ends and the next begins."""
+    for at, back in zip(down.tolist(), up.tolist(), strict=True):
+        if at >= end:
+            return True
+        done = (at - start) / (end - start) * tasks
+        if back > at or abs(done - round(done)) * (end - start) > _NS * tasks:
+            return False
+    return True
 
 
 def _agreement(

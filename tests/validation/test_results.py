@@ -56,6 +56,26 @@ def test_what_was_simulated_is_sound(name: str, faults: str) -> None:
     assert plain.digest == result.digest and "schedule" not in plain.tables
 
 
+def test_a_reset_between_two_tasks() -> None:
+    """One ends as the machine is reset, the next, bound again at once, begins."""
+    found = gs.Scenario(
+        gs.Platform.of([1000.0]),
+        gs.Workload.of(release=[0.0], tasks=[3], task_size=[50.0], submitter=[0]),
+        faults=gs.Faults.of([0, 0], [0.05, 0.1], [0.05, 0.1]),
+    )
+    result = gs.simulate(found, gs.Fcfs(), record=True)
+    assert result.tables["schedule"]["tasks"].tolist() == [3] and validate_result(result) == []
+    for faults in (gs.Faults.of([0], [0.06], [0.06]), gs.Faults.of([0], [0.05], [0.051])):
+        other = gs.Scenario(found.platform, found.workload, faults=faults).to_toml()
+        altered = gs.Result(
+            tables=result.tables,
+            facts=result.facts,
+            scheduler=result.scheduler,
+            provenance={**result.provenance, "scenario": other},
+        )
+        assert [each.law for each in validate_result(altered)] == ["dead machine"]
+
+
 # -- planted corruption -------------------------------------------------------------------------------------
 
 Columns = dict[str, NDArray[Any]]
