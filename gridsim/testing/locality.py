@@ -29,9 +29,8 @@ _ALL = 2**40
 def differing_decision(scenario: Scenario, scheduler: Scheduler) -> str | None:
     """The first thing that another machine does differently before it can know; None if there is none.
 
-    The scenario is run with messages that take `LATENCY`.  What a scheduler derives from platform and
-    workload before the run (`Scheduler.explicit`) stays the same.  What it knows of failures is not looked at:
-    they are left out.
+    The scenario is run without failures, with messages that take `LATENCY`.  What a scheduler derives from
+    platform and workload before the run (`Scheduler.explicit`) stays the same.
     """
     if scenario.platform.nodes < 2:
         return None
