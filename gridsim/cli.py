@@ -428,7 +428,6 @@ def _scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
 
     if ":" in name:
         return import_scheduler(name, parameters)
-    import gridsim.schedulers  # noqa: F401  (registers the names)
 
     return make_scheduler(name, parameters)
 

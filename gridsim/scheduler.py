@@ -176,4 +176,6 @@ def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
 
 def registered() -> dict[str, tuple[type[Scheduler], Mapping[str, Any]]]:
     """Name -> (class, preset parameters) of the schedulers that are known by name."""
+    import gridsim.schedulers  # noqa: F401  (those that come with gridsim register themselves)
+
     return dict(_REGISTRY)

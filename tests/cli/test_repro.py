@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,19 @@ def test_the_same_comes_out(name: str, record: bool, tmp_path: Path) -> None:
     )
     told = json.loads(invoke(tmp_path / "r.gridsim", "--json").stdout)
     assert told["difference"] is None and told["stated"] == told["found"] == result.digest
+
+
+def test_in_a_process_of_its_own(tmp_path: Path) -> None:
+    """Where nothing has been imported before."""
+    gs.simulate(scenario(), gs.FairTree(samples=(6, 4, 3))).save(tmp_path / "r.gridsim")
+    done = subprocess.run(
+        [sys.executable, "-m", "gridsim", "repro", "r.gridsim"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and "r.gridsim: the same digest" in done.stdout, done.stderr
 
 
 def altered(result: gs.Result, table: str, column: str, k: int, by: Any) -> gs.Result:
