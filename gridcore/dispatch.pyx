@@ -9,10 +9,13 @@ fails.
 
 from libc.math cimport isfinite, llrint
 from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy
 
 from gridcore.edf cimport POSITIVE, check_array, check_lengths, check_scalar, doubles, indices, refuse
 
 import numpy as np
+
+from gridcore.states import LATEST, State
 
 __all__ = ["PullQueue", "bind_earliest"]
 
@@ -244,6 +247,75 @@ cdef class PullQueue:
             out[2, k] = self.entries[4 * k + 2]
             out[3, k] = self.entries[4 * k + 3]
         return tuple(rows)
+
+    # -- checkpoints ------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """What has changed since the queue was made; see `gridcore.states`."""
+        cdef Py_ssize_t i, k, words = (self.machines + 63) >> 6
+        met = [i for i in range(self.applications) if self.seen[i] != NULL]
+        seen_array = np.empty((len(met), words), np.uint64)
+        cdef unsigned long long[:, ::1] seen = seen_array
+        for k, i in enumerate(met):
+            memcpy(&seen[k, 0], self.seen[i], words * sizeof(long long))
+        return {
+            **self._columns(), "now": self.now, "seen_of": np.array(met, np.int64), "seen": seen_array,
+            "log": np.stack(self.starts(), axis=1),
+        }
+
+    def setstate(self, state):
+        """Go on from what `getstate` of a queue made with the same arguments gave.
+
+        Raises ValueError for a state that cannot be its own.
+        """
+        cdef Py_ssize_t k, i, words = (self.machines + 63) >> 6
+        cdef Slot slot
+        read, known = State(state), self._columns()
+        lows = {"last": (0, self.applications), "away": (0, 1), "free": (0, LATEST)}
+        given = {name: read.array(name, column.dtype, column.shape, *lows.get(name, ()))
+                 for name, column in known.items()}
+        now = read.whole("now", 0, LATEST)
+        met = read.array("seen_of", np.int64, (None,), 0, self.applications - 1)
+        seen_array = read.array("seen", np.uint64, (len(met), words))
+        log_array = read.array("log", np.int64, (None, 4))
+        for name, column in known.items():
+            column[...] = given[name]
+        self.now = now
+        cdef const long long[::1] of = met
+        cdef const unsigned long long[:, ::1] seen = seen_array
+        for i in range(self.applications):
+            free(self.seen[i])
+            self.seen[i] = NULL
+        for k in range(of.shape[0]):
+            i = of[k]
+            if self.seen[i] == NULL:
+                self.seen[i] = <unsigned long long*> calloc(words, sizeof(long long))
+                if self.seen[i] == NULL:
+                    raise MemoryError
+            memcpy(self.seen[i], &seen[k, 0], words * sizeof(long long))
+        cdef const long long[:, ::1] log = log_array
+        self.n_log = 0
+        for k in range(log.shape[0]):
+            if not self._note(log[k, 0], log[k, 1], log[k, 2], log[k, 3]):
+                raise MemoryError
+        # who works is in one heap, who has nothing to do in the other, who is away in none
+        self.n_heap = self.n_idle = 0
+        for k in range(self.machines):
+            if not self.away[k]:
+                slot.at, slot.rank = self.free[k] if self.free[k] > self.now else 0, self.rank[k]
+                if slot.at:
+                    push(self.heap, self.n_heap, slot)
+                    self.n_heap += 1
+                else:
+                    push(self.idle, self.n_idle, slot)
+                    self.n_idle += 1
+
+    cdef dict _columns(self):
+        """What changes, a value per machine or application."""
+        return {name: np.asarray(column) for name, column in (
+            ("away", self.away), ("free", self.free), ("last", self.last), ("busy", self.busy),
+            ("done", self.done), ("interrupted", self.interrupted), ("first_start", self.first_start),
+            ("finish", self.finish), ("started", self.started), ("nodes", self.nodes))}
 
     def run(self, long long until, order, left, task_size):
         """Start tasks from the instant reached so far up to, and without, `until` ns.

@@ -16,14 +16,17 @@ from concurrent.futures import ThreadPoolExecutor
 from libc.stdlib cimport calloc, free, malloc
 
 from gridcore.edf cimport Queue, doubles, indices, minimum_stretch
-from gridcore.links cimport Event, Links, Pending, pending_first, pending_free, pending_pop, pending_push
+from gridcore.links cimport Links
 from gridcore.memory cimport prefetch
 from gridcore.payloads cimport payloads_drop, payloads_fill, payloads_new, payloads_release, payloads_shrink, payloads_wide
+from gridcore.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
+                               pending_read)
 from gridcore.queues cimport Scratch, TaskQueues, scratch_free, scratch_make
 from gridcore.tree cimport Decision, Request, Summary, SummaryTree
 
 import numpy as np
 
+from gridcore.states import LATEST, State
 from gridcore.tree import DECISION
 
 __all__ = ["NEVER", "SHARE", "TreeFlow"]
@@ -472,6 +475,70 @@ cdef class TreeFlow:
     def take_orders(self):
         """int64[k]: leaves that must order their queues, at the instant that `advance` gave."""
         return self.orders.taken()
+
+    # -- checkpoints --------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """What has changed since the flow was made, but for the tree, the queues and the links; see
+        `gridcore.states`.
+        """
+        if self.reports.n or self.orders.n:
+            raise RuntimeError("the state of a flow is told between two instants only")
+        turns = np.empty((self.turns.n + self.turns.n_run, 3), np.int64)
+        pending_read(&self.turns, turns)
+        return {
+            "turns": turns[np.lexsort((turns[:, 1], turns[:, 0]))][:, :2].copy(), "goal": self.goal,
+            "arrivals": np.asarray(self.arrivals[:self.n_arrivals]),
+            "made": np.asarray(self.made[:self.n_made]), "made_at": np.asarray(self.made_at[:self.n_made]),
+        }
+
+    def setstate(self, state):
+        """Go on from what `getstate` gave; the states of tree, queues and links have been set before.
+
+        Raises ValueError for a state that cannot be of this flow, or of messages that cannot be.
+        """
+        cdef Py_ssize_t k
+        read = State(state)
+        turns_array = read.array("turns", np.int64, (None, 2), 0, LATEST)
+        if (turns_array[:, 1] >= self.tree.nodes).any():
+            raise ValueError(f"state['turns'] must be of nodes below {self.tree.nodes}")
+        goal = read.whole("goal")
+        arrivals = read.array("arrivals", np.int64, (None, 2))
+        made = read.array("made", DECISION, (None,))
+        made_at = read.array("made_at", np.int64, (len(made),))
+        for pending in (self.summary.number, self.request.number):
+            self._check(&self.links.queue[<int> pending])
+        self._check(&self.links.heads)
+        cdef const long long[:, ::1] turns = turns_array
+        pending_clear(&self.turns)
+        for k in range(turns.shape[0]):
+            pending_push(&self.turns, turns[k, 0], turns[k, 1], <int> turns[k, 1])
+        self.goal, self.n_arrivals, self.n_made = goal, len(arrivals), len(made)
+        # never empty: what is full is doubled
+        self.arrivals = np.concatenate((arrivals, np.zeros((64, 2), np.int64)))
+        self.made = np.concatenate((made, np.zeros(64, DECISION)))
+        self.made_at = np.concatenate((made_at, np.zeros(64, np.int64)))
+
+    cdef int _check(self, const Pending* p) except -1:
+        """Raise ValueError if a message that the flow will handle cannot be."""
+        cdef Py_ssize_t k
+        cdef int slot, kind
+        cdef const Summary* summary
+        cdef const Request* request
+        rows = np.empty((p.n + p.n_run, 3), np.int64)
+        cdef long long[:, ::1] events = rows
+        pending_read(p, events)
+        for k in range(events.shape[0]):
+            slot = <int> events[k, 2]
+            kind = self.links.message[slot].kind
+            summary = <const Summary*> (self.links.data + slot * self.links.stride)
+            request = <const Request*> (self.links.data + slot * self.links.stride)
+            if kind == self.summary.number:
+                self.tree._check_summary(summary, k)
+            elif kind == self.request.number:
+                if not (0 <= request.application < self.queues.n_applications and 1 <= request.tasks < 2**52):
+                    raise ValueError(f"a request for {request.tasks} tasks of application {request.application}")
+        return 0
 
     cdef int _wait(self, int m, long long due) except -1:
         return pending_push(&self.turns, due, m, m)

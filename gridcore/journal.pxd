@@ -1,6 +1,7 @@
 """What has happened, row by row, for kernels that keep a record of it."""
 
 from libc.stdlib cimport realloc
+from libc.string cimport memcpy
 
 cdef struct Row:
     long long machine, application, tasks, start, end, completed
@@ -26,3 +27,39 @@ cdef inline Row* journal_add(Journal* j) noexcept nogil:
         j.row, j.room = wider, room
     j.n += 1
     return &j.row[j.n - 1]
+
+
+cdef inline void journal_note(Journal* j, Py_ssize_t u, int application, long long tasks, long long start,
+                              long long end, long long completed) noexcept nogil:
+    """A further row, or more of the last one."""
+    cdef Row* row
+    if completed and j.n:
+        row = &j.row[j.n - 1]
+        if row.machine == u and row.application == application and row.end == start and row.completed:
+            row.tasks += tasks
+            row.completed += completed
+            row.end = end
+            return
+    row = journal_add(j)
+    row.machine, row.application, row.tasks = u, application, tasks
+    row.start, row.end, row.completed = start, end, completed
+
+
+cdef inline int journal_copy(const Journal* j, long long[:, ::1] rows) except -1:
+    """The rows, into int64[n, 6]."""
+    if j.torn:
+        raise MemoryError("no memory for a row of the record")
+    if j.n:
+        memcpy(&rows[0, 0], j.row, j.n * sizeof(Row))
+    return 0
+
+
+cdef inline int journal_fill(Journal* j, const long long[:, ::1] rows) except -1:
+    """These rows, and no others."""
+    cdef Py_ssize_t k
+    j.n, j.torn = 0, False
+    for k in range(rows.shape[0]):
+        memcpy(journal_add(j), &rows[k, 0], sizeof(Row))
+    if j.torn:
+        raise MemoryError("no memory for a row of the record")
+    return 0

@@ -70,6 +70,14 @@ cdef inline void ledger_settle(Ledger* l, int* first, long long echo) noexcept n
         entry = after
 
 
+cdef inline Py_ssize_t ledger_length(const Ledger* l, int entry) noexcept nogil:
+    cdef Py_ssize_t n = 0
+    while entry >= 0:
+        n += 1
+        entry = l.debt[entry].next
+    return n
+
+
 cdef inline long long ledger_tasks(const Ledger* l, int entry) noexcept nogil:
     cdef long long tasks = 0
     while entry >= 0:

@@ -1,24 +1,7 @@
 """C-level contract of the links kernel."""
 
 from gridcore.mailboxes cimport Mailboxes
-
-cdef struct Event:
-    long long time
-    long long sequence
-    int slot
-
-
-cdef struct Pending:                # events by (time, sequence); all zero when empty
-    Event* event                    # a 4-ary heap
-    Py_ssize_t n, room
-    Event* run                      # a ring of those that came in order: most do, and need no heap
-    Py_ssize_t first, n_run, run_room
-
-cdef int pending_push(Pending* p, long long time, long long sequence, int slot) except -1 nogil
-cdef const Event* pending_first(const Pending* p) noexcept nogil
-    # NULL if there is none
-cdef Event pending_pop(Pending* p) noexcept nogil
-cdef void pending_free(Pending* p) noexcept nogil
+from gridcore.pending cimport Pending
 
 cdef struct Message:
     long long start, length
@@ -68,6 +51,8 @@ cdef class Links:
     cdef Due* due
     cdef Py_ssize_t due_room
 
+    cdef dict _columns(self)
+    cdef int _check_headers(self, const unsigned char[:, ::1] records) except -1
     cdef int _make_slots(self) except -1
     cdef int _make_boxes(self, bint wanted) except -1
     cdef object _take_unboxed(self, int kind, long long until)

@@ -16,14 +16,18 @@ The twin is `gridcore.reference.links`.
 
 from libc.math cimport llrint
 from libc.stdlib cimport calloc, free, qsort
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from gridcore.edf cimport indices, integers
-from gridcore.mailboxes cimport (Letter, mailboxes_due, mailboxes_free, mailboxes_make, mailboxes_put,
-                                 mailboxes_take, mailboxes_tidy)
+from gridcore.mailboxes cimport (Letter, Mailboxes, mailboxes_count, mailboxes_due, mailboxes_free, mailboxes_make,
+                                 mailboxes_put, mailboxes_take, mailboxes_tidy)
 from gridcore.memory cimport copy_words, grown, prefetch
+from gridcore.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
+                               pending_read)
 
 import numpy as np
+
+from gridcore.states import LATEST, State
 
 __all__ = ["NEVER", "Links"]
 
@@ -33,85 +37,6 @@ NEVER = _NEVER
 cdef Py_ssize_t _AHEAD = 8
 # The longest message, and the latest start of one: no sum of two can overflow.
 cdef long long _LONGEST = 2**40, _LATEST = 2**61
-
-
-cdef inline bint before(const Event* a, const Event* b) noexcept nogil:
-    return a.time < b.time or (a.time == b.time and a.sequence < b.sequence)
-
-
-cdef int pending_push(Pending* p, long long time, long long sequence, int slot) except -1 nogil:
-    cdef Py_ssize_t k, parent
-    cdef Event e
-    e.time, e.sequence, e.slot = time, sequence, slot
-    if p.n_run == 0 or not before(&e, &p.run[(p.first + p.n_run - 1) & (p.run_room - 1)]):
-        if p.n_run == p.run_room:
-            # a ring of twice the size: what lies before `first` has gone round
-            k = max(64, 2 * p.run_room)
-            p.run = <Event*> grown(p.run, k * sizeof(Event))
-            memcpy(p.run + p.run_room, p.run, p.first * sizeof(Event))
-            p.run_room = k
-        k = (p.first + p.n_run) & (p.run_room - 1)
-        p.n_run += 1
-        p.run[k].time, p.run[k].sequence, p.run[k].slot = time, sequence, slot
-        return 0
-    if p.n == p.room:
-        p.event = <Event*> grown(p.event, (2 * p.room + 64) * sizeof(Event))
-        p.room = 2 * p.room + 64
-    k = p.n
-    p.n += 1
-    while k > 0:
-        parent = (k - 1) // 4
-        if not before(&e, &p.event[parent]):
-            break
-        p.event[k] = p.event[parent]
-        k = parent
-    p.event[k].time, p.event[k].sequence, p.event[k].slot = time, sequence, slot
-    return 0
-
-
-cdef const Event* pending_first(const Pending* p) noexcept nogil:
-    cdef const Event* first = NULL
-    if p.n:
-        first = &p.event[0]
-    if p.n_run and (first == NULL or before(&p.run[p.first], first)):
-        first = &p.run[p.first]
-    return first
-
-
-cdef Event pending_pop(Pending* p) noexcept nogil:
-    cdef const Event* first = pending_first(p)
-    cdef Event top = first[0], e
-    cdef Py_ssize_t k = 0, child, least, last, n
-    if p.n == 0 or first != &p.event[0]:
-        p.first = (p.first + 1) & (p.run_room - 1)
-        p.n_run -= 1
-        return top
-    p.n -= 1
-    n = p.n
-    if n:
-        e = p.event[n]
-        while True:
-            child = 4 * k + 1
-            if child >= n:
-                break
-            least = child
-            last = min(child + 4, n)
-            child += 1
-            while child < last:
-                if before(&p.event[child], &p.event[least]):
-                    least = child
-                child += 1
-            if not before(&p.event[least], &e):
-                break
-            p.event[k] = p.event[least]
-            k = least
-        p.event[k] = e
-    return top
-
-
-cdef void pending_free(Pending* p) noexcept nogil:
-    free(p.event)
-    free(p.run)
 
 
 cdef int by_node(const void* a, const void* b) noexcept nogil:
@@ -596,6 +521,155 @@ cdef class Links:
     cdef void _count_window(self, int machine, long long at, int nbytes) noexcept nogil:
         if self.window_start <= at < self.window_start + self.n_windows * self.window:
             self._windows[machine, (at - self.window_start) // self.window] += nbytes
+
+    # -- checkpoints --------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """What has changed since the links were made; see `gridcore.states`.
+
+        Messages are in order of where they are (on their way to an interface, then by kind those that will be
+        delivered) and when they leave there; of the mailboxes, in order of box and arrival.
+        """
+        cdef Py_ssize_t k, n = self.heads.n + self.heads.n_run, done = 0
+        cdef int kind, entry
+        cdef Message* m
+        if self.n_missing:
+            raise RuntimeError("the state of links is told between two instants only: call lost() before")
+        for kind in range(self.kinds):
+            n += self.queue[kind].n + self.queue[kind].n_run
+        event_rows, message_rows = np.empty((n, 3), np.int64), np.empty((n, 10), np.int64)
+        records, where = np.empty((n, self.stride), np.uint8), np.empty(n, np.int64)
+        cdef long long[:, ::1] events = event_rows, messages = message_rows
+        cdef unsigned char[:, ::1] data = records
+        for kind in range(-1, self.kinds):
+            k = done
+            done += pending_read(&self.queue[kind] if kind >= 0 else &self.heads, events[done:])
+            where[k:done] = kind
+        order = np.lexsort((event_rows[:, 1], event_rows[:, 0], where))
+        event_rows[:] = event_rows[order]
+        for k in range(n):
+            m = &self.message[events[k, 2]]
+            messages[k, 0], messages[k, 1], messages[k, 2], messages[k, 3] = m.node, m.kind, m.source, m.target
+            messages[k, 4], messages[k, 5], messages[k, 6] = m.source_life, m.target_life, m.nbytes
+            messages[k, 7], messages[k, 8], messages[k, 9] = m.length, m.start, m.lost
+            memset(&data[k, 0], 0, self.stride)
+            memcpy(&data[k, 0], self.data + events[k, 2] * self.stride, self.width[m.kind])
+        n = mailboxes_count(&self.boxes)
+        letter_rows, letter_records = np.empty((n, 4), np.int64), np.empty((n, self.boxes.stride), np.uint8)
+        cdef long long[:, ::1] letters = letter_rows
+        data = letter_records
+        n = 0
+        for k in np.sort(np.array([self.boxes.open[k] for k in range(self.boxes.n_open)], np.int64)):
+            entry = self.boxes.first[k]
+            while entry >= 0:
+                letters[n, 0], letters[n, 1] = k, self.boxes.letter[entry].time
+                letters[n, 2], letters[n, 3] = self.boxes.letter[entry].nbytes, self.boxes.letter[entry].life
+                memcpy(&data[n, 0], self.boxes.record + entry * self.boxes.stride, self.boxes.stride)
+                n += 1
+                entry = self.boxes.letter[entry].next
+        return {
+            **self._columns(), "sequence": self.sequence,
+            "failures": np.asarray(self.failures)[:self.n_failures],
+            "where": where[order], "events": event_rows[:, :2].copy(), "messages": message_rows, "records": records,
+            "letters": letter_rows, "letter_records": letter_records,
+        }
+
+    def setstate(self, state):
+        """Go on from what `getstate` of links made with the same arguments gave; a `watch` is the same too.
+
+        Raises ValueError for a state that cannot be theirs.
+        """
+        cdef Py_ssize_t k, nodes = self.machine_of.shape[0], n
+        cdef int slot
+        cdef Message* m
+        cdef Letter letter
+        known, read = self._columns(), State(state)
+        lows = {"machine_of": (0, self.machines - 1), "life": (0,), "down": (0, 1), "up_free": (0, LATEST),
+                "down_free": (0, LATEST)}
+        given = {name: read.array(name, column.dtype, column.shape, *lows.get(name, ()))
+                 for name, column in known.items()}
+        failures = read.array("failures", np.int64, (None, 2))
+        if len(failures) < self.machines:
+            raise ValueError(f"state['failures'] must have a row for each machine, got {len(failures)}")
+        if (failures[:, 1] < 0).any() or (failures[:, 1] >= len(failures)).any():
+            raise ValueError("state['failures'] must name its own rows")
+        if (np.maximum(given["life"], 1) - 1).sum() != len(failures) - self.machines:
+            raise ValueError("state['failures'] must have a row for each life but the present one, and one for "
+                             "each machine")
+        where_array = read.array("where", np.int64, (None,), -1, self.kinds - 1)
+        n = len(where_array)
+        event_rows = read.array("events", np.int64, (n, 2), 0, LATEST)
+        message_rows = read.array("messages", np.int64, (n, 10), -1)
+        limits = np.array([nodes, self.kinds, self.machines, self.machines, 2**31, 2**31, 2**31, _LONGEST + 1,
+                           LATEST, 2])
+        if (message_rows >= limits).any() or (message_rows[:, [0, 1, 2, 3, 4, 5, 7, 8, 9]] < 0).any():
+            raise ValueError(f"state['messages'] must be below {limits.tolist()}")
+        if ((where_array != message_rows[:, 1]) & ~((where_array == -1) & self.fifo)).any():
+            raise ValueError("state['where'] must be the kind of the message, or -1 on its way to an interface")
+        records = read.array("records", np.uint8, (n, self.stride))
+        self._check_headers(records)
+        stride = self.boxes.stride
+        boxes = int((np.asarray(self.boxes_of) >= 0).sum()) * self.machines
+        letter_rows = read.array("letters", np.int64, (None, 4), 0, LATEST)
+        if len(letter_rows) and (letter_rows[:, 0].max() >= boxes or letter_rows[:, 2:].max() >= 2**31):
+            raise ValueError(f"state['letters'] must be in boxes below {boxes}, with bytes and lives below 2**31")
+        letter_records = read.array("letter_records", np.uint8, (len(letter_rows), stride))
+        self._check_headers(letter_records)
+        sequence = read.whole("sequence")
+
+        for name, column in known.items():
+            column[...] = given[name]
+        self.failures, self.n_failures, self.sequence = failures, len(failures), sequence
+        pending_clear(&self.heads)
+        for k in range(self.kinds):
+            pending_clear(&self.queue[k])
+        self.n_unused = self.n_missing = 0
+        for k in range(self.slots - 1, -1, -1):
+            self.unused[self.n_unused] = <int> k
+            self.n_unused += 1
+        cdef const long long[::1] where = where_array
+        cdef const long long[:, ::1] events = event_rows, messages = message_rows, letters = letter_rows
+        cdef const unsigned char[:, ::1] data = records
+        for k in range(n):
+            if self.n_unused == 0:
+                self._make_slots()
+            self.n_unused -= 1
+            slot = self.unused[self.n_unused]
+            m = &self.message[slot]
+            m.node, m.kind, m.source = <int> messages[k, 0], <int> messages[k, 1], <int> messages[k, 2]
+            m.target, m.source_life = <int> messages[k, 3], <int> messages[k, 4]
+            m.target_life, m.nbytes = <int> messages[k, 5], <int> messages[k, 6]
+            m.length, m.start, m.lost = messages[k, 7], messages[k, 8], messages[k, 9] != 0
+            memcpy(self.data + slot * self.stride, &data[k, 0], self.stride)
+            pending_push(&self.queue[where[k]] if where[k] >= 0 else &self.heads, events[k, 0], events[k, 1], slot)
+        mailboxes_free(&self.boxes)
+        memset(&self.boxes, 0, sizeof(Mailboxes))
+        self._make_boxes(self.fifo)
+        data = letter_records
+        for k in range(letters.shape[0]):
+            letter.time, letter.nbytes, letter.life = letters[k, 1], <int> letters[k, 2], <int> letters[k, 3]
+            mailboxes_put(&self.boxes, letters[k, 0], &letter, &data[k, 0], stride)
+
+    cdef int _check_headers(self, const unsigned char[:, ::1] records) except -1:
+        """Each record goes from a node to a node."""
+        cdef Py_ssize_t k, nodes = self.machine_of.shape[0]
+        cdef const long long* header
+        for k in range(records.shape[0]):
+            header = <const long long*> &records[k, 0]
+            if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
+                raise ValueError(f"state['records'][{k}] goes from node {header[1]} to node {header[0]}, "
+                                 f"but there are nodes 0..{nodes - 1}")
+        return 0
+
+    cdef dict _columns(self):
+        """What changes, in arrays of fixed length."""
+        return {
+            "machine_of": np.asarray(self.machine_of), "up_free": np.asarray(self.up_free),
+            "down_free": np.asarray(self.down_free), "life": np.asarray(self.life), "down": np.asarray(self.down),
+            "sent": self.sent, "delivered": self.delivered, "dropped": self.dropped, "traffic": self.traffic,
+            "bytes_out": self.bytes_out, "bytes_in": self.bytes_in, "by_level": self.by_level,
+            **({} if self.windows is None else {"windows": self.windows}),
+        }
 
     def in_flight(self):
         """int64[kinds]: messages sent, and neither delivered nor dropped yet."""

@@ -91,6 +91,11 @@ cdef inline Py_ssize_t mailboxes_due(const Mailboxes* m, Py_ssize_t low, Py_ssiz
     return n
 
 
+cdef inline Py_ssize_t mailboxes_count(const Mailboxes* m) noexcept nogil:
+    """How many messages there are in all."""
+    return mailboxes_due(m, 0, 2147483647, 9223372036854775807)
+
+
 cdef inline int mailboxes_take(Mailboxes* m, Py_ssize_t box, long long until) noexcept nogil:
     """Take the next message of `box` that is delivered by `until`: its place, until something is put; -1 if none."""
     cdef int entry = m.first[box]

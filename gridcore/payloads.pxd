@@ -86,6 +86,35 @@ cdef inline int pool_grow(Pool* pool) except -1:
     return 0
 
 
+cdef inline int payloads_clear(Payloads* p, Py_ssize_t narrow, Py_ssize_t wide) except -1:
+    """No summary is in use, and there is room for so many of each width."""
+    cdef Py_ssize_t w, k
+    cdef Pool* pool
+    for w in range(2):
+        pool = &p.pool[w]
+        while pool.chunks * CHUNK < (wide if w else narrow):
+            pool_grow(pool)
+        pool.n_unused = 0
+        for k in range(pool.chunks * CHUNK - 1, -1, -1):
+            pool.references[k] = 0
+            pool.unused[pool.n_unused] = <int> k
+            pool.n_unused += 1
+    return 0
+
+
+cdef inline void payloads_recount(Payloads* p) noexcept nogil:
+    """The references have been set: what has none is free."""
+    cdef Py_ssize_t w, k
+    cdef Pool* pool
+    for w in range(2):
+        pool = &p.pool[w]
+        pool.n_unused = 0
+        for k in range(pool.chunks * CHUNK - 1, -1, -1):
+            if pool.references[k] == 0:
+                pool.unused[pool.n_unused] = <int> k
+                pool.n_unused += 1
+
+
 cdef inline int payloads_new(Payloads* p, bint wide) except -1:
     """Room for a summary, with one reference: the caller's."""
     cdef Pool* pool = &p.pool[wide]

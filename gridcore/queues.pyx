@@ -18,20 +18,21 @@ cimport cython
 
 from libc.math cimport INFINITY, llrint
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
 
 from gridcore.availability cimport Grid, queue_gap, sample_queue
 from gridcore.edf cimport (
     FINITE, NOT_NEGATIVE, POSITIVE, Queue, check_array, check_scalar, doubles, indices, integers,
     minimum_stretch,
 )
-from gridcore.journal cimport Journal, Row, journal_add
+from gridcore.journal cimport Journal, journal_copy, journal_fill, journal_note
 
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from gridcore import journals
 from gridcore.grid import SummaryGrid
+from gridcore.states import LATEST, State
 
 __all__ = ["NEVER", "TaskQueues"]
 
@@ -62,32 +63,11 @@ cdef void scratch_free(Scratch* s) noexcept nogil:
     free(s.order)
 
 
-cdef void _note(Journal* j, Py_ssize_t u, int application, long long tasks, long long start, long long end,
-                long long completed) noexcept nogil:
-    """A further row, or more of the last one."""
-    cdef Row* row
-    if completed and j.n:
-        row = &j.row[j.n - 1]
-        if row.machine == u and row.application == application and row.end == start and row.completed:
-            row.tasks += tasks
-            row.completed += completed
-            row.end = end
-            return
-    row = journal_add(j)
-    row.machine, row.application, row.tasks = u, application, tasks
-    row.start, row.end, row.completed = start, end, completed
-
-
-cdef _columns(const Journal* j):
-    """The rows as columns int64[n]."""
-    if j.torn:
-        raise MemoryError("no memory for a row of the record")
+cdef _rows(const Journal* j):
+    """int64[n, 6]."""
     rows = np.empty((j.n, 6), np.int64)
-    cdef long long[:, ::1] out = rows
-    if j.n:
-        memcpy(&out[0, 0], j.row, j.n * sizeof(Row))
-    return {name: rows[:, k].copy() for k, name in enumerate(
-        ("machine", "application", "tasks", "start", "end", "completed"))}
+    journal_copy(j, rows)
+    return rows
 
 
 @cython.auto_pickle(False)
@@ -201,33 +181,70 @@ cdef class TaskQueues:
         machine, application; tasks : of equal length, one after another without a gap; start, end (ns);
         completed : how many of them, all, or none of one that a failure has cut off at `end`.
         """
-        found = _columns(&self.ran)
-        order = np.lexsort((found["start"], found["machine"]))
-        found = {name: column[order] for name, column in found.items()}
-        # rows that go on where the one before ended are one
-        whole = found["completed"] > 0
-        on = np.zeros(len(order), bool)
-        on[1:] = whole[1:] & whole[:-1] & (found["start"][1:] == found["end"][:-1])
-        for name in ("machine", "application"):
-            on[1:] &= found[name][1:] == found[name][:-1]
-        first = np.flatnonzero(~on)
-        last = np.r_[first[1:], len(order)] - 1 if len(first) else first
-        merged = {name: found[name][first] for name in ("machine", "application", "start")}
-        if len(first):
-            merged |= {name: np.add.reduceat(found[name], first) for name in ("tasks", "completed")}
-        merged["end"] = found["end"][last]
-        return {name: merged.get(name, found[name]) for name in found}
+        return journals.schedule(_rows(&self.ran))
 
     def arrivals(self):
         """What has been enqueued so far: columns machine, application, tasks, time (ns), int64[k], in order."""
-        found = _columns(&self.came)
-        return {name: found["start" if name == "time" else name]
-                for name in ("machine", "application", "tasks", "time")}
+        return journals.arrivals(_rows(&self.came))
 
     def is_busy(self, machines):
         """bool[k]: which of `machines` run or have something to run."""
         cdef const long long[::1] u = self._machines(machines)
         return np.asarray([self.running[m] >= 0 or self.count[m] > 0 for m in u], dtype=np.bool_)
+
+    # -- checkpoints --------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """What has changed since the queues and their applications were there; see `gridcore.states`."""
+        return {
+            **{name: np.asarray(column) for name, column in self._columns().items()},
+            "share": np.asarray(self.share), "used": np.asarray(self.used),
+            "ended": _rows(&self.ended), "ran": _rows(&self.ran), "came": _rows(&self.came),
+            "enqueued": self.enqueued, "tasks_done": self.tasks_done,
+        }
+
+    def setstate(self, state):
+        """Go on from what `getstate` of queues with the same machines and applications gave.
+
+        Raises ValueError for a state that cannot be theirs.
+        """
+        cdef Py_ssize_t n = self.machines, k
+        known, read = self._columns(), State(state)
+        share = read.array("share", np.int32, (n, None, 2))
+        used = read.array("used", np.uint8, (n, self.used.shape[1]))
+        capacity = share.shape[1]
+        lows = {"running": (-1, self.n_applications - 1), "first": (0, capacity), "count": (0, capacity),
+                "free_at": (0, LATEST), "idle_at": (0, LATEST)}
+        given = {name: read.array(name, np.asarray(column).dtype, np.shape(column), *lows.get(name, (-1,)))
+                 for name, column in known.items()}
+        place, first = np.arange(capacity), given["first"][:, None]
+        held = (place >= first) & (place < first + given["count"][:, None])
+        if (held.sum(axis=1) != given["count"]).any() or (share[held] < (0, 1)).any() or \
+                (share[held][:, 0] >= self.n_applications).any():
+            raise ValueError("state['share'] must have applications and tasks where state['first'] and "
+                             "state['count'] say that there are any")
+        rows = {name: read.array(name, np.int64, (None, 6)) for name in ("ended", "ran", "came")}
+        enqueued, tasks_done = read.whole("enqueued"), read.whole("tasks_done")
+        self.share, self.used, self.capacity = share, used, capacity
+        for name, column in known.items():
+            np.asarray(column)[...] = given[name]
+        journal_fill(&self.ended, rows["ended"])
+        journal_fill(&self.ran, rows["ran"])
+        journal_fill(&self.came, rows["came"])
+        self.enqueued, self.tasks_done = enqueued, tasks_done
+        for k in range(n):
+            self.change[k], self.heap[k], self.where[k] = _NEVER, <int> k, <int> k
+        for k in range(n):
+            self._update(k)
+
+    cdef dict _columns(self):
+        """What changes, a value per machine or application."""
+        return {
+            "first": self.first, "count": self.count, "running": self.running, "free_at": self.free_at,
+            "idle_at": self.idle_at, "waiting": self.waiting, "peak": self.peak, "busy": self.busy,
+            "done": self.done, "interrupted": self.interrupted, "first_start": self.first_start,
+            "finish": self.finish, "completed": self.completed, "nodes_used": self.nodes_used,
+        }
 
     # -- changes ------------------------------------------------------------------------------------------
 
@@ -288,7 +305,7 @@ cdef class TaskQueues:
         self.enqueued += tasks
         self.waiting[u] += tasks
         if self.record:
-            _note(&self.came, u, application, tasks, now, now, 0)
+            journal_note(&self.came, u, application, tasks, now, now, 0)
         self.peak[u] = max(self.peak[u], self.waiting[u])
         self._update(u)
         return 0
@@ -357,7 +374,7 @@ cdef class TaskQueues:
                 self.busy[m] -= self.free_at[m] - now
                 if self.record:
                     length = self._duration(m, self.running[m])
-                    _note(&self.ran, m, self.running[m], 1, self.free_at[m] - length, now, 0)
+                    journal_note(&self.ran, m, self.running[m], 1, self.free_at[m] - length, now, 0)
                 self.interrupted[m] += 1
                 self.running[m] = -1
             for j in range(self.first[m], self.first[m] + self.count[m]):
@@ -388,16 +405,9 @@ cdef class TaskQueues:
                 for k in range(u.shape[0]):
                     self._advance(u[k], until)
                     self._update(u[k])
-        if self.ended.n == 0:
-            return tuple(np.zeros((4, 0), np.int64))
-        found = _columns(&self.ended)
+        rows = _rows(&self.ended)
         self.ended.n = 0
-        u_, i, tasks, end = (found[name] for name in ("machine", "application", "tasks", "end"))
-        order = np.lexsort((end, i, u_))
-        u_, i, tasks, end = u_[order], i[order], tasks[order], end[order]
-        new = np.flatnonzero(np.r_[True, (u_[1:] != u_[:-1]) | (i[1:] != i[:-1])])
-        last = np.r_[new[1:], len(u_)] - 1
-        return u_[new], i[new], np.add.reduceat(tasks, new), end[last]
+        return journals.completions(rows)
 
     def catch_up(self, long long until):
         """Let all machines work up to `until` ns; what they complete is handed out by the next `advance`."""
@@ -459,9 +469,9 @@ cdef class TaskQueues:
             return
         cdef long long start = end - tasks * self._duration(u, application)
         if self.log:
-            _note(&self.ended, u, application, tasks, start, end, tasks)
+            journal_note(&self.ended, u, application, tasks, start, end, tasks)
         if self.record:
-            _note(&self.ran, u, application, tasks, start, end, tasks)
+            journal_note(&self.ran, u, application, tasks, start, end, tasks)
 
     def next_change(self):
         """The first instant (ns) at which a machine runs idle (or ends a task, see ``watch``), or `NEVER`."""

@@ -70,6 +70,7 @@ cdef class SummaryTree:
     cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1
     cdef void _acknowledge(self, const Request* row) noexcept nogil
     cdef void _receive(self, const Summary* row) noexcept nogil
+    cdef int _check_summary(self, const Summary* row, Py_ssize_t k) except -1
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil
         # now: m may report; later: m must wait until then and has not waited yet; -1: nothing to do
     cdef void _drop_of(self, Py_ssize_t child) noexcept nogil

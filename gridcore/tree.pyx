@@ -20,17 +20,18 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from gridcore.edf cimport FINITE, NUMBER, POSITIVE, check_array, check_lengths, doubles, indices
-from gridcore.ledger cimport (Debt, ledger_add, ledger_drops, ledger_free, ledger_make, ledger_settle,
-                              ledger_tasks)
+from gridcore.ledger cimport (Debt, Ledger, ledger_add, ledger_drops, ledger_free, ledger_length, ledger_make,
+                              ledger_settle, ledger_tasks)
 from gridcore.memory cimport prefetch
-from gridcore.payloads cimport (payloads_add, payloads_at, payloads_cell, payloads_drop, payloads_free,
+from gridcore.payloads cimport (CHUNK, payloads_add, payloads_at, payloads_cell, payloads_clear, payloads_drop, payloads_free,
                                 payloads_get, payloads_has, payloads_hold, payloads_in_use, payloads_make,
-                                payloads_put, payloads_release, payloads_same)
+                                payloads_put, payloads_recount, payloads_release, payloads_same)
 from gridcore.summaries cimport add_cells, debit_cells, quotient_up
 
 import numpy as np
 
 from gridcore.grid import SummaryGrid
+from gridcore.states import State
 
 __all__ = ["DECISION", "NEVER", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
 
@@ -59,7 +60,7 @@ cdef Node _nobody() noexcept nogil:
     node.held_minimum, node.told, node.said_minimum, node.rest = INFINITY, INFINITY, INFINITY, INFINITY
     node.free_at, node.due_at, node.since = 0, _NEVER, _NEVER
     node.asked, node.away = False, False
-    node.below, node.power = 1, 0.0
+    node.below, node.power, node.unused = 1, 0.0, 0
     return node
 
 
@@ -364,15 +365,18 @@ cdef class SummaryTree:
 
     def receive(self, const Summary[::1] rows):
         """Fathers take in the summaries of their children; stale ones, and those of leaves that left, are dropped."""
-        cdef Py_ssize_t k, child, father
+        cdef Py_ssize_t k
         for k in range(rows.shape[0]):
-            child, father = rows[k].sender, rows[k].node
-            if not (0 < child < self.nodes and father == (child - 1) // 2):
-                raise ValueError(f"rows[{k}] goes from node {child} to {father}, which is not its father")
-            if not payloads_has(&self.payloads, rows[k].payload):
-                raise ValueError(f"rows[{k}].payload is not in use, got {rows[k].payload}")
+            self._check_summary(&rows[k], k)
         for k in range(rows.shape[0]):
             self._receive(&rows[k])
+
+    cdef int _check_summary(self, const Summary* row, Py_ssize_t k) except -1:
+        if not (0 < row.sender < self.nodes and row.node == (row.sender - 1) // 2):
+            raise ValueError(f"rows[{k}] goes from node {row.sender} to {row.node}, which is not its father")
+        if not payloads_has(&self.payloads, row.payload):
+            raise ValueError(f"rows[{k}].payload is not in use, got {row.payload}")
+        return 0
 
     cdef void _receive(self, const Summary* row) noexcept nogil:
         cdef Py_ssize_t child = row.sender, father = row.node
@@ -625,6 +629,110 @@ cdef class SummaryTree:
                     out[n_out].node, out[n_out].sender, out[n_out].minimum = child, m, value
                     n_out += 1
         return out_array[:n_out]
+
+    # -- checkpoints ------------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """What has changed since the tree was made; see `gridcore.states`.
+
+        Of the nodes as they are, but for their debts, which come in order of node, latest first.
+        """
+        cdef Py_ssize_t k, m, n = 0
+        cdef int entry
+        for m in range(self.nodes):
+            n += ledger_length(&self.ledger, self.node[m].debt)
+        counts_array, sizes_array = np.empty((n, 3), np.int64), np.empty((n, 3))
+        cdef long long[:, ::1] counts = counts_array
+        cdef double[:, ::1] sizes = sizes_array
+        k = 0
+        for m in range(self.nodes):
+            entry = self.node[m].debt
+            while entry >= 0:
+                counts[k, 0], counts[k, 1] = m, self.ledger.debt[entry].sequence
+                counts[k, 2], sizes[k, 0] = self.ledger.debt[entry].tasks, self.ledger.debt[entry].task_size
+                sizes[k, 1], sizes[k, 2] = self.ledger.debt[entry].size, self.ledger.debt[entry].stretch
+                k += 1
+                entry = self.ledger.debt[entry].next
+        state = {
+            "below_window": self.below_window, "above_window": self.above_window,
+            "nodes": np.asarray(<unsigned char[:self.nodes, :sizeof(Node)]> <unsigned char*> self.node),
+            "debt_counts": counts_array, "debt_sizes": sizes_array,
+        }
+        for wide in range(2):
+            n = self.payloads.pool[wide].chunks * CHUNK
+            references, release = np.zeros(n, np.int32), np.zeros(n)
+            if n:
+                references[:] = <int[:n]> self.payloads.pool[wide].references
+                release[:] = <double[:n]> self.payloads.pool[wide].release
+            state[f"references_{wide}"], state[f"cells_{wide}"] = references, self._chunks(wide)
+            state[f"release_{wide}"] = np.where(references > 0, release, 0.0)
+        return state
+
+    def _chunks(self, Py_ssize_t wide):
+        """The summaries of a pool, chunk by chunk."""
+        cdef Py_ssize_t k
+        for k in range(self.payloads.pool[wide].chunks):
+            yield np.asarray(<unsigned char[:CHUNK * self.payloads.pool[wide].nbytes]>
+                             <unsigned char*> self.payloads.pool[wide].chunk[k])
+
+    def setstate(self, state):
+        """Go on from what `getstate` of a tree made with the same arguments gave.
+
+        Raises ValueError for a state that cannot be its own; the tree is of no use then.
+        """
+        cdef Py_ssize_t k, m
+        cdef Debt debt
+        cdef const unsigned char[::1] chunk
+        cdef Node* node
+        read = State(state)
+        nodes = read.array("nodes", np.uint8, (self.nodes, sizeof(Node)))
+        counts_array = read.array("debt_counts", np.int64, (None, 3), 0)
+        if (counts_array[:, 0] >= self.nodes).any():
+            raise ValueError(f"state['debt_counts'] must be of nodes below {self.nodes}")
+        sizes_array = read.array("debt_sizes", np.float64, (len(counts_array), 3))
+        below_window, above_window = read.whole("below_window"), read.whole("above_window")
+        references = [read.array(f"references_{wide}", np.int32, (None,), 0) for wide in range(2)]
+        release = [read.array(f"release_{wide}", np.float64, (len(references[wide]),)) for wide in range(2)]
+        for wide in range(2):
+            if len(references[wide]) % CHUNK:
+                raise ValueError(f"state['references_{wide}'] must be a multiple of {CHUNK} long")
+
+        payloads_clear(&self.payloads, len(references[0]), len(references[1]))
+        cdef const int[::1] held
+        cdef const double[::1] released
+        for wide in range(2):
+            held, released = references[wide], release[wide]
+            m = 0
+            for chunk in read.arrays(f"cells_{wide}", np.uint8, (CHUNK * self.payloads.pool[wide].nbytes,)):
+                if (m + 1) * CHUNK > held.shape[0]:
+                    raise ValueError(f"state['cells_{wide}'] must have {held.shape[0] // CHUNK} arrays, got more")
+                memcpy(self.payloads.pool[wide].chunk[m], &chunk[0], chunk.shape[0])
+                m += 1
+            if m * CHUNK != held.shape[0]:
+                raise ValueError(f"state['cells_{wide}'] must have {held.shape[0] // CHUNK} arrays, got {m}")
+            for k in range(held.shape[0]):
+                self.payloads.pool[wide].references[k] = held[k]
+                self.payloads.pool[wide].release[k] = released[k]
+        payloads_recount(&self.payloads)
+        cdef const unsigned char[:, ::1] given = nodes
+        for m in range(self.nodes):
+            node = <Node*> &given[m, 0]
+            for handle in (node.held, node.said):
+                if handle != -1 and not payloads_has(&self.payloads, handle):
+                    raise ValueError(f"state['nodes'][{m}] has a payload that is not in use, {handle}")
+        ledger_free(&self.ledger)
+        memset(&self.ledger, 0, sizeof(Ledger))
+        ledger_make(&self.ledger)
+        memcpy(self.node, &given[0, 0], self.nodes * sizeof(Node))
+        for m in range(self.nodes):
+            self.node[m].debt = -1
+        cdef const long long[:, ::1] counts = counts_array
+        cdef const double[:, ::1] sizes = sizes_array
+        for k in range(counts.shape[0] - 1, -1, -1):
+            debt.sequence, debt.tasks = counts[k, 1], counts[k, 2]
+            debt.task_size, debt.size, debt.stretch = sizes[k, 0], sizes[k, 1], sizes[k, 2]
+            ledger_add(&self.ledger, &self.node[counts[k, 0]].debt, &debt)
+        self.below_window, self.above_window = below_window, above_window
 
     # -- inspection -------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gridsim.records import Table
     from gridsim.replication import Estimate, Replicates, replicate
     from gridsim.results import Result
+    from gridsim.resumption import resume
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Outcome, Policy, Run, Scheduler, register
     from gridsim.schedulers import FairTree, Fcfs, MinCent
@@ -73,6 +74,7 @@ __all__ = [
     "offered_load",
     "register",
     "replicate",
+    "resume",
     "simulate",
 ]
 
@@ -94,6 +96,7 @@ _HOMES = {
     "records": ("Table",),
     "replication": ("Estimate", "Replicates", "replicate"),
     "results": ("Result",),
+    "resumption": ("resume",),
     "faults": ("Faults",),
     "scenario": ("Scenario",),
     "model": ("Applications",),

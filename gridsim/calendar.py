@@ -10,6 +10,7 @@ there are no pages at all: everything is near.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -46,6 +47,12 @@ class Calendar:
 
     def __len__(self) -> int:
         return len(self.near) + sum(map(len, self._pages.values()))
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All entries, in no order."""
+        yield from self.near
+        for page in self._pages.values():
+            yield from page
 
     def add(self, entry: Entry) -> None:
         """Add an entry."""

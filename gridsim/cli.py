@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.errors import GridSimError, ModelWarning, ScenarioError, TraceWarning
+from gridsim.output import check_output, deliver, file_name, in_folder, progress_of
 from gridsim.repro import repro
 from gridsim.reproduce.command import reproduce
+from gridsim.resumption import resume_command
 from gridsim.validation.command import validate
 
 if TYPE_CHECKING:
@@ -134,34 +136,37 @@ def _scenario_options(command: Callable[..., None]) -> Callable[..., None]:
 @cli.command()
 @_scenario_options
 @click.option("--scheduler", "name", default="fair-tree", show_default=True, metavar="NAME|module:Class")
-def run(name: str, **flags: Any) -> None:
+@click.option("--checkpoint", metavar="FILE", help="Keep the run there, for gridsim resume.")
+@click.option(
+    "--checkpoint-every",
+    "every",
+    type=float,
+    metavar="S",
+    help="Seconds of work between two checkpoints (file: gridsim.checkpoint unless said).  [600]",
+)
+def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) -> None:
     """Run one scheduler on a scenario; flags override the file, or the default without one."""
-    from gridsim.records import to_json
-    from gridsim.results import UNITS
-    from gridsim.simulation import simulate
+    from gridsim.simulation import CHECKPOINT_EVERY, simulate
 
-    out = flags["out"]
-    if out is not None and os.path.isdir(out):
-        out = os.path.join(out, _file_name(name))
-    scenario, schedulers, keep = _prepare([name], flags, [] if out is None else [out])
+    out = in_folder(flags["out"], name)
+    if every is not None and checkpoint is None:
+        checkpoint = "gridsim.checkpoint"
+    outputs = [path for path in (out, checkpoint) if path is not None]
+    if len(set(map(os.path.realpath, outputs))) < len(outputs):
+        raise ScenarioError(f"--out and --checkpoint name the same file, {out}")
+    scenario, schedulers, keep = _prepare([name], flags, outputs)
     result = simulate(
         scenario,
         schedulers[name],
-        progress=_progress(flags),
+        progress=progress_of(flags["progress"]),
         threads=flags["threads"],
         time_limit=flags["time_limit"],
         record=flags["record"],
+        checkpoint=checkpoint,
+        checkpoint_every=CHECKPOINT_EVERY if every is None else every,
     )
     keep()
-    if out is not None:
-        result.save(out)
-    if flags["as_json"]:
-        answer = {**result.summary(flags["bound"]), "provenance": result.provenance, "units": UNITS}
-        click.echo(to_json({"name": name, **answer, "file": out}))
-        return
-    click.echo(result.format(name, flags["bound"]))
-    if out is not None:
-        click.echo(f"saved         {out}")
+    deliver(result, name, out=out, bound=flags["bound"], as_json=flags["as_json"])
 
 
 @cli.command()
@@ -187,7 +192,7 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
     if out:
         if os.path.lexists(out) and not os.path.isdir(out):
             raise ScenarioError(f"--out {out}: compare saves one file a scheduler, so this must be a folder")
-        files = {name: os.path.join(out, _file_name(name)) for name in chosen}
+        files = {name: os.path.join(out, file_name(name)) for name in chosen}
         if len(set(files.values())) < len(files):
             raise ScenarioError(f"--out {out}: two of the schedulers have the same file name there")
     new = out is not None and not os.path.isdir(out)  # then the folder is what will be made
@@ -195,7 +200,7 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
     comparison = experiment.compare(
         scenario,
         schedulers,
-        progress=_progress(flags),
+        progress=progress_of(flags["progress"]),
         baseline=baseline,
         bound=flags["bound"],
         threads=flags["threads"],
@@ -217,6 +222,7 @@ def compare(names: str, baseline: str | None, **flags: Any) -> None:
 
 cli.add_command(reproduce)
 cli.add_command(repro)
+cli.add_command(resume_command)
 cli.add_command(validate)
 
 
@@ -293,9 +299,9 @@ def _prepare(
     import msgspec
 
     for path in outputs:
-        _check_output("--out", path)
+        check_output("--out", path)
     if (file := flags["save_scenario"]) is not None:
-        _check_output("--save-scenario", file)
+        check_output("--save-scenario", file)
         if os.path.realpath(file) in map(os.path.realpath, outputs):
             raise ScenarioError(f"--out and --save-scenario name the same file, {file}")
     scenario = _scenario(flags)
@@ -430,28 +436,6 @@ def _scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
         return import_scheduler(name, parameters)
 
     return make_scheduler(name, parameters)
-
-
-def _check_output(flag: str, path: str) -> None:
-    """That `path` can be written as a file, as far as one can tell without writing."""
-    if not path:
-        raise ScenarioError(f"{flag} must name a file, got ''")
-    target = os.path.realpath(path)
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(os.path.dirname(target)) or not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
-    if os.path.lexists(target) and not os.path.isfile(target):
-        raise ScenarioError(f"{flag} {path}: not a regular file")
-    if not os.access(os.path.dirname(target), os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-
-
-def _file_name(name: str) -> str:
-    return re.sub(r"[^\w.-]", "_", name) + ".npz"
-
-
-def _progress(flags: Flags) -> Any:
-    return {None: True, True: "force", False: False}[flags["progress"]]
 
 
 def main() -> None:

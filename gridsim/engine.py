@@ -194,11 +194,63 @@ class Engine:
     def _past(self, time: int, kind: str) -> SchedulerError:
         return SchedulerError(f"t = {self.now / NS} s: {kind!r} was posted for the past, {time / NS} s")
 
+    # -- checkpoints ----------------------------------------------------------------------------------
+
+    def getstate(self) -> dict[str, Any]:
+        """The clock and what is pending, as plain values and arrays; good in a hook, see `at_wave_end`.
+
+        Timers are rows (time, rank, item), acts rows (time, rank, sequence, number of items) with the items
+        of all beside them, deliveries (time, rank, sequence, rows).
+        """
+        timers, acts, items, deliveries = [], [], [], []
+        for time, rank, what in sorted(self._queue, key=lambda entry: entry[:2]):
+            if rank >= _TIMER_AT:
+                timers.append((time, rank, what))
+            elif rank >= _ACT_AT:
+                acts.append((time, rank, what[0], len(what[1])))
+                items += what[1]
+            else:
+                deliveries.append((time, rank, *what))
+        return {
+            "kinds": dict(self._rank),
+            "now": self.now,
+            "events": self.events,
+            "together": self._together,
+            "sequence": self._sequence,
+            "wave": self._wave,
+            "periods": dict(self._periods),
+            "timers": np.array(timers, np.int64).reshape(-1, 3),
+            "acts": np.array(acts, np.int64).reshape(-1, 4),
+            "items": np.array(items, np.int64),
+            "deliveries": deliveries,
+        }
+
+    def setstate(self, state: dict[str, Any]) -> None:
+        """Go on from what `getstate` gave of an engine with the same kinds.  Raises ValueError for others."""
+        if state["kinds"] != self._rank:
+            raise ValueError(f"state['kinds'] must be {self._rank}, got {state['kinds']}")
+        self.now, self.events, self._together = state["now"], state["events"], state["together"]
+        self._sequence, self._wave, self._periods = state["sequence"], state["wave"], state["periods"]
+        self._queue = queue = Calendar()
+        items, done = state["items"].tolist(), 0
+        for time, rank, sequence, count in state["acts"].tolist():
+            queue.add((time, rank, (sequence, items[done : done + count])))
+            done += count
+        for time, rank, sequence, rows in state["deliveries"]:
+            queue.add((time, rank, (sequence, rows)))
+        for entry in state["timers"].tolist():
+            queue.add(tuple(entry))
+
     # -- running --------------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """End `run` after the handler call in hand, or the next one at once; the rest stays pending."""
         self._stopped = True
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` has been called, and `run` is about to end."""
+        return self._stopped
 
     def run(self, until: int = NEVER) -> bool:
         """Handle everything due up to and including `until` ns, or until `stop`; whether it was that."""

@@ -213,6 +213,35 @@ def _place(error: BaseException) -> str:
     return ""
 
 
+def scheduler_from(description: Mapping[str, Any], whose: str) -> Scheduler:
+    """The scheduler that `gridsim.simulation.describe` told of, if it is one of those known by name.
+
+    `whose` it is says the ScenarioError if it is not.
+    """
+    stated = description["class"]
+    for cls, _ in registered().values():
+        if f"{cls.__module__}:{cls.__qualname__}" == stated:
+            return build_scheduler(cls, _given(description), cls.name)
+    raise ScenarioError(
+        f"the scheduler of {whose}, {description['name']!r}, is {stated}, which is not known by a name: "
+        f"say --scheduler {stated} to import it"
+    )
+
+
+def import_described(name: str, description: Mapping[str, Any], whose: str) -> Scheduler:
+    """The scheduler that `gridsim.simulation.describe` told of, imported as ``module:Class``.
+
+    ScenarioError if that is another one than it tells of, and `whose` that is.
+    """
+    if name != (stated := description["class"]):
+        raise ScenarioError(f"--scheduler must be {whose}'s, {stated}, got {name!r}")
+    return import_scheduler(name, _given(description))
+
+
+def _given(description: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in description["parameters"].items() if value is not None}
+
+
 def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: str) -> Scheduler:
     """``cls(**parameters)``, each value converted to the type of its field; `name` is for the errors."""
     fields = {field.name: field for field in msgspec.structs.fields(cls)}

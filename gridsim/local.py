@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from gridcore.queues import NEVER, TaskQueues
 from gridsim.engine import ACT, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import ScenarioError, SchedulerError
+from gridsim.model import Application
 from gridsim.overlays import random_neighbours
 from gridsim.scheduler import FAULT_PRIORITY, Outcome, Policy, Run, Scheduler
 from gridsim.transport import message
@@ -45,16 +46,6 @@ class Message:
             raise ScenarioError("a message that moves tasks needs the fields application and tasks, both int")
         self.nbytes, self.moves_tasks, self.fields = nbytes, moves_tasks, dict(fields)
         self.dtype = message(*((name, "i8" if kind is int else "f8") for name, kind in fields.items()))
-
-
-class Application(NamedTuple):
-    """What a node knows of an application that was submitted there, or that it was told of."""
-
-    number: int
-    tasks: int
-    task_size: float  # Mflop
-    size: float  # Mflop
-    release: float  # s
 
 
 class LocalPolicy:
@@ -378,7 +369,39 @@ class Adapter(Policy):
         if len(back) and any(due <= engine.now for due in self.lost):
             engine.at(engine.now, "resubmit")
 
+    # -- checkpoints ----------------------------------------------------------------------------------------
+
+    STATE = ("queues", "resubmitted", "lost", "pending")
+
+    def getstate(self) -> dict[str, Any]:
+        """Of a node what its attributes are, which must be plain values."""
+        nodes = [
+            {name: value for name, value in _attributes(node).items() if name != "parameters"}
+            for node in self.nodes
+        ]
+        views = [(list(view._known), view._random) for view in self.views]
+        return {**super().getstate(), "nodes": nodes, "views": views}
+
+    def setstate(self, state: dict[str, Any]) -> None:
+        """See `gridsim.states.Stateful`."""
+        for view, (known, random) in zip(self.views, state.pop("views"), strict=True):
+            view._known, view._random = dict.fromkeys(known), random
+        self.nodes = [self.parameters.policy(self.parameters) for _ in self.views]
+        for node, attributes in zip(self.nodes, state.pop("nodes"), strict=True):
+            for name, value in attributes.items():
+                setattr(node, name, value)
+        super().setstate(state)
+
+    # -- the end --------------------------------------------------------------------------------------------
+
     def finish(self) -> Outcome:
         """See `gridsim.scheduler.Policy`."""
         self.queues.advance(NEVER)
         return Outcome.of(self.queues, self.resubmitted)
+
+
+def _attributes(node: LocalPolicy) -> dict[str, Any]:
+    """The attributes of a node, those in slots too."""
+    state = object.__getstate__(node)
+    plain, slots = state if isinstance(state, tuple) else (state, None)
+    return {**(plain or {}), **(slots or {})}

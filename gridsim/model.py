@@ -1,8 +1,9 @@
-"""What a workload comes to: the applications of a run."""
+"""What a workload comes to: the applications of a run, and one of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,3 +29,13 @@ class Applications:
 
     def __len__(self) -> int:
         return len(self.tasks)
+
+
+class Application(NamedTuple):
+    """What a node knows of an application that was submitted there, or that it was told of."""
+
+    number: int
+    tasks: int
+    task_size: float  # Mflop
+    size: float  # Mflop
+    release: float  # s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ class Outages:
         self._down = np.zeros(machines, np.int64)
         self._engine, self._network = engine, network
         self._blocks: Iterator[Events] = iter(()) if faults is None else faults.events(machines)
+        self._taken = 0  # blocks
         self._block, self._at = Events(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_)), 0
 
     @property
@@ -54,6 +56,7 @@ class Outages:
             if block is None:
                 return None
             self._block, self._at = block, 0
+            self._taken += 1
         return int(self._block.time[self._at])
 
     def _wait(self) -> None:
@@ -89,6 +92,28 @@ class Outages:
         self._network.fail(gone, down=True)
         self._network.restore(returned)
         self._policy.on_faults(failed, back)
+
+    def getstate(self) -> dict[str, Any]:
+        """Who is up, who was down for how long, and how far the faults have come."""
+        return {
+            "up": self.up,
+            "failures": self.failures,
+            "over_at": self.over_at,
+            "down_since": self._down_since,
+            "down": self._down,
+            "taken": self._taken,
+            "at": self._at,
+        }
+
+    def setstate(self, state: dict[str, Any]) -> None:
+        """Go on from what `getstate` gave, with the same faults."""
+        # others look at these two
+        self.up[...], self.failures[...] = state["up"], state["failures"]
+        self.over_at, self._down_since, self._down = state["over_at"], state["down_since"], state["down"]
+        while self._taken < state["taken"]:
+            self._block = next(self._blocks)
+            self._taken += 1
+        self._at = state["at"]
 
     def down_time(self, until: int) -> Integers:
         """int64[machines]: ns that each machine was down before `until`, which is not before now."""

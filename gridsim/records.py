@@ -190,10 +190,11 @@ def to_json(value: Any, *, indent: int | None = 2) -> str:
 
 
 @contextmanager
-def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def atomic_file(path: str | os.PathLike[str], *, temporary: str | None = None) -> Iterator[IO[bytes]]:
     """A binary file that takes the place of `path` when all went well, and leaves no trace otherwise.
 
-    Written beside `path`, synced to the disk, then renamed over it (a symbolic link stays one).
+    Written beside `path`, synced to the disk, then renamed over it (a symbolic link stays one).  `temporary`
+    is the file name until then: what a process that is killed leaves there is written over by the next.
 
     Raises OSError, among others when something that is no regular file stands at `path`.
     """
@@ -201,8 +202,13 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     if os.path.lexists(target) and not os.path.isfile(target):
         raise OSError(f"{os.fspath(path)}: not a regular file")
     folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
+    if temporary is None:
+        temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.tmp")
+        flags |= os.O_EXCL
+    else:
+        temporary = os.path.join(folder, os.path.basename(temporary))
+        flags |= os.O_TRUNC
     try:
         descriptor = os.open(temporary, flags, 0o666)
     except OSError as error:

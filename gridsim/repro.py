@@ -36,30 +36,14 @@ def reproduce_result(result: Result, scheduler: Scheduler | None = None) -> Repr
     Raises ScenarioError for a scheduler that is not known, or a scenario that cannot be made any more.
     """
     from gridsim.comparison import first_difference
+    from gridsim.experiment import scheduler_from
     from gridsim.simulation import simulate
 
-    chosen = scheduler_of(result) if scheduler is None else scheduler
+    chosen = scheduler_from(result.scheduler, "the result") if scheduler is None else scheduler
     again = simulate(result.scenario, chosen, record="schedule" in result.tables)
     same = again.digest == result.digest
     difference = None if same else first_difference(result, again) or "tables of other types"
     return Repro(result.digest, again.digest, difference, _changed(result.provenance, again.provenance))
-
-
-def scheduler_of(result: Result) -> Scheduler:
-    """The scheduler of a result, if it is one of those known by name.  Raises ScenarioError if it is not."""
-    from gridsim.errors import ScenarioError
-    from gridsim.experiment import build_scheduler
-    from gridsim.scheduler import registered
-
-    stated = result.scheduler["class"]
-    for cls, _ in registered().values():
-        if f"{cls.__module__}:{cls.__qualname__}" == stated:
-            given = {key: value for key, value in result.scheduler["parameters"].items() if value is not None}
-            return build_scheduler(cls, given, cls.name)
-    raise ScenarioError(
-        f"the result's scheduler, {result.scheduler['name']!r}, is {stated}, which is not known by a name: "
-        f"say --scheduler {stated} to import it"
-    )
 
 
 def _changed(then: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -87,19 +71,14 @@ def repro(file: str, name: str | None, as_json: bool) -> None:
     """
     from dataclasses import asdict
 
-    from gridsim.errors import ScenarioError
-    from gridsim.experiment import import_scheduler
+    from gridsim.experiment import import_described
     from gridsim.records import to_json
     from gridsim.results import Result
 
     result = Result.load(file)
     scheduler = None
     if name is not None:
-        stated = result.scheduler["class"]
-        if name != stated:
-            raise ScenarioError(f"--scheduler must be the result's, {stated}, got {name!r}")
-        given = {key: value for key, value in result.scheduler["parameters"].items() if value is not None}
-        scheduler = import_scheduler(name, given)
+        scheduler = import_described(name, result.scheduler, "the result")
     found = reproduce_result(result, scheduler)
     if as_json:
         click.echo(to_json({"file": file, **asdict(found)}))

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 import os
 import textwrap
-import zipfile
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from gridsim import metrics
+from gridsim.archive import Reader, Writer
 from gridsim.bounds import Bound, discrete_bound, fluid_bound
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.records import Table, atomic_file, check_name, digest, plain
@@ -30,7 +27,6 @@ BoundKind = Literal["fluid", "discrete"]
 #: Up to how many applications a summary has their lower bound.
 BOUND_LIMIT = 5000
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same result saved twice is the same file
 _ABOUT = "result.json"
 
 #: Units of what `Result.summary` says.
@@ -294,13 +290,11 @@ class Result:
             "scheduler": self.scheduler,
             "provenance": self.provenance,
         }
-        with atomic_file(path) as stream, zipfile.ZipFile(stream, "w") as archive:
-            _add(archive, _ABOUT, json.dumps(about, indent=1).encode())
+        with atomic_file(path) as stream, Writer(stream) as archive:
+            archive.json(_ABOUT, about)
             for name, table in self.tables.items():
                 for key, column in table.items():
-                    member = io.BytesIO()
-                    np.lib.format.write_array(member, column, allow_pickle=False)
-                    _add(archive, _member(name, key), member.getvalue())
+                    archive.array(_member(name, key), column)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, verify: bool = True) -> Result:
@@ -313,14 +307,14 @@ class Result:
         with open(path, "rb") as stream:
             content = io.BytesIO(stream.read())
         try:
-            with zipfile.ZipFile(content) as archive:
-                about = json.loads(archive.read(_ABOUT))
+            with Reader(content) as archive:
+                about = archive.json(_ABOUT)
                 if about["format"] != FORMAT:
                     raise GridSimError(
                         f"{name}: a result in format {about['format']!r}, this version reads {FORMAT}"
                     )
                 tables = {
-                    table: Table({key: _column(archive, _member(table, key)) for key in keys})
+                    table: Table({key: archive.array(_member(table, key)) for key in keys})
                     for table, keys in about["tables"].items()
                 }
             result = cls(
@@ -342,15 +336,3 @@ class Result:
 
 def _member(table: str, column: str) -> str:
     return f"tables/{table}/{column}.npy"
-
-
-def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    info = zipfile.ZipInfo(name, _EPOCH)
-    info.compress_type = zipfile.ZIP_DEFLATED
-    info.external_attr = 0o644 << 16
-    archive.writestr(info, content, compresslevel=1)
-
-
-def _column(archive: zipfile.ZipFile, member: str) -> Any:
-    # read to the end: only then does zipfile compare the checksum
-    return np.lib.format.read_array(io.BytesIO(archive.read(member)), allow_pickle=False)

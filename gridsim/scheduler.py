@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from gridsim.engine import Engine
 from gridsim.errors import SchedulerError
 from gridsim.model import Applications
+from gridsim.states import Stateful
 from gridsim.streams import Streams
 from gridsim.transport import Transport
 
@@ -104,11 +105,15 @@ class Outcome:
         )
 
 
-class Policy(ABC):
+class Policy(Stateful, ABC):
     """A scheduler at work.
 
     The run ends when the engine has nothing left to do or the policy calls ``run.engine.stop()``: after
     the last release, once nothing that is still to come can change what is reported.
+
+    `STATE` names its attributes that change meanwhile, if the run may be kept in a checkpoint: kernels and
+    other things with ``getstate`` and ``setstate``, numbers, text, arrays, generators, and lists, tuples and
+    dicts of such values.
     """
 
     @abstractmethod

@@ -13,6 +13,7 @@ from gridcore.links import Links
 from gridsim.engine import DELIVERY, NS, Engine, Source, nanoseconds
 from gridsim.errors import ScenarioError
 from gridsim.network import Network
+from gridsim.states import put
 
 Rows = NDArray[Any]
 Observer = Callable[[str, Rows, NDArray[np.int64], tuple[str, ...]], None]
@@ -206,6 +207,21 @@ class Transport:
     def restore(self, machines: NDArray[np.int64]) -> None:
         """`machines` that were down are back now."""
         self.links.restore(machines, self._engine.now)
+
+    # -- checkpoints ------------------------------------------------------------------------------------
+
+    def getstate(self) -> dict[str, Any]:
+        """What is under way and has been; between two waves nothing else waits."""
+        if self._waiting:
+            raise RuntimeError("the state of the network is told at the end of a wave only")
+        return {"links": self.links}
+
+    def setstate(self, state: dict[str, Any]) -> None:
+        """Go on from what `getstate` gave."""
+        for kind in self._kinds:
+            kind.outbox.clear()
+        self._waiting = False
+        put(self, "links", state["links"])
 
     # -- the ledger -------------------------------------------------------------------------------------
 

@@ -121,6 +121,10 @@ class Pull(Policy):
     and ends the run with the last task.
     """
 
+    STATE: ClassVar[tuple[str, ...]] = (
+        "queue", "lost", "left", "resubmitted", "unreleased", "peak_waiting", "_order"
+    )  # fmt: skip
+
     def __init__(self, run: Run) -> None:
         self.run = run
         self.queue = PullQueue(run.speeds, len(run.applications), log=run.record)
@@ -208,6 +212,8 @@ class Pull(Policy):
 class Replan(Pull):
     """The list is in order of deadline at the minimum stretch, anew after each release or failure."""
 
+    STATE = (*Pull.STATE, "aggregate_speed")
+
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.aggregate_speed = math.fsum(run.speeds)  # of who is up
@@ -243,6 +249,7 @@ class Bound(Policy):
     run with the last task.
     """
 
+    STATE: ClassVar[tuple[str, ...]] = ("queues", "unbound", "resubmitted")
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
 
     def __init__(self, run: Run) -> None:
@@ -309,6 +316,8 @@ class Bound(Policy):
 class EarliestEnd(Bound):
     """Each task goes to the machine that would end it first."""
 
+    STATE = (*Bound.STATE, "free_at")
+
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.free_at = np.zeros(len(run.speeds), np.int64)
@@ -330,6 +339,8 @@ class EarliestEnd(Bound):
 class Uniform(Bound):
     """Each task goes to any machine that is up with equal chance."""
 
+    STATE = (*Bound.STATE, "chance")
+
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.chance = run.streams("fcfs-random")
@@ -344,6 +355,7 @@ class Uniform(Bound):
 class Once(Bound):
     """Tasks are shared out in proportion to availability at the smallest stretch that has room for them."""
 
+    STATE = (*Bound.STATE, "bound", "promised", "_first", "_kind", "_count")
     local_order = "edf"
 
     def __init__(self, run: Run) -> None:

@@ -163,6 +163,10 @@ class FairTreePolicy(Policy):
     leaf that got shares reorders its queue and each node that learnt something reports, once.
     """
 
+    STATE = (
+        "tree", "queues", "flow", "recovery", "ledger_end", "decisions", "updates", "accepted", "reported"
+    )  # fmt: skip
+
     def __init__(self, parameters: FairTree, run: Run) -> None:
         self.parameters, self.run = parameters, run
         machines, applications = len(run.speeds), run.applications
@@ -194,8 +198,9 @@ class FairTreePolicy(Policy):
         self.routers = np.arange(self.first_leaf)
         self.to_place = int(applications.tasks.sum())
         self.ledger_end: int | None = None
-        self.decisions: list[tuple[Rows, Rows]] = []
-        self.updates: list[tuple[int, Any]] = []
+        # what routers have decided and when, and summaries at the root: when, and of what age (ns)
+        self.decisions: list[tuple[Rows, Rows]] = [(np.zeros(0, DECISION), np.zeros(0, np.int64))]
+        self.updates: list[Rows] = [np.zeros((0, 2), np.int64)]
         self.accepted = np.zeros(len(applications), np.int64)
         self.reported = np.zeros(len(applications), np.int64)
 
@@ -342,7 +347,8 @@ class FairTreePolicy(Policy):
         nodes = rows["node"]
         if nodes[0] == 0:
             arrived = rows["since"][nodes == 0]
-            self.updates.append((self.run.engine.now, arrived[arrived < NEVER]))
+            known = arrived[arrived < NEVER]
+            self.updates.append(np.stack((np.full(len(known), self.run.engine.now), known), axis=1))
         self.run.engine.touch("report", nodes)
 
     def on_spread(self, rows: Rows) -> None:
@@ -428,6 +434,18 @@ class FairTreePolicy(Policy):
         assert self.recovery is not None
         self.recovery.lose(rows["application"], rows["tasks"])
 
+    # -- checkpoints ----------------------------------------------------------------------------------------
+
+    def getstate(self) -> dict[str, Any]:
+        """See `gridsim.states.Stateful`."""
+        self._merge()
+        return super().getstate()
+
+    def _merge(self) -> None:
+        """One array instead of many."""
+        rows, time = (np.concatenate(column) for column in zip(*self.decisions, strict=True))
+        self.decisions, self.updates = [(rows, time)], [np.concatenate(self.updates)]
+
     # -- the end --------------------------------------------------------------------------------------------
 
     def finish(self) -> Outcome:
@@ -485,9 +503,8 @@ class FairTreePolicy(Policy):
 
     def requests(self) -> dict[str, NDArray[Any]]:
         """One row a request: who accepted it when, after how many steps up, and what was promised."""
-        made = [(np.zeros(0, DECISION), np.zeros(0, np.int64)), *self.decisions]
-        if self.flow is not None:
-            made.append(self.flow.decisions())
+        self._merge()
+        made = self.decisions if self.flow is None else [*self.decisions, self.flow.decisions()]
         rows, time = (np.concatenate(column) for column in zip(*made, strict=True))
         order = np.lexsort((time, rows["application"]))
         rows, time = rows[order], time[order]
@@ -506,10 +523,8 @@ class FairTreePolicy(Policy):
 
     def update_times(self) -> dict[str, NDArray[Any]]:
         """One row a summary that told the root of a change: when it came, how old the change was (s)."""
-        pairs = [np.stack((np.full(len(since), at), since), axis=1) for at, since in self.updates]
-        if self.flow is not None:
-            pairs.append(self.flow.arrived())
-        rows = np.concatenate([np.zeros((0, 2), np.int64), *pairs])
+        self._merge()
+        rows = np.concatenate(self.updates if self.flow is None else [*self.updates, self.flow.arrived()])
         rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
         return {"arrived": rows[:, 0] / NS, "age": (rows[:, 0] - rows[:, 1]) / NS}
 

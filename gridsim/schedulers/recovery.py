@@ -19,6 +19,7 @@ from gridcore.queues import TaskQueues
 from gridcore.tree import SummaryTree
 from gridsim.engine import TIMER, nanoseconds
 from gridsim.scheduler import FAULT_PRIORITY, Run
+from gridsim.states import Stateful
 
 Integers = NDArray[np.int64]
 
@@ -27,7 +28,7 @@ _PATIENCE = 8
 _GOLDEN = (5**0.5 - 1) / 2
 
 
-class Recovery:
+class Recovery(Stateful):
     """The part of a fair tree policy that only failures need.
 
     submit : called with applications and tasks that are to be submitted again.
@@ -35,6 +36,8 @@ class Recovery:
     resubmitted : int64[applications], tasks submitted again so far.
     stand_in : int64[machines], who acts for a machine: the machine itself if it is up, else the next one.
     """
+
+    STATE = ("resubmitted", "stand_in", "losses", "postponed", "last_lost", "in_a_row", "noticed_at")
 
     def __init__(
         self,

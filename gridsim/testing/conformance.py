@@ -25,11 +25,12 @@ from hypothesis import strategies as st
 from gridsim.errors import ScenarioError
 from gridsim.results import Result
 from gridsim.scenario import Scenario
-from gridsim.scheduler import Scheduler, registered
+from gridsim.scheduler import Policy, Scheduler, registered
 from gridsim.simulation import simulate
 from gridsim.testing.cases import scenarios
 from gridsim.testing.locality import differing_decision
 from gridsim.testing.order import broken_promise
+from gridsim.testing.resuming import differing_end, keeps_state
 from gridsim.validation.results import validate_result
 
 #: A run that is not over by then (simulated s) will never be: the failures of an example are over by 1500 s.
@@ -45,6 +46,7 @@ LAWS = {
     "repeatable": "the same scenario has the same digest",
     "cohorts": "rows handed over one by one, or by three, give the same digest as all together",
     "hash seed": "another interpreter, in which sets have another order, finds the same digest",
+    "resumed": "a run that goes on from a checkpoint ends as if it had not been cut off",
     "locality": "what a machine sends and starts does not depend on what no message can have told it",
 }
 
@@ -114,7 +116,8 @@ def check_scheduler(
     strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if not isinstance(strategy, st.SearchStrategy):
         raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of such, got {scheduler!r}")
-    able = _survives_failures(strategy) if faults is None else faults
+    policy = _policy_of(strategy)
+    able = policy.on_faults is not Policy.on_faults if faults is None else faults
     left_out = {} if able else {"failures": "the scheduler does not say what it does when machines fail"}
     if faults is False:
         left_out["failures"] = "not asked for"
@@ -122,7 +125,7 @@ def check_scheduler(
         left_out["hash seed"] = "not asked for"
     with ExitStack() as stack:
         interpreters = [stack.enter_context(_interpreter(s)) for s in HASH_SEEDS if hash_seeds]
-        trial = _Trial(interpreters)
+        trial = _Trial(interpreters, keeps_state(policy))
         failing = st.just(True) if faults else st.booleans() if able else st.just(False)
         cases = failing.flatmap(lambda fails: scenarios(max_nodes=max_nodes, faults=fails))
 
@@ -149,6 +152,8 @@ def check_scheduler(
         left_out["locality"] = "the scheduler is centralized"
     elif trial.speeds_known:
         left_out["locality of speeds"] = "the scheduler says that they are known when the run begins"
+    if not trial.keeps_state:
+        left_out["resumed"] = "the scheduler does not say what of it changes (Policy.STATE)"
     if not trial.ordered:
         left_out["order"] = "the scheduler promises none, or all scenarios have failures"
     return Conformance(trial.name, trial.tried, trial.failing, left_out)
@@ -157,8 +162,8 @@ def check_scheduler(
 class _Trial:
     """All laws on one scenario."""
 
-    def __init__(self, interpreters: list[ProcessPoolExecutor]) -> None:
-        self.interpreters = interpreters
+    def __init__(self, interpreters: list[ProcessPoolExecutor], keeps_state: bool) -> None:
+        self.interpreters, self.keeps_state = interpreters, keeps_state
         self.tried = self.failing = 0
         self.local = self.ordered = self.speeds_known = False
         self.name = ""
@@ -175,6 +180,7 @@ class _Trial:
         self.order(result, scenario, scheduler)
         self.repeatable(result, scenario, scheduler)
         self.cohorts(result, scenario, scheduler)
+        self.resumed(result, scenario, scheduler)
         self.hash_seed([each.result() for each in elsewhere], result, scenario, scheduler)
         self.locality(scenario, scheduler)
 
@@ -208,6 +214,16 @@ class _Trial:
                 said = f"cohorts of at most {limit}: {_first_difference(result, cut)}"
                 raise ConformanceError("cohorts", said, scenario, scheduler)
 
+    def resumed(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if not self.keeps_state:
+            return
+        try:
+            said = differing_end(scenario, scheduler, result)
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+        if said:
+            raise ConformanceError("resumed", said, scenario, scheduler)
+
     def hash_seed(self, digests: list[str], result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         for hash_seed, digest in zip(HASH_SEEDS, digests, strict=False):
             if digest != result.digest:
@@ -228,18 +244,14 @@ def _first_difference(a: Result, b: Result) -> str:
     return first_difference(a, b) or "the facts differ"
 
 
-def _survives_failures(strategy: st.SearchStrategy[Scheduler]) -> bool:
-    """Whether such a scheduler says what it does when machines fail."""
-    from gridsim.scheduler import Policy
-
-    able: list[bool] = []
+def _policy_of(strategy: st.SearchStrategy[Scheduler]) -> type[Policy]:
+    """The class of the policies of such a scheduler."""
+    policies: list[type[Policy]] = []
 
     @settings(max_examples=1, database=None, deadline=None, phases=(Phase.generate,))
     @seeded(0)
     @given(strategy)
     def look(scheduler: Scheduler) -> None:
-        policies: list[type[Policy]] = []
-
         class Look(Scheduler, frozen=True):
             name = scheduler.name
 
@@ -253,10 +265,9 @@ def _survives_failures(strategy: st.SearchStrategy[Scheduler]) -> bool:
 
         workload = Workload.of(release=[0.0], tasks=[1], task_size=[1000.0], submitter=[0])
         simulate(Scenario(Platform.of([1000.0]), workload), Look())
-        able.append(policies[0].on_faults is not Policy.on_faults)
 
     look()
-    return able[0]
+    return policies[0]
 
 
 # -- other interpreters -------------------------------------------------------------------------------------

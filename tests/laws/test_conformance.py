@@ -1,4 +1,4 @@
-"""check_scheduler: every scheduler that comes with gridsim passes, and each of six wrong ones is caught."""
+"""check_scheduler: every scheduler that comes with gridsim passes, and each of seven wrong ones is caught."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ CAUGHT = {
     "DependsOnSetOrder": ("hash seed", "with PYTHONHASHSEED="),
     "DoubleBooks": ("runs", "busy for"),
     "ForgetsAMessage": ("runs", "tasks were completed"),
+    "ForgetsState": ("resumed", "tasks were completed"),
 }
 
 

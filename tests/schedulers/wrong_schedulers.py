@@ -1,4 +1,4 @@
-"""A sound decentralized scheduler, and six that are wrong, each in one way."""
+"""A sound decentralized scheduler, and seven that are wrong, each in one way."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Shares(Scheduler, frozen=True, kw_only=True):
 
 
 class SharesPolicy(Policy):
+    STATE: ClassVar[tuple[str, ...]] = ("chance", "queues", "resubmitted", "lost")
+
     def __init__(self, run: Run) -> None:
         self.run = run
         self.chance = [run.streams(f"shares {u}") for u in range(len(run.speeds))]
@@ -113,6 +115,12 @@ class _Loses(SharesPolicy):
             tasks = tasks.copy()
             tasks[0] -= 1
         super().lose(applications, tasks)
+
+
+class _ForgetsState(SharesPolicy):
+    """What is lost has no place in a checkpoint."""
+
+    STATE = ("chance", "queues", "resubmitted")
 
 
 class _RunsOnTheDead(SharesPolicy):
@@ -228,3 +236,10 @@ class ForgetsAMessage(Shares, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         return _ForgetsAMessage(run)
+
+
+class ForgetsState(Shares, frozen=True, kw_only=True):
+    name: ClassVar[str] = "forgets-state"
+
+    def start(self, run: Run) -> Policy:
+        return _ForgetsState(run)

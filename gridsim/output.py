@@ -1,0 +1,60 @@
+"""What commands share about their answers: where they go, and how a result is shown."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gridsim.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from gridsim.results import BoundKind, Result
+
+
+def check_output(flag: str, path: str) -> None:
+    """That `path` can be written as a file, as far as one can tell without writing."""
+    if not path:
+        raise ScenarioError(f"{flag} must name a file, got ''")
+    target = os.path.realpath(path)
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(os.path.dirname(target)) or not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise ScenarioError(f"{flag} {path}: not a regular file")
+    if not os.access(os.path.dirname(target), os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+
+def file_name(name: str) -> str:
+    """The file of a result in a folder."""
+    return re.sub(r"[^\w.-]", "_", name) + ".npz"
+
+
+def in_folder(out: str | None, name: str) -> str | None:
+    """The file that ``--out`` means: itself, or if it is a folder, one in it."""
+    return os.path.join(out, file_name(name)) if out is not None and os.path.isdir(out) else out
+
+
+def progress_of(wanted: bool | None) -> Any:
+    """What `simulate` is told for ``--progress``, ``--no-progress`` or neither."""
+    return {None: True, True: "force", False: False}[wanted]
+
+
+def deliver(result: Result, name: str, *, out: str | None, bound: BoundKind, as_json: bool) -> None:
+    """Save a result where that is wanted, and show it."""
+    from gridsim.records import to_json
+    from gridsim.results import UNITS
+
+    if out is not None:
+        result.save(out)
+    if as_json:
+        answer = {**result.summary(bound), "provenance": result.provenance, "units": UNITS}
+        click.echo(to_json({"name": name, **answer, "file": out}))
+        return
+    click.echo(result.format(name, bound))
+    if out is not None:
+        click.echo(f"saved         {out}")

@@ -1,0 +1,209 @@
+"""What a run comes to: whether it can be run, whether its outcome keeps the laws, and the tables of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.engine import NEVER, NS
+from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
+from gridsim.metrics import utilization
+from gridsim.model import Applications
+from gridsim.outages import Outages
+from gridsim.platform import Platform
+from gridsim.records import Table, check_name, plain
+from gridsim.results import CORE_TABLES, RECORDS
+from gridsim.scheduler import ARRIVALS, SCHEDULE, Outcome
+
+#: The clock counts int64 nanoseconds; a run must have time for many messages.
+LONGEST_LATENCY = 1.0e6
+
+_APPLICATION_COLUMNS = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
+_MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
+# What the tables of a result hold besides; a scheduler's own columns have other names.
+_APPLICATION_NAMES = ("release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg")
+_MACHINE_NAMES = (
+    "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",
+    "data_in",
+)  # fmt: skip
+
+
+# -- checks ---------------------------------------------------------------------------------------------
+
+
+def check_size(applications: Applications, platform: Platform, latency: float) -> None:
+    """The clock holds the run, and counts every task."""
+    if latency > LONGEST_LATENCY:
+        raise ScenarioError(f"network.latency must be at most {LONGEST_LATENCY:g} s, got {latency!r}")
+    with np.errstate(over="ignore"):
+        shortest = applications.task_size / platform.speeds.max() * NS
+        longest = float(applications.task_size.max() / platform.speeds.min())
+    for i in np.flatnonzero(shortest < 1)[:1]:
+        raise ScenarioError(
+            f"workload.task_size of application {i} must take at least 1 ns on the fastest machine, "
+            f"got {applications.task_size[i]:g} Mflop"
+        )
+    for i in np.flatnonzero(applications.tasks >= 2**31)[:1]:  # a machine counts its share in 32 bits
+        raise ScenarioError(
+            f"workload.tasks of application {i} must be at most {2**31 - 1}, got {applications.tasks[i]}"
+        )
+    if (tasks := math.fsum(applications.tasks.tolist())) > 2**53:
+        raise ScenarioError(f"workload.tasks must be at most 2**53 in all, got {tasks:g}")
+    work = math.fsum(applications.size.tolist())
+    end = float(applications.release[-1]) + work / platform.aggregate_speed
+    if max(end, longest) * NS > NEVER / 4:
+        raise ScenarioError(
+            f"workload.task_size must let the run end within {NEVER / 4 / NS:.3g} s, "
+            f"this one needs at least {max(end, longest):.3g} s"
+        )
+
+
+def check_contract(outcome: Outcome, applications: int, machines: int, now: int) -> dict[str, Table]:
+    """The further tables of an outcome that is what it should be."""
+    when = f"t = {now / NS} s:"
+    if not isinstance(outcome, Outcome):
+        raise SchedulerError(f"{when} finish() must return an Outcome, got {type(outcome).__name__}")
+    for what, columns, wanted, taken, rows in (
+        ("applications", outcome.applications, _APPLICATION_COLUMNS, _APPLICATION_NAMES, applications),
+        ("machines", outcome.machines, _MACHINE_COLUMNS, _MACHINE_NAMES, machines),
+    ):
+        for name in wanted:
+            if name not in columns:
+                raise SchedulerError(f"{when} outcome.{what} has no column {name!r}")
+        for name, column in columns.items():
+            if name in taken:
+                raise SchedulerError(f"{when} outcome.{what} has {name!r}, which every result has already")
+            if np.shape(column) != (rows,) or np.asarray(column).dtype.kind not in "biu":
+                raise SchedulerError(f"{when} outcome.{what}[{name!r}] must be {rows} whole numbers")
+    tables = {}
+    for name, columns in outcome.tables.items():
+        if name in CORE_TABLES + RECORDS:
+            raise SchedulerError(f"{when} outcome.tables has {name!r}, which every result has already")
+        try:
+            tables[check_name(name)] = Table(columns)
+        except ValueError as error:
+            raise SchedulerError(f"{when} outcome.tables[{name!r}]: {error}") from error
+    try:
+        plain(outcome.facts)
+    except TypeError as error:
+        raise SchedulerError(f"{when} outcome.facts: {error}") from error
+    return tables
+
+
+def record_tables(outcome: Outcome, now: int) -> dict[str, Table]:
+    """The tables of what was recorded."""
+    tables = {}
+    for name, wanted, given in (
+        ("schedule", SCHEDULE, outcome.schedule),
+        ("arrivals", ARRIVALS, outcome.arrivals or {column: np.zeros(0, np.int64) for column in ARRIVALS}),
+    ):
+        shapes = {np.shape(given.get(column, 0)) for column in wanted}
+        if len(shapes) > 1 or len(shapes.pop()) != 1:
+            raise SchedulerError(
+                f"t = {now / NS} s: a run that is recorded needs outcome.{name} with equally long columns "
+                f"{', '.join(wanted)}"
+            )
+        times = ("start", "end", "time")
+        tables[name] = Table({c: given[c] / NS if c in times else given[c] for c in wanted})
+    return tables
+
+
+def check_laws(outcome: Outcome, applications: Applications, platform: Platform, outages: Outages) -> None:
+    """No task lost or done twice, nothing before its time, and no machine busier than its tasks make it."""
+    first, finish = outcome.applications["first_start"], outcome.applications["finish"]
+    completed, tasks = outcome.applications["completed"], applications.tasks
+    for i in np.flatnonzero(completed != tasks)[:1]:
+        raise InvariantViolation(
+            f"application {i}: {completed[i]} of its {tasks[i]} tasks were completed, each must be, once"
+        )
+    for i in np.flatnonzero(first < applications.release_ns)[:1]:
+        raise InvariantViolation(
+            f"application {i}: started at {first[i]} ns, before its release, {applications.release_ns[i]} ns"
+        )
+    for i in np.flatnonzero(finish < first)[:1]:
+        raise InvariantViolation(
+            f"application {i}: finished at {finish[i]} ns, before its start at {first[i]} ns"
+        )
+    done = outcome.machines["tasks"]
+    if int(done.sum()) != int(tasks.sum()):
+        raise InvariantViolation(
+            f"machines: completed {int(done.sum())} tasks, the applications have {int(tasks.sum())}"
+        )
+    busy, span = outcome.machines["busy"], int(finish.max() - applications.release_ns.min())
+    for u in np.flatnonzero((busy < 0) | (busy > span))[:1]:
+        raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns of {span} ns")
+    end = int(max(finish.max(), outages.now))
+    up_time = end - outages.down_time(end)
+    for u in np.flatnonzero(busy > up_time)[:1]:
+        raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for {up_time[u]} ns only")
+    worked = math.fsum((busy * (platform.speeds / NS)).tolist())
+    work = math.fsum(applications.size.tolist())
+    # each task's duration is rounded to whole ns; products and sums are rounded besides
+    slack = float(done @ (platform.speeds / NS)) + 1e-9 * work
+    if worked < work - slack or (worked > work + slack and not outcome.applications["resubmitted"].any()):
+        raise InvariantViolation(
+            f"machines: their busy time is worth {worked!r} Mflop, the applications have {work!r} Mflop"
+        )
+
+
+def unfinished(outcome: Outcome, applications: Applications) -> int:
+    return int((applications.tasks - outcome.applications["completed"]).sum())
+
+
+# -- tables ---------------------------------------------------------------------------------------------
+
+
+def application_table(outcome: Outcome, applications: Applications, platform: Platform) -> Table:
+    given = outcome.applications
+    stretch = (given["finish"] - applications.release_ns) / NS / applications.size
+    further = {name: column for name, column in given.items() if name not in _APPLICATION_COLUMNS}
+    return Table(
+        {
+            "release": applications.release,
+            "first_start": given["first_start"] / NS,
+            "finish": given["finish"] / NS,
+            "tasks": applications.tasks,
+            "task_size": applications.task_size,
+            "size": applications.size,
+            "submitter": applications.submitter,
+            "stretch": stretch,
+            "stretch_agg": stretch * platform.aggregate_speed,
+            "resubmitted": given["resubmitted"],
+            "nodes_used": given["nodes_used"],
+            **further,
+        }
+    )
+
+
+def machine_table(
+    outcome: Outcome,
+    applications: Applications,
+    platform: Platform,
+    interfaces: Mapping[str, NDArray[Any]],
+    outages: Outages,
+    task_data: float,
+) -> Table:
+    given = outcome.machines
+    span = int(outcome.applications["finish"].max() - applications.release_ns.min()) / NS
+    busy = given["busy"] / NS
+    further: dict[str, NDArray[Any]] = {
+        name: column for name, column in given.items() if name not in _MACHINE_COLUMNS
+    }
+    if task_data > 0:
+        further["data_in"] = task_data * (given["tasks"] + given.get("interrupted", 0))
+    return Table(
+        {
+            "speed": platform.speeds,
+            "busy": busy,
+            "tasks": given["tasks"],
+            "peak_queue": given["peak_queue"],
+            **interfaces,
+            "utilization": utilization(busy, span),
+            "failures": outages.failures,
+            **further,
+        }
+    )

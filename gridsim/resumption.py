@@ -1,0 +1,100 @@
+"""resume(): a run that was cut off goes on from its checkpoint; and the command `gridsim resume`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from gridsim.results import Result
+    from gridsim.scheduler import Scheduler
+    from gridsim.simulation import Progress
+
+
+def resume(
+    path: str | os.PathLike[str],
+    *,
+    scheduler: Scheduler | None = None,
+    progress: Progress = False,
+    threads: int | None = None,
+    checkpoint_every: float | None = None,
+) -> Result:
+    """Go on with the run that is kept in `path`, keeping it there; what comes out is what would have been.
+
+    scheduler : needed if it is none of those known by name: a file is not asked what to import.
+    progress : as in `simulate`.
+    threads, checkpoint_every : as in `simulate`; None for those that the run had.
+
+    Raises GridSimError for a file that is no checkpoint, is damaged, or was made by another version;
+    ScenarioError for a scheduler that is not known or is another one, or where a trace file has changed;
+    otherwise as `simulate`.
+    """
+    from gridsim import provenance
+    from gridsim.checkpoint import Checkpoint
+    from gridsim.errors import ScenarioError
+    from gridsim.experiment import scheduler_from
+    from gridsim.scenario import Scenario
+    from gridsim.simulation import Options, Simulation, describe
+
+    with Checkpoint(path) as kept:
+        about: dict[str, Any] = kept.about
+        chosen = (
+            scheduler_from(about["scheduler"], f"the run of {os.fspath(path)}")
+            if scheduler is None
+            else scheduler
+        )
+        if scheduler is not None and describe(scheduler) != about["scheduler"]:
+            raise ScenarioError(f"scheduler must be the run's, {about['scheduler']}, got {scheduler!r}")
+        for file, digest in about["files"].items():
+            if provenance.sha256(file) != digest:
+                raise ScenarioError(f"{file} has changed since the run of {os.fspath(path)} began")
+        options = about["options"] | ({} if threads is None else {"threads": threads})
+        simulation = Simulation(Scenario.from_toml(about["scenario"]), chosen, Options(**options))
+        kept.restore(simulation)
+        simulation.worked, simulation.resumed = about["worked"], about["resumed"] + 1
+    simulation.keep(path, about["every"] if checkpoint_every is None else checkpoint_every)
+    return simulation.run(progress)
+
+
+@click.command("resume")
+@click.argument("file", metavar="CHECKPOINT")
+@click.option("--scheduler", "name", metavar="module:Class", help="Of a run of your own scheduler.")
+@click.option("--out", metavar="PATH", help="Save the result: a file, or a folder for NAME.npz.")
+@click.option("--threads", type=int, help="Of a kernel; changes no result.  [as the run had]")
+@click.option("--checkpoint-every", "every", type=float, metavar="S", help="As of run.  [as the run had]")
+@click.option(
+    "--bound", type=click.Choice(["fluid", "discrete"]), default="fluid", help="As of run.  [fluid]"
+)
+@click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def resume_command(
+    file: str,
+    name: str | None,
+    out: str | None,
+    threads: int | None,
+    every: float | None,
+    bound: Any,
+    progress: bool | None,
+    as_json: bool,
+) -> None:
+    """Go on with a run that was cut off, from the file that --checkpoint kept."""
+    from gridsim.checkpoint import Checkpoint
+    from gridsim.experiment import import_described
+    from gridsim.output import check_output, deliver, in_folder, progress_of
+
+    with Checkpoint(file) as kept:
+        described = kept.about["scheduler"]
+    title = described["name"]
+    out = in_folder(out, title)
+    if out is not None:
+        check_output("--out", out)
+    result = resume(
+        file,
+        scheduler=None if name is None else import_described(name, described, "the run"),
+        progress=progress_of(progress),
+        threads=threads,
+        checkpoint_every=every,
+    )
+    deliver(result, title, out=out, bound=bound, as_json=as_json)

@@ -1,0 +1,63 @@
+"""Does a run that goes on from a checkpoint end as it would have ended?"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from gridsim.comparison import first_difference
+from gridsim.results import Result
+from gridsim.scenario import Scenario
+from gridsim.scheduler import Policy, Scheduler
+from gridsim.simulation import Options, Simulation
+from gridsim.states import Array, packed, unpacked
+
+Snapshot = tuple[str, list[Array]]
+
+
+def keeps_state(policy: type[Policy]) -> bool:
+    """Whether such a policy says what of it is to be kept in a checkpoint."""
+    return policy.STATE is not None or policy.getstate is not Policy.getstate
+
+
+def snapshot(simulation: Simulation) -> Snapshot:
+    """What a checkpoint of a simulation has: text and arrays, which are its own."""
+    arrays: list[Array] = []
+
+    def save(array: Array) -> int:
+        arrays.append(np.array(array))
+        return len(arrays) - 1
+
+    return json.dumps(packed(simulation, save)), arrays
+
+
+def differing_end(scenario: Scenario, scheduler: Scheduler, result: Result) -> str | None:
+    """How a run that is kept, or that goes on from what was kept, ends in another way than `result`.
+
+    It is kept after waves 1, 2, 4, ...; of these the last one and the middle one are gone on from.  None if
+    all ends are the same.
+    """
+    kept: list[tuple[float, Snapshot]] = []
+    run = Simulation(scenario, scheduler, Options(record=True))
+    waves = 0
+
+    def keep() -> None:
+        nonlocal waves
+        waves += 1
+        if waves & (waves - 1) == 0 and not run.engine.stopping:
+            kept.append((run.engine.now / 1e9, snapshot(run)))
+
+    run.engine.at_wave_end(keep)
+    ends = [("a run that is kept", run.run())]
+    for at, (text, arrays) in [kept[len(kept) // 2], kept[-1]] if kept else []:
+        again = Simulation(scenario, scheduler, Options(record=True))
+        copies = [array.copy() for array in arrays]
+        state: Any = unpacked(json.loads(text), copies.__getitem__)
+        again.setstate(state.state)
+        ends.append((f"a run that goes on from t = {at} s", again.run()))
+    for what, end in ends:
+        if end.digest != result.digest or end.tables != result.tables:
+            return f"{what}: {first_difference(result, end) or 'the facts or what was recorded differ'}"
+    return None

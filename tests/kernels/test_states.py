@@ -1,0 +1,259 @@
+"""The states of kernels: they go on as they would have, and refuse what cannot be theirs.
+
+That a kernel with another one's state behaves the same is a law of whole runs (`check_scheduler`, and
+tests/laws/test_checkpoints.py); here it is that the state comes out again as it went in, from kernels in the
+midst of a run, and that no state, however damaged, makes a kernel reach beyond its memory: what it takes it
+can be run with (also in the build with bounds checks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.simulation import Options, Simulation
+
+NAMES = ("queues", "links", "tree", "flow", "pull")
+
+
+def simulation(scheduler: gs.Scheduler) -> Simulation:
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=9, seed=1),
+        gs.Workload.bags(6, interarrival=5.0, tasks_per_node=3.0, task_size=[4000.0, 9000.0], seed=2),
+        gs.Network(bandwidth=2_000.0),
+        seed=3,
+        faults=gs.Faults.of([2, 5], [6.0, 9.0], [6.0, 15.0]),
+    )
+    return Simulation(scenario, scheduler, Options(record=True))
+
+
+def kernels(of: Simulation) -> dict[str, Any]:
+    policy: Any = of.policy
+    if isinstance(of.scheduler, gs.Fcfs):
+        return {"pull": policy.queue}
+    return {
+        "queues": policy.queues,
+        "links": of.network.links,
+        "tree": policy.tree,
+        "flow": policy.flow,
+    }
+
+
+def states(at_wave: int) -> dict[str, dict[str, Any]]:
+    """The states of all kernels after some waves of a run, or after the last one, as copies."""
+    found: dict[str, dict[str, Any]] = {}
+    for scheduler in (gs.FairTree(samples=(3, 2, 2), run_on=True), gs.Fcfs(mode="pull")):
+        run = simulation(scheduler)
+        waves = 0
+
+        def look(run: Simulation = run) -> None:
+            nonlocal waves
+            waves += 1
+            if waves <= at_wave:
+                found.update({name: copied(kernel.getstate()) for name, kernel in kernels(run).items()})
+
+        run.engine.at_wave_end(look)
+        run.engine.run()
+    assert set(found) == set(NAMES)
+    return found
+
+
+def copied(state: dict[str, Any]) -> dict[str, Any]:
+    """Arrays of its own, and lists instead of iterators."""
+    return {
+        name: value
+        if isinstance(value, int)
+        else np.array(value)
+        if isinstance(value, np.ndarray)
+        else [np.array(each) for each in value]
+        for name, value in state.items()
+    }
+
+
+def fresh(name: str) -> Any:
+    """A kernel as at the beginning; of a flow, the others have their states."""
+    run = simulation(gs.Fcfs(mode="pull") if name == "pull" else gs.FairTree(samples=(3, 2, 2), run_on=True))
+    made = kernels(run)
+    made["simulation"] = run  # keeps the others alive
+    return made
+
+
+@pytest.fixture(scope="module", params=(5, 10, 20))
+def taken(request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
+    return states(request.param)
+
+
+def set_all(made: dict[str, Any], taken: dict[str, dict[str, Any]], name: str) -> None:
+    """The states of what a kernel builds on, in order, and its own."""
+    for each in ("tree", "queues", "links", "flow") if name == "flow" else (name,):
+        made[each].setstate(taken[each])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_comes_out_as_it_went_in(name: str, taken: dict[str, dict[str, Any]]) -> None:
+    made = fresh(name)
+    set_all(made, taken, name)
+    again = copied(made[name].getstate())
+    assert set(again) == set(taken[name])
+    for entry, value in taken[name].items():
+        other = again[entry]
+        if name == "tree" and entry == "nodes":  # of a debt the place may be another one
+            value, other = (np.delete(array, np.s_[4:8], axis=1) for array in (value, other))
+        if name == "tree" and entry.startswith("cells"):  # what is in use of them
+            used = taken[name][entry.replace("cells", "references")] > 0
+            value, other = (summaries(chunks, used) for chunks in (value, other))
+        assert np.array_equal(value, other), entry
+
+
+def summaries(chunks: list[np.ndarray[Any, Any]], used: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Those of a pool that are in use."""
+    cells = np.concatenate([*chunks, np.zeros(0, np.uint8)])
+    return cells.reshape(len(used), -1)[used] if len(used) else cells
+
+
+def test_something_was_under_way() -> None:
+    """Or the tests here would be about nothing."""
+    seen = [states(wave) for wave in (5, 10, 20)]
+    for name, entry in (
+        ("queues", "came"), ("queues", "ran"), ("links", "messages"), ("links", "letters"),
+        ("tree", "debt_counts"), ("tree", "references_0"), ("flow", "arrivals"),
+        ("pull", "seen"), ("pull", "log"),
+    ):  # fmt: skip
+        assert any(len(each[name][entry]) for each in seen), (name, entry)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_no_state(name: str, taken: dict[str, dict[str, Any]]) -> None:
+    made = fresh(name)
+    if name == "flow":
+        for each in ("tree", "queues", "links"):
+            made[each].setstate(taken[each])
+    good = taken[name]
+    for bad in (None, [], 3):
+        with pytest.raises(ValueError, match="state must be a mapping, got"):
+            made[name].setstate(bad)
+    for entry, value in good.items():
+        others: list[Any] = ["text"]
+        if isinstance(value, int):
+            others += [-1, 1.5, True, None, 2**63]
+        elif isinstance(value, np.ndarray):
+            others += [3, value[..., None], np.zeros(value.shape, np.float32), value.tolist()]
+        else:
+            others += [[*value, np.zeros(3, np.uint8)], [np.zeros(1)]]
+        for other in others:
+            with pytest.raises(ValueError, match=rf"state\['{entry}'\]"):
+                made[name].setstate({**good, entry: other})
+        with pytest.raises(ValueError, match=f"state has no entry '{entry}'"):
+            made[name].setstate({key: each for key, each in good.items() if key != entry})
+    # and nothing has been changed by that but of a tree, which says so
+    if name != "tree":
+        set_all(made, taken, name)
+
+
+def go_on(made: dict[str, Any], name: str) -> None:
+    """Use the kernel for what a run does with it; errors are welcome, crashes are not."""
+    calls: dict[str, list[Callable[[], Any]]] = {
+        "queues": [
+            lambda: made["queues"].advance(10**10),
+            lambda: made["queues"].due(2 * 10**10),
+            lambda: made["queues"].reschedule(np.arange(9), 2 * 10**10),
+            lambda: made["queues"].minimum_stretch(np.arange(9), 2 * 10**10),
+            lambda: made["queues"].enqueue([1, 2], [0, 1], [5, 6], 2 * 10**10),
+            lambda: made["queues"].fail([3, 4], 3 * 10**10),
+            lambda: [made["queues"].queue(u) for u in range(9)],
+            lambda: (made["queues"].schedule(), made["queues"].arrivals(), made["queues"].totals()),
+        ],
+        "links": [
+            *(lambda t=t: made["links"].advance(t * 10**10) for t in range(1, 4)),
+            lambda: made["links"].collect(3 * 10**10),
+            lambda: made["links"].lost(),
+            lambda: made["links"].drain(3 * 10**10),
+            lambda: made["links"].fail([1, 2], 3 * 10**10, down=True),
+            lambda: made["links"].restore([1, 2], 4 * 10**10),
+        ],
+        "tree": [
+            lambda: made["tree"].reset(np.arange(17)),
+            *(lambda u=u: (made["tree"].known(u), made["tree"].owed(u)) for u in range(17)),
+            lambda: made["tree"].ready(np.arange(17), 10**10),
+            lambda: made["tree"].leave([16]),
+            lambda: made["tree"].spread(np.arange(17), True),
+        ],
+        "flow": [
+            lambda: made["flow"].advance(10**10),
+            lambda: made["flow"].take_orders(),
+            lambda: made["flow"].take_turns(10**10),
+            lambda: made["flow"].advance(4 * 10**10),
+        ],
+        "pull": [
+            lambda: made["pull"].run(made["pull"].now + 10**9, [0, 1, 2], np.full(6, 4), np.full(6, 4000.0)),
+            lambda: made["pull"].fail([0, 1], made["pull"].now),
+            lambda: made["pull"].restore([1], made["pull"].now),
+            lambda: made["pull"].run(made["pull"].now + 10**9, [3], np.full(6, 4), np.full(6, 4000.0)),
+            lambda: (made["pull"].totals(), made["pull"].starts(), made["pull"].backlog(10**10)),
+        ],
+    }
+    for call in calls[name]:
+        try:
+            call()
+        except (ValueError, OverflowError, IndexError, RuntimeError):
+            return
+
+
+NUMBERS = (
+    -(2**63),
+    -(2**31),
+    -2,
+    -1,
+    0,
+    1,
+    2,
+    7,
+    9,
+    17,
+    100,
+    2**15,
+    2**31 - 1,
+    2**31,
+    2**40,
+    2**62,
+    2**63 - 1,
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_damaged_states_do_no_harm(name: str, taken: dict[str, dict[str, Any]], data: st.DataObject) -> None:
+    """Some numbers of a state are others: it is refused, or the kernel does something that is of no use."""
+    bad = {each: copied(state) for each, state in taken.items()}
+    victims = ("tree", "queues", "links", "flow") if name == "flow" else (name,)
+    for _ in range(data.draw(st.integers(1, 3))):
+        state = bad[data.draw(st.sampled_from(victims))]
+        entry = data.draw(st.sampled_from(sorted(state)))
+        value = state[entry]
+        if isinstance(value, int):
+            state[entry] = data.draw(st.sampled_from(NUMBERS))
+            continue
+        arrays = [value] if isinstance(value, np.ndarray) else value
+        for array in arrays[:1]:
+            if not array.size or array.dtype.kind == "V":
+                continue
+            flat = array.reshape(-1)
+            k = data.draw(st.integers(0, flat.size - 1))
+            if array.dtype.kind == "f":
+                flat[k] = data.draw(st.floats())
+            else:
+                info = np.iinfo(array.dtype)
+                flat[k] = min(max(data.draw(st.sampled_from(NUMBERS)), info.min), info.max)
+    made = fresh(name)
+    try:
+        set_all(made, bad, name)
+    except ValueError:
+        return
+    go_on(made, name)
