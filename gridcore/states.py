@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-
 #: No state has a later instant (ns): what is added to one cannot overflow.
 LATEST = 2**62
 
