@@ -18,6 +18,7 @@ from gridcore.flow import TreeFlow
 from gridcore.grid import SummaryGrid
 from gridcore.links import Links
 from gridcore.queues import NEVER, TaskQueues
+from gridcore.slots import SlotSchedules
 from gridcore.summaries import aggregate, aggregate_into, debit, debit_drop, lookup, lowest_stretch, split
 from gridcore.tree import SummaryTree
 
@@ -25,6 +26,7 @@ __all__ = [
     "NEVER",
     "Links",
     "PullQueue",
+    "SlotSchedules",
     "TreeFlow",
     "SummaryGrid",
     "SummaryTree",

@@ -1,0 +1,588 @@
+"""Reservations of nodes in slots of equal length, and the earliest start of a job on several of them at once.
+
+A node does one job at a time; its reservations [start, end) are kept in order and may lie any number of slots
+ahead.  What a reader sees of a node may be stale: the reservations as they were at an instant `as_of` (ns), with
+those released since and without those made since.
+
+The earliest start is exact.  Each candidate has intervals of starts that fit it, and the n-th smallest of their
+first beginnings is the first start that can fit n of them; from there on beginnings and ends are counted in a window
+of slots, and behind it the same again.
+
+Source: Vasilakos, Sacha and Pierre, DGS_ASAP: ``Search`` in its three steps.  The twin is
+`gridcore.reference.slots`.
+"""
+
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memmove, memset
+
+from gridcore.edf cimport indices, integers
+from gridcore.memory cimport grown
+
+import numpy as np
+
+from gridcore.states import State
+
+__all__ = ["SlotSchedules"]
+
+cdef long long _NEVER = 9223372036854775807
+# No slot and no number of them is larger: sums of two cannot overflow.
+cdef long long _LATEST = 2305843009213693952
+
+cdef struct Span:                       # a reservation: read by every search
+    long long start, end                # slots
+
+cdef struct Note:                       # and what goes with it
+    long long made                      # ns
+    long long job
+
+cdef struct Gone:                       # a reservation that was released, for those who have not heard
+    long long start, end, made, dropped
+
+cdef struct Node:
+    Span* row                           # in order; those from `first` on
+    Note* note
+    Gone* gone
+    int first, n, room, n_gone, room_gone
+
+cdef struct Fit:                        # a candidate
+    long long low, high                 # the next starts that fit it
+    long long as_of                     # ns, when it was seen
+    int node
+    int row                             # no earlier reservation of it matters any more
+
+cdef enum:
+    WINDOW = 1024                       # slots
+
+
+cdef inline long long instant(const long long[::1] as_of, Py_ssize_t k) noexcept nogil:
+    return _NEVER - 1 if as_of is None else as_of[k]
+
+
+cdef long long smallest(long long* values, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
+    """The k-th smallest (from 0) of n values, which are moved about (Hoare's quickselect)."""
+    cdef Py_ssize_t low = 0, high = n - 1, i, j
+    cdef long long pivot, moved
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                moved = values[i]
+                values[i] = values[j]
+                values[j] = moved
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    return values[k]
+
+
+cdef class SlotSchedules:
+    """The reservations of `nodes` nodes.
+
+    Parameters
+    ----------
+    stale : keep what is released, for those who see a node as it was; `forget` drops it.
+
+    An object is for one thread at a time.
+
+    Raises
+    ------
+    ValueError naming the argument, its index and value.
+    """
+
+    cdef readonly Py_ssize_t nodes
+    cdef readonly bint stale
+    cdef Node* node
+    cdef int* met                           # the search that has reached a node last
+    cdef int searches
+    # of the search in hand: candidates in the order in which they were reached
+    cdef Fit* fit
+    cdef long long* low                     # scratch
+    cdef int[1025] change                   # scratch: how many more candidates fit from each slot of a window on
+    cdef Py_ssize_t n_fit, room_fit
+
+    def __cinit__(self, nodes, *, bint stale=False):
+        if isinstance(nodes, bool) or not isinstance(nodes, int | np.integer) or not 0 <= nodes < 2**31:
+            raise ValueError(f"nodes must be in 0..{2**31 - 1}, got {nodes!r}")
+        self.nodes, self.stale = nodes, stale
+        self.node = <Node*> calloc(self.nodes + 1, sizeof(Node))
+        self.met = <int*> calloc(self.nodes + 1, sizeof(int))
+        if self.node == NULL or self.met == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        cdef Py_ssize_t u
+        if self.node != NULL:
+            for u in range(self.nodes):
+                free(self.node[u].row)
+                free(self.node[u].note)
+                free(self.node[u].gone)
+        free(self.node)
+        free(self.met)
+        free(self.fit)
+        free(self.low)
+
+    # -- reservations ---------------------------------------------------------------------------------------
+
+    def reserve(self, nodes, starts, slots, jobs, long long now):
+        """Reserve ``nodes[k]`` from slot ``starts[k]`` on for ``slots[k]`` slots, one after the other, at `now` ns.
+
+        All int64[k].  Returns bool[k]: whether the node was free then; where it was not nothing is done.
+        """
+        cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
+        cdef const long long[::1] length = self._slots(slots, "slots", 1), of = integers(jobs, "jobs")
+        cdef Py_ssize_t k
+        self._same(u.shape[0], at.shape[0], length.shape[0], of.shape[0])
+        done = np.zeros(u.shape[0], np.bool_)
+        cdef unsigned char[::1] out = done.view(np.uint8)
+        for k in range(u.shape[0]):
+            out[k] = self._reserve(&self.node[u[k]], at[k], at[k] + length[k], of[k], now)
+        return done
+
+    cdef bint _reserve(self, Node* node, long long start, long long end, long long job, long long now) except -1:
+        cdef Py_ssize_t k = self._after(node, start)
+        if k < node.n and node.row[k].start < end:
+            return False
+        if node.n == node.room:
+            self._make_room(node, &k)
+        memmove(&node.row[k + 1], &node.row[k], (node.n - k) * sizeof(Span))
+        memmove(&node.note[k + 1], &node.note[k], (node.n - k) * sizeof(Note))
+        node.row[k].start, node.row[k].end, node.note[k].made, node.note[k].job = start, end, now, job
+        node.n += 1
+        return True
+
+    cdef int _make_room(self, Node* node, Py_ssize_t* k) except -1:
+        """Room for one more: where reservations have been forgotten, or a longer row."""
+        cdef Py_ssize_t room
+        if 2 * node.first > node.room:
+            memmove(node.row, &node.row[node.first], (node.n - node.first) * sizeof(Span))
+            memmove(node.note, &node.note[node.first], (node.n - node.first) * sizeof(Note))
+            k[0] -= node.first
+            node.n -= node.first
+            node.first = 0
+            return 0
+        room = node.room + node.room // 2 + 4
+        if room > 2147483647:
+            raise MemoryError(f"more than {2**31 - 1} reservations of a node")
+        node.row = <Span*> grown(node.row, room * sizeof(Span))
+        node.note = <Note*> grown(node.note, room * sizeof(Note))
+        node.room = <int> room
+        return 0
+
+    cdef Py_ssize_t _after(self, const Node* node, long long slot) noexcept nogil:
+        """The first reservation that ends after `slot`."""
+        cdef Py_ssize_t low = node.first, high = node.n, middle
+        while low < high:
+            middle = (low + high) // 2
+            if node.row[middle].end > slot:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def release(self, nodes, starts, long long now, *, ends=None):
+        """Take back at `now` ns the reservations of ``nodes[k]`` that begin at slot ``starts[k]`` (int64[k]).
+
+        ends : int64[k], the slots from which on they are taken back, for what ends early; by default all of it.
+
+        Returns bool[k]: whether there was such a reservation, one that ended later.
+        """
+        cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
+        cdef const long long[::1] to = self._slots(starts if ends is None else ends, "starts" if ends is None else "ends", 0)
+        cdef Py_ssize_t k, i
+        cdef Node* node
+        cdef long long job
+        self._same(u.shape[0], at.shape[0], to.shape[0], at.shape[0])
+        for k in range(u.shape[0]):
+            if to[k] < at[k]:
+                raise ValueError(f"ends[{k}] must not be before starts[{k}], {at[k]}, got {to[k]}")
+        done = np.zeros(u.shape[0], np.bool_)
+        cdef unsigned char[::1] out = done.view(np.uint8)
+        for k in range(u.shape[0]):
+            node = &self.node[u[k]]
+            i = self._after(node, at[k])
+            if i == node.n or node.row[i].start != at[k] or node.row[i].end <= to[k]:
+                continue
+            job = node.note[i].job
+            self._drop(node, i, now)
+            if to[k] > at[k]:
+                self._reserve(node, at[k], to[k], job, now)
+            out[k] = True
+        return done
+
+    cdef int _drop(self, Node* node, Py_ssize_t i, long long now) except -1:
+        """Take out the i-th reservation."""
+        cdef Gone* gone
+        if self.stale:
+            if node.n_gone == node.room_gone:
+                node.gone = <Gone*> grown(node.gone, (2 * node.room_gone + 4) * sizeof(Gone))
+                node.room_gone = 2 * node.room_gone + 4
+            gone = &node.gone[node.n_gone]
+            gone.start, gone.end, gone.made = node.row[i].start, node.row[i].end, node.note[i].made
+            gone.dropped = now
+            node.n_gone += 1
+        node.n -= 1
+        memmove(&node.row[i], &node.row[i + 1], (node.n - i) * sizeof(Span))
+        memmove(&node.note[i], &node.note[i + 1], (node.n - i) * sizeof(Note))
+        return 0
+
+    def lose(self, nodes, long long slot, long long now):
+        """Take back at `now` ns all reservations of `nodes` (int64[k]) that end after `slot`.
+
+        Returns (nodes, jobs, starts, ends), int64[m], in the order of `nodes` and then of time.
+        """
+        cdef const long long[::1] u = self._nodes(nodes)
+        cdef Py_ssize_t k, i
+        cdef Node* node
+        lost = []
+        for k in range(u.shape[0]):
+            node = &self.node[u[k]]
+            i = self._after(node, slot)
+            while i < node.n:
+                lost.append((u[k], node.note[i].job, node.row[i].start, node.row[i].end))
+                self._drop(node, i, now)
+        return tuple(np.ascontiguousarray(column) for column in np.array(lost, np.int64).reshape(-1, 4).T)
+
+    def forget(self, long long slot, long long before):
+        """Nobody asks any more for slots before `slot`, or for what was released by `before` ns."""
+        cdef Py_ssize_t u, k, n
+        cdef Node* node
+        with nogil:
+            for u in range(self.nodes):
+                node = &self.node[u]
+                node.first = <int> self._after(node, slot)
+                n = 0
+                for k in range(node.n_gone):
+                    if node.gone[k].end > slot and node.gone[k].dropped > before:
+                        node.gone[n] = node.gone[k]
+                        n += 1
+                node.n_gone = <int> n
+
+    def reservations(self, Py_ssize_t node):
+        """(starts, ends, jobs) int64[m] of a node, in order."""
+        if not 0 <= node < self.nodes:
+            raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
+        cdef const Node* of = &self.node[node]
+        rows = [(of.row[k].start, of.row[k].end, of.note[k].job) for k in range(of.first, of.n)]
+        return tuple(np.ascontiguousarray(column) for column in np.array(rows, np.int64).reshape(-1, 3).T)
+
+    # -- looking for room -----------------------------------------------------------------------------------
+
+    def is_free(self, nodes, long long start, long long slots, as_of=None):
+        """bool[k]: which of `nodes` (int64[k]) are free in [start, start + slots).
+
+        as_of : int64[k] ns (or one instant for all), when each was seen; None for now.
+        """
+        cdef const long long[::1] u = self._nodes(nodes), seen = self._as_of(as_of, u.shape[0], "nodes")
+        cdef Py_ssize_t k
+        cdef Fit fit
+        self._check_job(1, slots, start)
+        free_ = np.zeros(u.shape[0], np.bool_)
+        cdef unsigned char[::1] out = free_.view(np.uint8)
+        with nogil:
+            for k in range(u.shape[0]):
+                fit.node, fit.as_of, fit.row = <int> u[k], instant(seen, k), 0
+                self._next(&fit, start, slots)
+                out[k] = fit.low == start
+        return free_
+
+    def earliest_start(self, candidates, long long n_nodes, long long slots, long long not_before, as_of=None):
+        """The first slot, not before `not_before`, from which on `n_nodes` of `candidates` are free for `slots`.
+
+        candidates : int64[k], different nodes.  as_of : as for `is_free`.
+
+        Returns (start, int64[n_nodes]), the first ones among the candidates that are free, in their order; None
+        with fewer candidates.
+        """
+        cdef const long long[::1] u = self._nodes(candidates), seen = self._as_of(as_of, u.shape[0], "candidates")
+        cdef Py_ssize_t k
+        cdef long long start
+        self._check_job(n_nodes, slots, not_before)
+        self._begin()
+        for k in range(u.shape[0]):
+            if not self._meet(<int> u[k], instant(seen, k)):
+                raise ValueError(f"candidates[{k}] must be different from those before it, got {u[k]}")
+        if n_nodes > self.n_fit:
+            return None
+        with nogil:
+            for k in range(self.n_fit):
+                self._next(&self.fit[k], not_before, slots)
+            start = self._earliest(n_nodes, slots)
+        return start, self._chosen(n_nodes, start, slots)
+
+    def search(self, const int[:, ::1] views, searchers, long long n_nodes, long long slots, long long not_before,
+               *, long long exclude=-1, long long hops=2, bint wide=False, as_of=None):
+        """What `searchers` (int64[k]) answer to a job of `n_nodes` nodes for `slots` slots from `not_before` on.
+
+        Each looks (1) for nodes that are free at once among its neighbours; (2) opens them one by one, and their
+        neighbours join the candidates; up to `hops` hops; (3) otherwise takes the earliest start among all that
+        were reached.  The searcher itself and `exclude` are no candidates.
+
+        views : int32[nodes, degree], the neighbours of each node; -1 for none.
+        wide : with fewer candidates than nodes wanted, go on hop by hop.
+        as_of : int64[nodes] ns, when each node has last seen its neighbours; None for now.  A candidate is seen
+            as whoever was first to lead to it has seen it.
+
+        Returns (starts, offsets, chosen, reached, opened): int64[k] starts, -1 for none; the nodes chosen by
+        search i are ``chosen[offsets[i]:offsets[i + 1]]``; candidates reached; neighbours opened.
+        """
+        cdef const long long[::1] u = self._nodes(searchers)
+        cdef const long long[::1] seen = self._as_of(as_of, self.nodes, "the schedules")
+        cdef Py_ssize_t i, k
+        self._check_job(n_nodes, slots, not_before)
+        if views.shape[0] != self.nodes:
+            raise ValueError(f"views must have {self.nodes} rows, got {views.shape[0]}")
+        if hops < 1:
+            raise ValueError(f"hops must be >= 1, got {hops}")
+        starts, offsets = np.full(u.shape[0], -1, np.int64), np.zeros(u.shape[0] + 1, np.int64)
+        reached, opened = np.zeros(u.shape[0], np.int64), np.zeros(u.shape[0], np.int64)
+        cdef long long[::1] start_of = starts, reached_of = reached, opened_of = opened
+        chosen = []
+        for i in range(u.shape[0]):
+            start_of[i] = self._search(views, u[i], n_nodes, slots, not_before, exclude, hops, wide, seen, &opened_of[i])
+            reached_of[i] = self.n_fit
+            offsets[i + 1] = offsets[i]
+            if start_of[i] >= 0:
+                offsets[i + 1] += n_nodes
+                chosen.append(self._chosen(n_nodes, start_of[i], slots))
+        return starts, offsets, np.concatenate([np.zeros(0, np.int64), *chosen]), reached, opened
+
+    cdef long long _search(self, const int[:, ::1] views, Py_ssize_t searcher, long long n_nodes, long long slots,
+                           long long not_before, long long exclude, long long hops, bint wide,
+                           const long long[::1] seen, long long* opened) except -2:
+        cdef Py_ssize_t k = 0, end, hop = 1
+        cdef long long free_now = 0
+        self._begin()
+        # neither is ever a candidate
+        self.met[searcher] = self.searches
+        if 0 <= exclude < self.nodes:
+            self.met[exclude] = self.searches
+        if self._open(views, searcher, slots, not_before, seen, &free_now) and free_now >= n_nodes:
+            return not_before
+        while k < self.n_fit:
+            # one hop further, neighbour by neighbour
+            if not (hop < hops or (wide and self.n_fit < n_nodes)):
+                break
+            end = self.n_fit
+            while k < end:
+                opened[0] += 1
+                self._open(views, self.fit[k].node, slots, not_before, seen, &free_now)
+                k += 1
+                if free_now >= n_nodes:
+                    return not_before
+            hop += 1
+        if self.n_fit < n_nodes:
+            return -1
+        with nogil:
+            return self._earliest(n_nodes, slots)
+
+    cdef bint _open(self, const int[:, ::1] views, Py_ssize_t who, long long slots, long long not_before,
+                    const long long[::1] seen, long long* free_now) except -1:
+        """The neighbours of `who` join the candidates."""
+        cdef Py_ssize_t j, n = self.n_fit
+        cdef int other
+        for j in range(views.shape[1]):
+            other = views[who, j]
+            if other < 0:
+                continue
+            if other >= self.nodes:
+                raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
+            self._meet(other, instant(seen, who))
+        for j in range(n, self.n_fit):
+            self._next(&self.fit[j], not_before, slots)
+            free_now[0] += self.fit[j].low == not_before
+        return True
+
+    cdef void _begin(self) noexcept nogil:
+        """A further search: nobody has been met."""
+        cdef Py_ssize_t u
+        self.n_fit = 0
+        self.searches += 1
+        if self.searches == 2147483647:
+            self.searches = 1
+            for u in range(self.nodes):
+                self.met[u] = 0
+
+    cdef bint _meet(self, int who, long long as_of) except -1:
+        """A further candidate; False if it has been met before."""
+        cdef Py_ssize_t room
+        if self.met[who] == self.searches:
+            return False
+        self.met[who] = self.searches
+        if self.n_fit == self.room_fit:
+            room = 2 * self.room_fit + 64
+            self.fit = <Fit*> grown(self.fit, room * sizeof(Fit))
+            self.low = <long long*> grown(self.low, room * sizeof(long long))
+            self.room_fit = room
+        self.fit[self.n_fit].node, self.fit[self.n_fit].as_of, self.fit[self.n_fit].row = who, as_of, 0
+        self.n_fit += 1
+        return True
+
+    cdef void _next(self, Fit* fit, long long since, long long slots) noexcept nogil:
+        """The first starts from `since` on that fit; `since` does not fall while a search goes on."""
+        cdef const Node* node = &self.node[fit.node]
+        cdef Py_ssize_t k = fit.row or self._after(node, since), j
+        cdef long long at = since
+        cdef bint again = True
+        while again:
+            # the first gap of the reservations that stand
+            if not self.stale:
+                while k < node.n and node.row[k].start - at < slots:
+                    at = max(at, node.row[k].end)
+                    k += 1
+            while k < node.n and (node.note[k].made > fit.as_of or node.row[k].start - at < slots):
+                if node.note[k].made <= fit.as_of:
+                    at = max(at, node.row[k].end)
+                k += 1
+            fit.high = node.row[k].start - slots if k < node.n else _NEVER
+            # and of those that have been released since it was seen
+            again = False
+            for j in range(node.n_gone):
+                if node.gone[j].made <= fit.as_of < node.gone[j].dropped and node.gone[j].end > at:
+                    if node.gone[j].start < at + slots:
+                        at = node.gone[j].end
+                        again = True
+                    else:
+                        fit.high = min(fit.high, node.gone[j].start - slots)
+            if again:
+                k = self._after(node, at)
+        fit.low, fit.row = at, <int> k
+
+    cdef long long _earliest(self, long long n_nodes, long long slots) noexcept nogil:
+        """The first start that fits `n_nodes` candidates, of which each has its next starts; as many there are."""
+        cdef Py_ssize_t k
+        cdef long long at, end, fits = 0
+        cdef Fit* fit
+        while True:
+            for k in range(self.n_fit):
+                self.low[k] = self.fit[k].low
+            at = smallest(self.low, self.n_fit, n_nodes - 1)
+            end = at + WINDOW
+            memset(self.change, 0, sizeof(self.change))
+            for k in range(self.n_fit):
+                fit = &self.fit[k]
+                if fit.high < at:
+                    self._next(fit, at, slots)
+                while fit.low < end:
+                    self.change[max(fit.low - at, 0)] += 1
+                    if fit.high >= end:
+                        break
+                    self.change[fit.high + 1 - at] -= 1
+                    self._next(fit, fit.high + 1, slots)
+            fits = 0
+            for k in range(WINDOW):
+                fits += self.change[k]
+                if fits >= n_nodes:
+                    return at + k
+            for k in range(self.n_fit):
+                if self.fit[k].low < end:
+                    self.fit[k].low = end
+
+    cdef object _chosen(self, long long n_nodes, long long start, long long slots):
+        """The first candidates that fit `start`."""
+        cdef Py_ssize_t k = 0, n = 0
+        result = np.empty(n_nodes, np.int64)
+        cdef long long[::1] out = result
+        while n < n_nodes:
+            self.fit[k].row = 0
+            self._next(&self.fit[k], start, slots)
+            if self.fit[k].low == start:
+                out[n] = self.fit[k].node
+                n += 1
+            k += 1
+        return result
+
+    # -- arguments ------------------------------------------------------------------------------------------
+
+    cdef const long long[::1] _nodes(self, nodes):
+        return indices(nodes, "nodes", 0, self.nodes)
+
+    cdef const long long[::1] _slots(self, values, str name, long long least):
+        return indices(values, name, least, _LATEST)
+
+    cdef int _same(self, Py_ssize_t a, Py_ssize_t b, Py_ssize_t c, Py_ssize_t d) except -1:
+        if not a == b == c == d:
+            raise ValueError(f"all arguments must be equally long, got {a}, {b}, {c}, {d}")
+        return 0
+
+    cdef const long long[::1] _as_of(self, as_of, Py_ssize_t n, str what):
+        if as_of is None:
+            return None
+        if not self.stale:
+            raise ValueError("as_of must be None for schedules that are not kept as they were (stale=True)")
+        if isinstance(as_of, int | np.integer):
+            return np.full(n, as_of, np.int64)
+        cdef const long long[::1] seen = integers(as_of, "as_of")
+        if seen.shape[0] != n:
+            raise ValueError(f"as_of must have an entry for each of {what}, {n}, got {seen.shape[0]}")
+        return seen
+
+    cdef int _check_job(self, long long n_nodes, long long slots, long long not_before) except -1:
+        if n_nodes < 1:
+            raise ValueError(f"n_nodes must be >= 1, got {n_nodes}")
+        if not 1 <= slots < _LATEST:
+            raise ValueError(f"slots must be in 1..{_LATEST - 1}, got {slots}")
+        if not 0 <= not_before < _LATEST:
+            raise ValueError(f"not_before must be in 0..{_LATEST - 1}, got {not_before}")
+        return 0
+
+    # -- checkpoints ----------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """All reservations; see `gridcore.states`."""
+        cdef Py_ssize_t u, k, n = 0, m = 0
+        for u in range(self.nodes):
+            n += self.node[u].n - self.node[u].first
+            m += self.node[u].n_gone
+        rows, gone = np.empty((n, 5), np.int64), np.empty((m, 5), np.int64)
+        cdef long long[:, ::1] out = rows, left = gone
+        n = m = 0
+        for u in range(self.nodes):
+            for k in range(self.node[u].first, self.node[u].n):
+                out[n, 0] = u
+                memcpy(&out[n, 1], &self.node[u].row[k], sizeof(Span))
+                memcpy(&out[n, 3], &self.node[u].note[k], sizeof(Note))
+                n += 1
+            for k in range(self.node[u].n_gone):
+                left[m, 0] = u
+                memcpy(&left[m, 1], &self.node[u].gone[k], sizeof(Gone))
+                m += 1
+        return {"reservations": rows, "gone": gone}
+
+    def setstate(self, state):
+        """Go on from what `getstate` of as many nodes gave.
+
+        Raises ValueError for a state that cannot be theirs.
+        """
+        cdef Py_ssize_t u, k
+        cdef Gone* gone
+        cdef Node* node
+        read = State(state)
+        given = {name: read.array(name, np.int64, (None, 5)) for name in ("reservations", "gone")}
+        for name, rows in given.items():
+            if len(rows) and not (0 <= rows[:, 0].min() and rows[:, 0].max() < self.nodes
+                                  and rows[:, 1:3].min() >= 0 and rows[:, 1:3].max() <= _LATEST
+                                  and (rows[:, 1] < rows[:, 2]).all()):
+                raise ValueError(f"state[{name!r}] must be of nodes below {self.nodes}, from a slot to a later one")
+        for u in range(self.nodes):
+            self.node[u].first = self.node[u].n = self.node[u].n_gone = 0
+        cdef const long long[:, ::1] rows_ = given["reservations"], left = given["gone"]
+        for k in range(rows_.shape[0]):
+            if not self._reserve(&self.node[rows_[k, 0]], rows_[k, 1], rows_[k, 2], rows_[k, 4], rows_[k, 3]):
+                raise ValueError(f"state['reservations'][{k}] must not overlap another one of its node")
+        for k in range(left.shape[0]):
+            node = &self.node[left[k, 0]]
+            if node.n_gone == node.room_gone:
+                node.gone = <Gone*> grown(node.gone, (2 * node.room_gone + 4) * sizeof(Gone))
+                node.room_gone = 2 * node.room_gone + 4
+            memcpy(&node.gone[node.n_gone], &left[k, 1], sizeof(Gone))
+            node.n_gone += 1

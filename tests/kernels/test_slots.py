@@ -1,0 +1,298 @@
+"""Slot schedules: kernel and twin do the same, nothing overlaps, and no earlier start exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridcore.reference.slots import SlotSchedules as Twin
+from gridcore.slots import SlotSchedules
+
+BOTH = [SlotSchedules, Twin]
+NODES = 6
+
+nodes = st.integers(0, NODES - 1)
+slots = st.integers(1, 5) | st.integers(1, 40)
+starts = st.integers(0, 30)
+instants = st.integers(0, 12)
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
+    """What happens to schedules, at instants that do not fall."""
+    story: list[tuple[Any, ...]] = []
+    now = 0
+    for _ in range(draw(st.integers(0, 25))):
+        now += draw(st.integers(0, 1))
+        kind = draw(st.sampled_from(("reserve", "reserve", "reserve", "release", "cut", "lose", "forget")))
+        if kind == "reserve":
+            story.append((kind, draw(nodes), draw(starts), draw(slots), now))
+        elif kind in ("release", "cut"):
+            story.append((kind, draw(nodes), draw(st.integers(0, 5)), draw(st.integers(0, 6)), now))
+        elif kind == "lose":
+            story.append((kind, draw(nodes), draw(starts), now))
+        elif draw(st.booleans()):
+            story.append((kind, draw(st.integers(0, 10)), now - draw(st.integers(1, 6))))
+    return story
+
+
+def told(schedules: Any, story: list[tuple[Any, ...]]) -> list[Any]:
+    """Let all this happen; what was answered."""
+    answers: list[Any] = []
+    for number, (kind, *rest) in enumerate(story):
+        if kind == "reserve":
+            node, start, count, now = rest
+            answers.append(schedules.reserve([node], [start], [count], [number], now).tolist())
+        elif kind in ("release", "cut"):
+            node, k, more, now = rest
+            begins, ends, _ = schedules.reservations(node)
+            if not len(begins):
+                continue
+            k %= len(begins)
+            begin = int(begins[k])
+            to = None if kind == "release" else [min(begin + more, int(ends[k]) + 1)]
+            answers.append(schedules.release([node], [begin], now, ends=to).tolist())
+        elif kind == "lose":
+            answers.append([column.tolist() for column in schedules.lose([rest[0]], rest[1], rest[2])])
+        else:
+            schedules.forget(*rest)
+    return answers
+
+
+def table(schedules: Any) -> list[Any]:
+    return [[column.tolist() for column in schedules.reservations(node)] for node in range(NODES)]
+
+
+@given(stories(), st.booleans(), st.data())
+def test_they_do_the_same(story: list[tuple[Any, ...]], stale: bool, data: st.DataObject) -> None:
+    kernel, twin = SlotSchedules(NODES, stale=stale), Twin(NODES, stale=stale)
+    assert told(kernel, story) == told(twin, story)
+    assert table(kernel) == table(twin)
+    candidates = data.draw(st.permutations(range(NODES)))[: data.draw(st.integers(0, NODES))]
+    wanted, length, since = data.draw(st.integers(1, NODES)), data.draw(slots), data.draw(starts)
+    seen = data.draw(st.none() | st.lists(instants, min_size=len(candidates), max_size=len(candidates)))
+    seen = seen if stale else None
+    found = [each.earliest_start(candidates, wanted, length, since, as_of=seen) for each in (kernel, twin)]
+    assert (found[0] is None) == (found[1] is None) == (len(candidates) < wanted)
+    if found[0] is not None:
+        assert (found[0][0], found[0][1].tolist()) == (found[1][0], found[1][1].tolist())
+    free = [each.is_free(candidates, since, length, as_of=seen).tolist() for each in (kernel, twin)]
+    assert free[0] == free[1]
+    # and from a checkpoint
+    again = SlotSchedules(NODES, stale=stale)
+    again.setstate(kernel.getstate())
+    assert table(again) == table(kernel)
+    other = again.earliest_start(candidates, wanted, length, since, as_of=seen)
+    assert other is None or (other[0], other[1].tolist()) == (found[0][0], found[0][1].tolist())
+
+
+@given(stories(), st.data())
+def test_searches_are_the_same(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
+    stale = data.draw(st.booleans())
+    kernel, twin = SlotSchedules(NODES, stale=stale), Twin(NODES, stale=stale)
+    told(kernel, story)
+    told(twin, story)
+    degree = data.draw(st.integers(1, 4))
+    row = st.lists(st.integers(-1, NODES - 1), min_size=degree, max_size=degree)
+    views = np.array(data.draw(st.lists(row, min_size=NODES, max_size=NODES)), np.int32)
+    seen = data.draw(st.none() | st.lists(instants, min_size=NODES, max_size=NODES)) if stale else None
+    arguments: dict[str, Any] = {
+        "exclude": data.draw(st.integers(-1, NODES - 1)),
+        "hops": data.draw(st.integers(1, 3)),
+        "wide": data.draw(st.booleans()),
+        "as_of": seen,
+    }
+    searchers = data.draw(st.lists(nodes, max_size=4))
+    job = data.draw(st.integers(1, NODES)), data.draw(slots), data.draw(starts)
+    one, two = (
+        [column.tolist() for column in each.search(views, searchers, *job, **arguments)]
+        for each in (kernel, twin)
+    )
+    assert one == two
+
+
+@given(stories(), st.data())
+@settings(max_examples=60)
+def test_no_earlier_start_exists(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
+    """Slot by slot, and set of nodes by set of nodes."""
+    schedules = SlotSchedules(NODES)
+    told(schedules, story)
+    count, length, since = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 6)), data.draw(starts)
+    found = schedules.earliest_start(range(NODES), count, length, since)
+    assert found is not None
+    start, chosen = found
+    busy = [
+        {slot for begin, end, _ in zip(*schedules.reservations(u), strict=True) for slot in range(begin, end)}
+        for u in range(NODES)
+    ]
+
+    def fits(group: Any, at: int) -> bool:
+        return all(not busy[u] & set(range(at, at + length)) for u in group)
+
+    assert start >= since and len(set(chosen.tolist())) == count and fits(chosen.tolist(), start)
+    for at in range(since, start):
+        assert not any(fits(group, at) for group in combinations(range(NODES), count))
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@given(story=stories())
+def test_nothing_overlaps(kind: Callable[..., Any], story: list[tuple[Any, ...]]) -> None:
+    schedules = kind(NODES)
+    told(schedules, story)
+    for node in range(NODES):
+        begins, ends, _ = schedules.reservations(node)
+        assert (begins < ends).all() and (ends[:-1] <= begins[1:]).all()
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@given(story=stories(), node=nodes, start=starts, length=slots)
+def test_reserve_and_release_leave_no_trace(
+    kind: Callable[..., Any], story: list[tuple[Any, ...]], node: int, start: int, length: int
+) -> None:
+    schedules = kind(NODES)
+    told(schedules, story)
+    before = table(schedules)
+    if schedules.reserve([node], [start], [length], [99], 50)[0]:
+        assert not schedules.is_free([node], start, length)[0]
+        assert schedules.release([node], [start], 50)[0]
+    assert table(schedules) == before
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@given(story=stories(), after=st.lists(st.tuples(nodes, starts, slots), max_size=6), cut=nodes)
+def test_stale_views_never_see_the_future(
+    kind: Callable[..., Any], story: list[tuple[Any, ...]], after: list[tuple[int, int, int]], cut: int
+) -> None:
+    """What happens after an instant changes nothing for who has looked at that instant."""
+    schedules = kind(NODES, stale=True)
+    told(schedules, [step for step in story if step[0] != "forget"])
+    seen = 40  # later than all that
+    everyone = np.arange(NODES)
+
+    def look() -> Any:
+        free = [schedules.is_free(everyone, at, 3, as_of=seen).tolist() for at in range(0, 60, 2)]
+        start, chosen = schedules.earliest_start(everyone, 3, 4, 5, as_of=np.full(NODES, seen))
+        return free, start, chosen.tolist()
+
+    before = look()
+    assert before == (
+        [schedules.is_free(everyone, at, 3).tolist() for at in range(0, 60, 2)],
+        *(lambda found: (found[0], found[1].tolist()))(schedules.earliest_start(everyone, 3, 4, 5)),
+    )
+    for node, start, length in after:
+        schedules.reserve([node], [start], [length], [1], seen + 1)
+    schedules.lose([cut], 0, seen + 2)
+    begins, _, _ = schedules.reservations((cut + 1) % NODES)
+    schedules.release(np.full(len(begins), (cut + 1) % NODES), begins, seen + 3)
+    assert look() == before
+    schedules.forget(0, seen)  # nobody looks at an earlier instant
+    assert look() == before
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_search_step_by_step(kind: Callable[..., Any]) -> None:
+    """A ring of 8, each knowing the two to its right."""
+    schedules = kind(8)
+    views = np.array([[(u + 1) % 8, (u + 2) % 8] for u in range(8)], np.int32)
+
+    def search(n_nodes: int, **more: Any) -> Any:
+        return [column.tolist() for column in schedules.search(views, [0], n_nodes, 10, 5, **more)]
+
+    assert search(2) == [[5], [0, 2], [1, 2], [2], [0]]  # (1) its neighbours are free
+    assert search(3) == [[5], [0, 3], [1, 2, 3], [3], [1]]  # (2) one of them had to be opened: 2 and 3
+    assert search(2, exclude=1) == [[5], [0, 2], [2, 3], [3], [1]]
+    schedules.reserve([1, 2, 3], [0, 0, 0], [20, 30, 40], [1, 1, 1], 0)
+    assert search(1) == [[5], [0, 1], [4], [4], [2]]
+    assert search(3) == [[30], [0, 3], [1, 2, 4], [4], [2]]  # (3) at the end of a reservation
+    assert search(3, hops=1) == [[-1], [0, 0], [], [2], [0]]  # too few
+    assert search(5) == [[-1], [0, 0], [], [4], [2]]
+    assert search(5, wide=True) == [[30], [0, 5], [1, 2, 4, 5, 6], [6], [4]]
+    assert search(8, wide=True) == [[-1], [0, 0], [], [7], [7]]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda s: s.reserve([9], [0], [1], [0], 0), r"nodes\[0\] must be in 0..2, got 9"),
+        (lambda s: s.reserve([0], [-1], [1], [0], 0), r"starts\[0\] must be in 0..\d+, got -1"),
+        (lambda s: s.reserve([0], [0], [0], [0], 0), r"slots\[0\] must be in 1..\d+, got 0"),
+        (lambda s: s.reserve([0], [2**61], [1], [0], 0), r"starts\[0\] must be in"),
+        (lambda s: s.reserve([0, 1], [0], [1], [0], 0), "equally long, got 2, 1, 1, 1"),
+        (lambda s: s.release([0], [3], 0, ends=[2]), r"ends\[0\] must not be before starts\[0\], 3, got 2"),
+        (lambda s: s.earliest_start([0, 1, 0], 1, 1, 0), r"candidates\[2\] must be different .*, got 0"),
+        (lambda s: s.earliest_start([0], 0, 1, 0), "n_nodes must be >= 1, got 0"),
+        (lambda s: s.earliest_start([0], 1, 0, 0), r"slots must be in 1..\d+, got 0"),
+        (lambda s: s.earliest_start([0], 1, 1, -1), r"not_before must be in 0..\d+, got -1"),
+        (lambda s: s.is_free([0], 0, 1, as_of=[1]), "as_of must be None for schedules that are not kept"),
+        (lambda s: s.reservations(3), "node must be in 0..2, got 3"),
+        (lambda s: s.search(np.zeros((2, 1), np.int32), [0], 1, 1, 0), "views must have 3 rows, got 2"),
+        (
+            lambda s: s.search(np.full((3, 1), 3, np.int32), [0], 1, 1, 0),
+            r"views\[0, 0\] must be below 3, got 3",
+        ),
+        (lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, hops=0), "hops must be >= 1, got 0"),
+    ],
+)
+def test_bad_input(kind: Callable[..., Any], call: Callable[[Any], Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        call(kind(3))
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("count", [-1, 2**31, 1.5, True, None])
+def test_how_many_nodes(kind: Callable[..., Any], count: Any) -> None:
+    with pytest.raises(ValueError, match="nodes must be in"):
+        kind(count)
+
+
+def test_as_of_has_an_entry_for_each() -> None:
+    for kind in BOTH:
+        with pytest.raises(ValueError, match="as_of must have an entry for each of candidates, 2, got 1"):
+            kind(3, stale=True).earliest_start([0, 1], 1, 1, 0, as_of=[5])
+
+
+def test_months_ahead() -> None:
+    """2.7 months of 60 s slots, packed, on 120 nodes: what is chosen is free and comes as soon as it can."""
+    chance = np.random.default_rng(1)
+    schedules = SlotSchedules(120)
+    horizon, every = 117_000, np.arange(120)
+    for job in range(700):
+        count = int(chance.integers(1, 64))
+        length, since = int(chance.integers(1, 600)), int(chance.integers(0, horizon))
+        start, chosen = schedules.earliest_start(chance.permutation(every), count, length, since)
+        assert start >= since
+        assert schedules.reserve(chosen, [start] * count, [length] * count, [job] * count, job).all()
+    start, chosen = schedules.earliest_start(every, 64, 30, 50_000)
+    twin = Twin(120)
+    for node in range(120):
+        begins, ends, jobs = schedules.reservations(node)
+        assert twin.reserve([node] * len(begins), begins, ends - begins, jobs, 0).all()
+    found = twin.earliest_start(every, 64, 30, 50_000)
+    assert found is not None and (found[0], found[1].tolist()) == (start, chosen.tolist())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"reservations": [[9, 0, 1, 0, 0]]}, "must be of nodes below 3"),
+        ({"reservations": [[-1, 0, 1, 0, 0]]}, "must be of nodes below 3"),
+        ({"reservations": [[0, 5, 5, 0, 0]]}, "from a slot to a later one"),
+        ({"reservations": [[0, -5, 5, 0, 0]]}, "from a slot to a later one"),
+        ({"reservations": [[0, 0, 2**62, 0, 0]]}, "from a slot to a later one"),
+        ({"reservations": [[0, 0, 5, 0, 0], [0, 4, 6, 0, 0]]}, r"\[1\] must not overlap another one"),
+        ({"gone": [[0, 5, 5, 0, 0]]}, "from a slot to a later one"),
+        ({"gone": [[0, 5, 6, 0]]}, r"state\['gone'\] must be int64\(any, 5\), got int64\(1, 4\)"),
+    ],
+)
+def test_a_state_that_cannot_be(change: dict[str, Any], said: str) -> None:
+    good = SlotSchedules(3, stale=True).getstate()
+    for name, rows in change.items():
+        with pytest.raises(ValueError, match=said):
+            SlotSchedules(3, stale=True).setstate({**good, name: np.array(rows, np.int64)})
