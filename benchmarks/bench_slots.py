@@ -2,7 +2,7 @@
 
     pytest benchmarks/bench_slots.py --benchmark-columns=median,iqr
 
-Schedules as of a busy grid: reservations of 20 or 40 slots on average, 1,500 to 3,500 slots ahead.  The limit is
+Reservations of 20 or 40 slots on average, 1,500 to 3,500 slots ahead.  The limit is
 what numpy needs to count all intervals of starts slot by slot, once they are there.
 """
 

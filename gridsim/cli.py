@@ -151,10 +151,12 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
     out = in_folder(flags["out"], name)
     if every is not None and checkpoint is None:
         checkpoint = "gridsim.checkpoint"
-    outputs = [path for path in (out, checkpoint) if path is not None]
-    if len(set(map(os.path.realpath, outputs))) < len(outputs):
-        raise ScenarioError(f"--out and --checkpoint name the same file, {out}")
-    scenario, schedulers, keep = _prepare([name], flags, outputs)
+    if checkpoint is not None:
+        check_output("--checkpoint", checkpoint)
+        for flag, path in (("--out", out), ("--save-scenario", flags["save_scenario"])):
+            if path is not None and os.path.realpath(path) == os.path.realpath(checkpoint):
+                raise ScenarioError(f"{flag} and --checkpoint name the same file, {path}")
+    scenario, schedulers, keep = _prepare([name], flags, [] if out is None else [out])
     result = simulate(
         scenario,
         schedulers[name],

@@ -1,0 +1,120 @@
+"""The commands around checkpoints; that runs end as they would have is in tests/laws/test_checkpoints.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import gridsim as gs
+from gridsim.cli import cli
+
+SMALL = ["--nodes", 9, "--applications", 5, "--no-progress"]
+
+
+def invoke(*arguments: object) -> Any:
+    return CliRunner().invoke(cli, list(map(str, arguments)))
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+    """A checkpoint of a run that went to its end, and what it said."""
+    file = tmp_path / "run.checkpoint"
+    done = invoke("run", *SMALL, "--checkpoint", file, "--checkpoint-every", 0, "--json")
+    assert done.exit_code == 0, done.stderr
+    return file, json.loads(done.stdout)
+
+
+def test_it_says_what_the_run_would_have(kept: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    file, said = kept
+    again = json.loads(invoke("resume", file, "--out", tmp_path, "--json").stdout)
+    differ = {"wall_seconds", "peak_memory", "provenance", "file"}
+    assert {key: again[key] for key in set(again) - differ} == {key: said[key] for key in set(said) - differ}
+    assert again["provenance"]["resumed"] == 1
+    assert again["file"] == str(tmp_path / "fair-tree.npz")
+    assert gs.Result.load(again["file"]).digest == said["digest"]
+    text = invoke("resume", file)
+    assert text.exit_code == 0 and said["digest"] in text.stdout and "max stretch" in text.stdout
+
+
+def test_without_a_name_it_lies_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert invoke("run", *SMALL, "--checkpoint-every", 0).exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["gridsim.checkpoint"]
+    # every 600 s: none in such a short run
+    assert invoke("run", *SMALL, "--checkpoint", "other").exit_code == 0
+    assert not Path("other").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", *SMALL, "--checkpoint", "a", "--out", "a"], "--out and --checkpoint name the same file, a"),
+        (["run", *SMALL, "--checkpoint", "none/a"], "none: no such folder"),
+        (["run", *SMALL, "--checkpoint", "folder"], "folder: not a regular file"),
+        (["run", *SMALL, "--checkpoint", ""], "--checkpoint must name a file, got ''"),
+        (
+            ["run", *SMALL, "--checkpoint-every", "-1"],
+            "checkpoint_every must be a finite number >= 0 s, got -1.0",
+        ),
+        (["run", *SMALL, "--checkpoint-every", "soon"], "'soon' is not a valid float"),
+        (["resume", "none"], "none: No such file or directory"),
+        (["resume", "folder"], "folder: Is a directory"),
+        (["resume", "text"], "text: not a sound checkpoint"),
+        (["resume", "result"], "result: not a sound checkpoint"),
+        (["resume", "good", "--out", "none/a"], "none: no such folder"),
+        (["resume", "good", "--threads", "0"], "threads must be"),
+        (
+            ["resume", "good", "--scheduler", "os:system"],
+            "--scheduler must be the run's, gridsim.schedulers.",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_line(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("text").write_text("hello")
+    for more in (["--out", "result"], ["--checkpoint", "good", "--checkpoint-every", "0"]):
+        assert invoke("run", *SMALL, *more).exit_code == 0
+    before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    done = invoke(*arguments)
+    assert done.exit_code == 2 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert said in done.stderr
+    assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+MINE = """
+import gridsim as gs
+
+class Mine(gs.Fcfs, frozen=True, kw_only=True):
+    name = "mine"
+"""
+
+
+def test_a_scheduler_of_ones_own(tmp_path: Path) -> None:
+    """It is named, and imported only then."""
+    (tmp_path / "mine.py").write_text(MINE)
+
+    def command(*arguments: object) -> Any:
+        return subprocess.run(
+            [sys.executable, "-m", "gridsim", *map(str, arguments)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": f"{Path(gs.__file__).parents[1]}{os.pathsep}{tmp_path}"},
+            capture_output=True,
+            text=True,
+        )
+
+    run = command("run", *SMALL, "--scheduler", "mine:Mine", "--checkpoint-every", 0, "--json")
+    assert run.returncode == 0, run.stderr
+    without = command("resume", "gridsim.checkpoint")
+    assert without.returncode == 2 and "say --scheduler mine:Mine to import it" in without.stderr
+    named = command("resume", "gridsim.checkpoint", "--scheduler", "mine:Mine", "--json")
+    assert json.loads(named.stdout)["digest"] == json.loads(run.stdout)["digest"]
