@@ -7,7 +7,18 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 # the slowest to compile first
-KERNELS = ["summaries", "queues", "tree", "links", "availability", "edf", "slots", "dispatch", "flow"]
+KERNELS = [
+    "summaries",
+    "queues",
+    "tree",
+    "links",
+    "availability",
+    "edf",
+    "slots",
+    "overlay",
+    "dispatch",
+    "flow",
+]
 CHECKED = os.environ.get("GRIDCORE_CHECKED") == "1"
 
 # Results must not depend on the processor: no fused multiply-add, no fast-math, no -march.  A checked build

@@ -17,6 +17,7 @@ from gridcore.edf import meets_deadlines, optimal_stretch, project_queues
 from gridcore.flow import TreeFlow
 from gridcore.grid import SummaryGrid
 from gridcore.links import Links
+from gridcore.overlay import Views
 from gridcore.queues import NEVER, TaskQueues
 from gridcore.slots import SlotSchedules
 from gridcore.summaries import aggregate, aggregate_into, debit, debit_drop, lookup, lowest_stretch, split
@@ -31,6 +32,7 @@ __all__ = [
     "SummaryGrid",
     "SummaryTree",
     "TaskQueues",
+    "Views",
     "aggregate",
     "aggregate_into",
     "available_tasks",

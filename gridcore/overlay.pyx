@@ -1,0 +1,287 @@
+"""Views of nodes on one another: an overlay that shuffles itself (CYCLON), or stays as it was drawn.
+
+A node knows up to `degree` others, each with an age in cycles.  In a cycle every node, in order of number, makes
+its entries a cycle older and turns to the oldest of them, q: it sends q up to ``shuffle`` entries, itself among
+them and not q, and gets as many back; both put what is new to them into empty places, then in place of what they
+sent, the entry of q first.  So views keep their size, and q knows the node instead of the node q.  Where q is away
+its entry is dropped.  Ages stop at 255.
+
+Source: Voulgaris, Gavidia and van Steen, "CYCLON: Inexpensive membership management for unstructured P2P
+overlays" (enhanced shuffling, and joining by random walks); an exchange takes no time here.  The twin is
+`gridcore.reference.overlay`.
+"""
+
+cimport cython
+
+from gridcore.edf cimport indices
+
+import numpy as np
+
+from gridcore.states import State
+
+__all__ = ["Views"]
+
+
+@cython.auto_pickle(False)
+cdef class Views:
+    """Views of `nodes` nodes, `degree` others each (all others, with fewer), drawn at random from `seed`.
+
+    Parameters
+    ----------
+    shuffle : entries that are exchanged at a time, 1..degree.
+    seed : of the first views, the exchanges and the walks, 0..2**64 - 1.
+
+    Raises
+    ------
+    ValueError naming the argument and its value.
+    """
+
+    cdef readonly Py_ssize_t nodes, degree, shuffle
+    cdef int[:, ::1] view
+    cdef unsigned char[:, ::1] age
+    cdef int[::1] count
+    cdef unsigned long long state
+    # scratch: what two nodes exchange
+    cdef int[:, ::1] entry
+    cdef unsigned char[:, ::1] entry_age
+
+    def __init__(self, nodes, degree, *, shuffle=8, seed=0):
+        cdef Py_ssize_t u
+        cdef int other
+        for name, value, low, high in (
+            ("nodes", nodes, 1, 2**31 - 1), ("degree", degree, 1, 2**15), ("shuffle", shuffle, 1, degree),
+            ("seed", seed, 0, 2**64 - 1),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
+                raise ValueError(f"{name} must be in {low}..{high}, got {value!r}")
+        self.nodes, self.degree, self.shuffle, self.state = nodes, degree, shuffle, seed
+        self.view = np.full((nodes, degree), -1, np.int32)
+        self.age = np.zeros((nodes, degree), np.uint8)
+        self.count = np.zeros(nodes, np.int32)
+        self.entry, self.entry_age = np.zeros((2, degree), np.int32), np.zeros((2, degree), np.uint8)
+        if self.nodes - 1 <= 2 * self.degree:
+            self._deal()
+            return
+        for u in range(self.nodes):
+            while self.count[u] < self.degree:
+                other = <int> self._below(self.nodes)
+                if other != u and not self._knows(u, other):
+                    self.view[u, self.count[u]] = other
+                    self.count[u] += 1
+
+    cdef int _deal(self) except -1:
+        """The first views where nearly all are known: the others, shuffled as far as they are dealt."""
+        cdef Py_ssize_t u, k, j, others = self.nodes - 1
+        cdef int card
+        cdef int[::1] cards = np.empty(others, np.int32)
+        for u in range(self.nodes):
+            for k in range(others):
+                cards[k] = <int> (k + (k >= u))
+            for k in range(min(self.degree, others)):
+                j = k + self._below(others - k)
+                card = cards[j]
+                cards[j] = cards[k]
+                self.view[u, k] = card
+                self.count[u] += 1
+        return 0
+
+    cdef unsigned long long _below(self, unsigned long long n) noexcept nogil:
+        """The next number of SplitMix64 (Steele, Lea and Flood 2014), modulo n."""
+        self.state += <unsigned long long> 0x9E3779B97F4A7C15
+        cdef unsigned long long x = self.state
+        x = (x ^ (x >> 30)) * <unsigned long long> 0xBF58476D1CE4E5B9
+        x = (x ^ (x >> 27)) * <unsigned long long> 0x94D049BB133111EB
+        # the upper bits, multiplied: no division
+        return ((x ^ (x >> 31)) >> 32) * n >> 32
+
+    cdef bint _knows(self, Py_ssize_t u, int other) noexcept nogil:
+        cdef Py_ssize_t k
+        cdef int found = 0
+        cdef const int* row = &self.view[u, 0]
+        # all of the row: what is empty is -1
+        for k in range(self.degree):
+            found |= row[k] == other
+        return found
+
+    # -- what there is --------------------------------------------------------------------------------------
+
+    @property
+    def views(self):
+        """int32[nodes, degree], read-only and always up to date: whom each node knows, then -1."""
+        return self._shown(np.asarray(self.view))
+
+    @property
+    def ages(self):
+        """uint8[nodes, degree], read-only and always up to date: in cycles, since an entry was made."""
+        return self._shown(np.asarray(self.age))
+
+    cdef object _shown(self, found):
+        shown = found.view()
+        shown.flags.writeable = False
+        return shown
+
+    def in_degree(self):
+        """int64[nodes]: how many know each node."""
+        known = np.asarray(self.view)
+        return np.bincount(known[known >= 0], minlength=self.nodes)
+
+    # -- shuffling ------------------------------------------------------------------------------------------
+
+    def cycle(self, up=None):
+        """Let every node exchange entries with the oldest it knows.
+
+        up : bool[nodes], who is there; None for everybody.
+
+        Returns (exchanges, entries dropped since the other one was away, entries that were new to somebody).
+        """
+        cdef const unsigned char[::1] there = self._there(up)
+        cdef Py_ssize_t u
+        cdef long long[3] done
+        done[0] = done[1] = done[2] = 0
+        with nogil:
+            for u in range(self.nodes):
+                if there is None or there[u]:
+                    self._turn(u, there, done)
+        return done[0], done[1], done[2]
+
+    cdef void _turn(self, Py_ssize_t u, const unsigned char[::1] there, long long* done) noexcept nogil:
+        cdef Py_ssize_t n = self.count[u], k, oldest = 0, q, m, j
+        cdef unsigned char* age = &self.age[u, 0]
+        if n == 0:
+            return
+        for k in range(n):
+            age[k] += age[k] < 255
+        for k in range(1, n):
+            if age[k] > age[oldest]:
+                oldest = k
+        q = self.view[u, oldest]
+        self._swap(u, oldest, n - 1)
+        if there is not None and not there[q]:
+            self.view[u, n - 1], self.age[u, n - 1] = -1, 0
+            self.count[u] = <int> n - 1
+            done[1] += 1
+            return
+        # what is exchanged moves to the end of the views; of u that is q, in whose place u itself is sent
+        m, j = min(self.shuffle, n), min(self.shuffle, <Py_ssize_t> self.count[q])
+        for k in range(1, m):
+            self._swap(u, self._below(n - k), n - 1 - k)
+        for k in range(j):
+            self._swap(q, self._below(self.count[q] - k), self.count[q] - 1 - k)
+        self._copy(u, m, &self.entry[0, 0], &self.entry_age[0, 0])
+        self.entry[0, 0], self.entry_age[0, 0] = <int> u, 0
+        self._copy(q, j, &self.entry[1, 0], &self.entry_age[1, 0])
+        done[0] += 1
+        done[2] += self._take(q, j, &self.entry[0, 0], &self.entry_age[0, 0], m)
+        done[2] += self._take(u, m, &self.entry[1, 0], &self.entry_age[1, 0], j)
+
+    cdef void _swap(self, Py_ssize_t u, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
+        cdef int entry = self.view[u, a]
+        cdef unsigned char age = self.age[u, a]
+        self.view[u, a], self.age[u, a] = self.view[u, b], self.age[u, b]
+        self.view[u, b], self.age[u, b] = entry, age
+
+    cdef void _copy(self, Py_ssize_t u, Py_ssize_t m, int* entry, unsigned char* age) noexcept nogil:
+        """The last m entries of u, the last one first."""
+        cdef Py_ssize_t k, n = self.count[u]
+        for k in range(m):
+            entry[k], age[k] = self.view[u, n - 1 - k], self.age[u, n - 1 - k]
+
+    cdef long long _take(self, Py_ssize_t u, Py_ssize_t given, const int* entry, const unsigned char* age,
+                         Py_ssize_t m) noexcept nogil:
+        """u gets m entries for the last `given` of its own; how many were new to it."""
+        cdef Py_ssize_t k, place = self.count[u] - 1, last = self.count[u] - given
+        cdef long long new = 0
+        for k in range(m):
+            if entry[k] == u or self._knows(u, entry[k]):
+                continue
+            if self.count[u] < self.degree:
+                self.view[u, self.count[u]], self.age[u, self.count[u]] = entry[k], age[k]
+                self.count[u] += 1
+            elif place >= last:
+                self.view[u, place], self.age[u, place] = entry[k], age[k]
+                place -= 1
+            else:
+                break
+            new += 1
+        return new
+
+    # -- coming and going -----------------------------------------------------------------------------------
+
+    def leave(self, nodes):
+        """`nodes` (int64[k]) know nobody any more; who knows them finds out when it turns to them."""
+        cdef const long long[::1] gone = indices(nodes, "nodes", 0, self.nodes)
+        cdef Py_ssize_t k, j
+        for k in range(gone.shape[0]):
+            for j in range(self.degree):
+                self.view[gone[k], j], self.age[gone[k], j] = -1, 0
+            self.count[gone[k]] = 0
+
+    def join(self, Py_ssize_t node, Py_ssize_t introducer, *, Py_ssize_t steps=5, up=None):
+        """`node`, which knows nobody, joins through `introducer`, by `degree` random walks of so many steps.
+
+        Where a walk ends, an entry for `node` takes the place of one drawn at random, which goes to `node`; with
+        room there, or where `node` is known from before, nothing is replaced, and `node` gets to know whoever
+        that is.  A walk stays where it is when
+        it meets `node`, or somebody who is not there (`up`, as for `cycle`).
+        """
+        cdef const unsigned char[::1] there = self._there(up)
+        cdef Py_ssize_t walk, step, at, k
+        cdef int next_
+        for name, value in (("node", node), ("introducer", introducer)):
+            if not 0 <= value < self.nodes:
+                raise ValueError(f"{name} must be in 0..{self.nodes - 1}, got {value}")
+        if node == introducer:
+            raise ValueError(f"introducer must be another one than node, {node}")
+        if self.count[node]:
+            raise ValueError(f"node must know nobody before it joins, {node} knows {self.count[node]}")
+        if steps < 0:
+            raise ValueError(f"steps must be >= 0, got {steps}")
+        for walk in range(self.degree):
+            at = introducer
+            for step in range(steps):
+                if self.count[at] == 0:
+                    break
+                next_ = self.view[at, self._below(self.count[at])]
+                if next_ != node and (there is None or there[next_]):
+                    at = next_
+            next_ = <int> at
+            if not self._knows(at, <int> node):
+                k = self.count[at]
+                if k == self.degree:
+                    k = self._below(k)
+                    next_ = self.view[at, k]
+                else:
+                    self.count[at] += 1
+                self.view[at, k], self.age[at, k] = <int> node, 0
+            if next_ != node and not self._knows(node, next_):
+                self.view[node, self.count[node]], self.age[node, self.count[node]] = next_, 0
+                self.count[node] += 1
+
+    cdef const unsigned char[::1] _there(self, up):
+        if up is None:
+            return None
+        if not isinstance(up, np.ndarray) or up.dtype != np.bool_ or up.shape != (self.nodes,):
+            got = f"{up.dtype}{list(up.shape)}" if isinstance(up, np.ndarray) else type(up).__name__
+            raise ValueError(f"up must be bool[{self.nodes}], got {got}")
+        return np.ascontiguousarray(up).view(np.uint8)
+
+    # -- checkpoints ----------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """The views, and where chance has got to; see `gridcore.states`."""
+        return {"views": np.asarray(self.view), "ages": np.asarray(self.age),
+                "chance": np.array([self.state], np.uint64)}
+
+    def setstate(self, state):
+        """Go on from what `getstate` of as many nodes of the same degree gave.
+
+        Raises ValueError for a state that cannot be theirs.
+        """
+        read = State(state)
+        view = read.array("views", np.int32, (self.nodes, self.degree), -1, self.nodes - 1)
+        age = read.array("ages", np.uint8, (self.nodes, self.degree))
+        chance = read.array("chance", np.uint64, (1,))
+        count = (view >= 0).sum(axis=1)
+        if (view[np.arange(self.degree) < count[:, None]] < 0).any():
+            raise ValueError("state['views'] must have what is empty last")
+        self.view, self.age, self.count, self.state = view, age, count.astype(np.int32), int(chance[0])
