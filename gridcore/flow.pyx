@@ -225,6 +225,8 @@ cdef class TreeFlow:
             if k + _AHEAD < n:
                 self.tree._read_ahead(<Request*> self._at(k + _AHEAD))
             request = (<Request*> self._record(k, n))[0]
+            if not (0 <= request.application < self.queues.n_applications and request.tasks >= 1):
+                raise ValueError(f"a request for {request.tasks} tasks of application {request.application}")
             if request.node < self.tree.first_leaf:
                 self._route(&request, now)
             else:

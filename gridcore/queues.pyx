@@ -213,8 +213,10 @@ cdef class TaskQueues:
         share = read.array("share", np.int32, (n, None, 2))
         used = read.array("used", np.uint8, (n, self.used.shape[1]))
         capacity = share.shape[1]
+        if capacity < 1:
+            raise ValueError("state['share'] must have room for a share a machine, got none")
         lows = {"running": (-1, self.n_applications - 1), "first": (0, capacity), "count": (0, capacity),
-                "free_at": (0, LATEST), "idle_at": (0, LATEST)}
+                "free_at": (0, LATEST)}
         given = {name: read.array(name, np.asarray(column).dtype, np.shape(column), *lows.get(name, (-1,)))
                  for name, column in known.items()}
         place, first = np.arange(capacity), given["first"][:, None]
@@ -235,13 +237,27 @@ cdef class TaskQueues:
         for k in range(n):
             self.change[k], self.heap[k], self.where[k] = _NEVER, <int> k, <int> k
         for k in range(n):
+            if not self._work_out(k):
+                raise ValueError(f"state['share'] must let machine {k} end within {LATEST} ns")
             self._update(k)
+
+    cdef bint _work_out(self, Py_ssize_t u) noexcept nogil:
+        """When `u` will be idle, of what it has; False if that is too late."""
+        cdef Py_ssize_t k
+        cdef double end = <double> self.free_at[u]
+        self.idle_at[u] = self.free_at[u]
+        for k in range(self.first[u], self.first[u] + self.count[u]):
+            end += <double> self.share[u, k, 1] * <double> self._duration(u, self.share[u, k, 0])
+            if not end < 2.0 * 2305843009213693952.0:
+                return False
+            self.idle_at[u] += self.share[u, k, 1] * self._duration(u, self.share[u, k, 0])
+        return True
 
     cdef dict _columns(self):
         """What changes, a value per machine or application."""
         return {
             "first": self.first, "count": self.count, "running": self.running, "free_at": self.free_at,
-            "idle_at": self.idle_at, "waiting": self.waiting, "peak": self.peak, "busy": self.busy,
+            "waiting": self.waiting, "peak": self.peak, "busy": self.busy,
             "done": self.done, "interrupted": self.interrupted, "first_start": self.first_start,
             "finish": self.finish, "completed": self.completed, "nodes_used": self.nodes_used,
         }

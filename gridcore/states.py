@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 #: No state has a later instant (ns): what is added to one cannot overflow.
-LATEST = 2**62
+LATEST = 2**61
 
 
 class State:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gridsim.bounds import Bound, discrete_bound, fluid_bound
     from gridsim.errors import (
+        CheckpointWarning,
         GridSimError,
         InvariantViolation,
         ModelWarning,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Applications",
     "Bound",
+    "CheckpointWarning",
     "Comparison",
     "Estimate",
     "FairTree",
@@ -81,6 +83,7 @@ __all__ = [
 _HOMES = {
     "bounds": ("Bound", "discrete_bound", "fluid_bound"),
     "errors": (
+        "CheckpointWarning",
         "GridSimError",
         "InvariantViolation",
         "ModelWarning",

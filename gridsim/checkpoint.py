@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from gridsim.archive import Reader, Writer
 from gridsim.engine import Engine
-from gridsim.errors import GridSimError
+from gridsim.errors import CheckpointWarning, GridSimError
 from gridsim.provenance import version
 from gridsim.records import atomic_file
 from gridsim.states import Array, Kept, packed, unpacked
@@ -25,11 +28,37 @@ FORMAT = 1
 _ABOUT = "checkpoint.json"
 
 
+class SchedulerAbout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """See `gridsim.simulation.describe`."""
+
+    name: str
+    cls: str = msgspec.field(name="class")
+    parameters: dict[str, Any]
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a checkpoint holds beside the state: all that it takes to make the run again.
+
+    scenario : TOML.  files : SHA-256 of each trace file.  options : of `gridsim.simulation.Options`.
+    every : s between checkpoints.  worked : s so far.  resumed : how often it was taken up again.
+    """
+
+    scenario: str
+    files: dict[str, str]
+    scheduler: SchedulerAbout
+    options: dict[str, Any]
+    every: float
+    worked: float
+    resumed: int
+
+
 class Keeper:
     """A hook of the engine (`Engine.at_wave_end`) that keeps what has a state in a file, every so often.
 
     every : s between the end of one writing and the beginning of the next, at least.
     about : what is written beside the state.
+
+    A file that cannot be written is a `CheckpointWarning`; it is tried again after `every` s.
     """
 
     def __init__(
@@ -38,24 +67,28 @@ class Keeper:
         every: float,
         what: Any,
         engine: Engine,
-        about: Callable[[], dict[str, Any]],
+        about: Callable[[], About],
     ) -> None:
         self._path, self._every, self._what, self._engine, self._about = path, every, what, engine, about
         self._due = time.monotonic() + every
 
     def __call__(self) -> None:
-        if time.monotonic() >= self._due and not self._engine.stopping:
+        if time.monotonic() < self._due or self._engine.stopping:
+            return
+        try:
             save(self._path, self._what, self._about())
-            self._due = time.monotonic() + self._every
+        except OSError as error:
+            said = (
+                f"{os.fspath(self._path)}: no checkpoint could be written ({error.strerror}); the run goes on"
+            )
+            warnings.warn(said, CheckpointWarning, stacklevel=2)
+        self._due = time.monotonic() + self._every
 
 
-def save(path: str | os.PathLike[str], what: Any, about: dict[str, Any]) -> None:
+def save(path: str | os.PathLike[str], what: Any, about: About) -> None:
     """Write the state of `what` to one file, whole or not at all; arrays go there one by one, as they are."""
     arrays = 0
-    with (
-        atomic_file(path, temporary=f"{os.fspath(path)}.part") as stream,
-        Writer(stream, compress=False) as archive,
-    ):
+    with atomic_file(path) as stream, Writer(stream, compress=False) as archive:
 
         def put_aside(array: Array) -> int:
             nonlocal arrays
@@ -64,8 +97,11 @@ def save(path: str | os.PathLike[str], what: Any, about: dict[str, Any]) -> None
             return arrays - 1
 
         state = packed(what, put_aside)
-        made_by = {"format": FORMAT, "gridcore": version(), "byteorder": sys.byteorder}
-        archive.json(_ABOUT, {**made_by, **about, "state": state})
+        archive.json(_ABOUT, {**_made_by(), "about": msgspec.to_builtins(about), "state": state})
+
+
+def _made_by() -> dict[str, Any]:
+    return {"format": FORMAT, "gridcore": version(), "byteorder": sys.byteorder}
 
 
 class Checkpoint:
@@ -78,21 +114,22 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._name = os.fspath(path)
+        self.path = os.fspath(path)
         self._stream = open(path, "rb")  # noqa: SIM115
         try:
             self._archive = Reader(self._stream)
-            self.about = self._archive.json(_ABOUT)
-            made_by = {"format": FORMAT, "gridcore": version(), "byteorder": sys.byteorder}
-            for key, value in made_by.items():
-                if self.about[key] != value:
+            content = self._archive.json(_ABOUT)
+            for key, value in _made_by().items():
+                if content[key] != value:
                     raise GridSimError(
-                        f"{self._name}: a checkpoint of {key} {self.about[key]!r}, this is {value!r}: a run "
+                        f"{self.path}: a checkpoint of {key} {content[key]!r}, this is {value!r}: a run "
                         "goes on only with what it began with"
                     )
+            self.about = msgspec.convert(content["about"], About)
+            self._state = content["state"]
         except Exception as error:
             self._stream.close()
-            raise self._damaged(error) from error
+            raise damaged(self.path, error) from error
 
     def __enter__(self) -> Checkpoint:
         return self
@@ -104,18 +141,19 @@ class Checkpoint:
     def restore(self, what: Any) -> None:
         """Put the state into `what`, which has been made as at the beginning of the run."""
         try:
-            kept = unpacked(self.about["state"], lambda number: self._archive.array(_member(number)))
+            kept = unpacked(self._state, lambda number: self._archive.array(_member(number)))
             if not isinstance(kept, Kept):
                 raise ValueError("state must be one of a run")
             what.setstate(kept.state)
         except Exception as error:
-            raise self._damaged(error) from error
+            raise damaged(self.path, error) from error
 
-    def _damaged(self, error: Exception) -> Exception:
-        """What to raise; whatever a damaged file makes of zip, npy, JSON and states is one error."""
-        if isinstance(error, (GridSimError, MemoryError)):
-            return error
-        return GridSimError(f"{self._name}: not a sound checkpoint ({type(error).__name__}: {error})")
+
+def damaged(path: str, error: Exception) -> Exception:
+    """What to raise; whatever a damaged file makes of zip, npy, JSON, states and runs is one error."""
+    if isinstance(error, GridSimError):
+        return error
+    return GridSimError(f"{path}: not a sound checkpoint ({type(error).__name__}: {error})")
 
 
 def _member(number: int) -> str:

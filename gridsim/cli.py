@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.errors import GridSimError, ModelWarning, ScenarioError, TraceWarning
+from gridsim.errors import CheckpointWarning, GridSimError, ModelWarning, ScenarioError, TraceWarning
 from gridsim.output import check_output, deliver, file_name, in_folder, progress_of
 from gridsim.repro import repro
 from gridsim.reproduce.command import reproduce
@@ -50,7 +50,7 @@ class _Group(click.Group):
                 click.echo(f"gridsim: warning: {line}", err=True)
 
         with warnings.catch_warnings():
-            for category in (TraceWarning, ModelWarning):
+            for category in (TraceWarning, ModelWarning, CheckpointWarning):
                 warnings.simplefilter("always", category)
             warnings.showwarning = show  # type: ignore[assignment]
             try:
@@ -153,7 +153,8 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
         checkpoint = "gridsim.checkpoint"
     if checkpoint is not None:
         check_output("--checkpoint", checkpoint)
-        for flag, path in (("--out", out), ("--save-scenario", flags["save_scenario"])):
+        others = {"--out": out, "--save-scenario": flags["save_scenario"], **_inputs(flags)}
+        for flag, path in others.items():
             if path is not None and os.path.realpath(path) == os.path.realpath(checkpoint):
                 raise ScenarioError(f"{flag} and --checkpoint name the same file, {path}")
     scenario, schedulers, keep = _prepare([name], flags, [] if out is None else [out])
@@ -302,6 +303,9 @@ def _prepare(
 
     for path in outputs:
         check_output("--out", path)
+        for flag, given in _inputs(flags).items():
+            if given is not None and os.path.realpath(given) == os.path.realpath(path):
+                raise ScenarioError(f"{flag} and --out name the same file, {path}")
     if (file := flags["save_scenario"]) is not None:
         check_output("--save-scenario", file)
         if os.path.realpath(file) in map(os.path.realpath, outputs):
@@ -330,6 +334,11 @@ def _prepare(
         dataclasses.replace(scenario, schedulers=parameters).save(file)
 
     return scenario, schedulers, keep
+
+
+def _inputs(flags: Flags) -> dict[str, str | None]:
+    """The files that are read."""
+    return {"SCENARIO": flags["scenario"], "--hosts": flags["hosts"], "--job-log": flags["job_log"]}
 
 
 def _scenario(flags: Flags) -> Scenario:

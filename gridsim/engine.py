@@ -228,7 +228,22 @@ class Engine:
     def setstate(self, state: dict[str, Any]) -> None:
         """Go on from what `getstate` gave of an engine with the same kinds.  Raises ValueError for others."""
         if state["kinds"] != self._rank:
-            raise ValueError(f"state['kinds'] must be {self._rank}, got {state['kinds']}")
+            raise ValueError(f"state['kinds'] must be those of the run, {len(self._rank)}, and their ranks")
+        known = set(self._rank.values())
+        for name, width in (("timers", 3), ("acts", 4), ("items", None)):
+            rows = state[name]
+            shape = (len(rows), width) if width else (len(rows),)
+            if rows.dtype != np.int64 or rows.shape != shape:
+                raise ValueError(f"state[{name!r}] must be int64{list(shape)}, got {rows.dtype}{rows.shape}")
+            if not width:
+                continue
+            if (rows[:, 0] < state["now"]).any() or not known.issuperset(rows[:, 1].tolist()):
+                raise ValueError(f"state[{name!r}] must be of kinds of the run, not before its time")
+        if int(state["acts"][:, 3].sum()) != len(state["items"]) or (state["acts"][:, 3] < 1).any():
+            raise ValueError(f"state['items'] must be as many as the acts have, got {len(state['items'])}")
+        for rank, (period, _) in state["periods"].items():
+            if rank not in known or not 0 < period < NEVER:
+                raise ValueError(f"state['periods'] must be positive, of kinds of the run, got {period}")
         self.now, self.events, self._together = state["now"], state["events"], state["together"]
         self._sequence, self._wave, self._periods = state["sequence"], state["wave"], state["periods"]
         self._queue = queue = Calendar()

@@ -31,5 +31,9 @@ class TraceWarning(UserWarning):
     """A trace record was repaired or left out; the message counts them and names the first."""
 
 
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; the run goes on, and the one before stays."""
+
+
 class ModelWarning(UserWarning):
     """A paper is ambiguous here and the library chose; the message says what."""

@@ -23,6 +23,7 @@ from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model import Application
 from gridsim.overlays import random_neighbours
 from gridsim.scheduler import FAULT_PRIORITY, Outcome, Policy, Run, Scheduler
+from gridsim.states import check_names
 from gridsim.transport import message
 
 Integers = NDArray[np.int64]
@@ -384,6 +385,7 @@ class Adapter(Policy):
 
     def setstate(self, state: dict[str, Any]) -> None:
         """See `gridsim.states.Stateful`."""
+        check_names(self, state, (*(self.STATE or ()), "views", "nodes"))
         for view, (known, random) in zip(self.views, state.pop("views"), strict=True):
             view._known, view._random = dict.fromkeys(known), random
         self.nodes = [self.parameters.policy(self.parameters) for _ in self.views]

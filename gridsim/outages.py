@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gridsim.engine import TIMER, Engine
 from gridsim.faults import Events, Faults
 from gridsim.scheduler import FAULT_PRIORITY, Policy
+from gridsim.states import check_names
 from gridsim.transport import Transport
 
 Integers = NDArray[np.int64]
@@ -107,13 +108,18 @@ class Outages:
 
     def setstate(self, state: dict[str, Any]) -> None:
         """Go on from what `getstate` gave, with the same faults."""
+        check_names(self, state, ("up", "failures", "over_at", "down_since", "down", "taken", "at"))
         # others look at these two
         self.up[...], self.failures[...] = state["up"], state["failures"]
         self.over_at, self._down_since, self._down = state["over_at"], state["down_since"], state["down"]
         while self._taken < state["taken"]:
+            if len(self._block) and self._block.time[0] > self.now:
+                raise ValueError(f"state['taken'] must not lead beyond {self.now} ns, got {state['taken']}")
             self._block = next(self._blocks)
             self._taken += 1
         self._at = state["at"]
+        if not 0 <= self._at <= len(self._block):
+            raise ValueError(f"state['at'] must be in 0..{len(self._block)}, got {self._at}")
 
     def down_time(self, until: int) -> Integers:
         """int64[machines]: ns that each machine was down before `until`, which is not before now."""

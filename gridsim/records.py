@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
 import secrets
 from collections.abc import ItemsView, Iterator, KeysView, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 import numpy as np
@@ -190,25 +191,20 @@ def to_json(value: Any, *, indent: int | None = 2) -> str:
 
 
 @contextmanager
-def atomic_file(path: str | os.PathLike[str], *, temporary: str | None = None) -> Iterator[IO[bytes]]:
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary file that takes the place of `path` when all went well, and leaves no trace otherwise.
 
-    Written beside `path`, synced to the disk, then renamed over it (a symbolic link stays one).  `temporary`
-    is the file name until then: what a process that is killed leaves there is written over by the next.
+    Written beside `path`, synced to the disk, then renamed over it (a symbolic link stays one).  A process
+    that is killed meanwhile leaves the file beside `path`; see `remove_leftovers`.
 
-    Raises OSError, among others when something that is no regular file stands at `path`.
+    Raises OSError naming `path`, among others when something that is no regular file stands there.
     """
     target = os.path.realpath(path)
     if os.path.lexists(target) and not os.path.isfile(target):
-        raise OSError(f"{os.fspath(path)}: not a regular file")
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
     folder, name = os.path.split(target)
-    flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
-    if temporary is None:
-        temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.tmp")
-        flags |= os.O_EXCL
-    else:
-        temporary = os.path.join(folder, os.path.basename(temporary))
-        flags |= os.O_TRUNC
+    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(temporary, flags, 0o666)
     except OSError as error:
@@ -220,6 +216,18 @@ def atomic_file(path: str | os.PathLike[str], *, temporary: str | None = None) -
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
+    except BaseException as error:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename in (None, temporary):
+            error.filename, error.filename2 = os.fspath(path), None
         raise
+
+
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove what processes that were killed while they wrote `path` have left beside it."""
+    folder, name = os.path.split(os.path.realpath(path))
+    for entry in os.scandir(folder):
+        if re.fullmatch(rf"\.{re.escape(name)}\.[0-9a-f]{{12}}\.tmp", entry.name):
+            with suppress(FileNotFoundError):
+                os.unlink(entry.path)

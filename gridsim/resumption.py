@@ -32,30 +32,38 @@ def resume(
     otherwise as `simulate`.
     """
     from gridsim import provenance
-    from gridsim.checkpoint import Checkpoint
+    from gridsim.checkpoint import Checkpoint, damaged
     from gridsim.errors import ScenarioError
     from gridsim.experiment import scheduler_from
+    from gridsim.records import plain, remove_leftovers
     from gridsim.scenario import Scenario
     from gridsim.simulation import Options, Simulation, describe
 
+    name = os.fspath(path)
     with Checkpoint(path) as kept:
-        about: dict[str, Any] = kept.about
-        chosen = (
-            scheduler_from(about["scheduler"], f"the run of {os.fspath(path)}")
-            if scheduler is None
-            else scheduler
-        )
-        if scheduler is not None and describe(scheduler) != about["scheduler"]:
-            raise ScenarioError(f"scheduler must be the run's, {about['scheduler']}, got {scheduler!r}")
-        for file, digest in about["files"].items():
+        about = kept.about
+        told = about.scheduler
+        stated = {"name": told.name, "class": told.cls, "parameters": told.parameters}
+        chosen = scheduler_from(stated, f"the run of {name}") if scheduler is None else scheduler
+        if scheduler is not None and plain(describe(scheduler)) != stated:
+            raise ScenarioError(f"scheduler must be the run's, {stated}, got {scheduler!r}")
+        for file, digest in about.files.items():
             if provenance.sha256(file) != digest:
-                raise ScenarioError(f"{file} has changed since the run of {os.fspath(path)} began")
-        options = about["options"] | ({} if threads is None else {"threads": threads})
-        simulation = Simulation(Scenario.from_toml(about["scenario"]), chosen, Options(**options))
+                raise ScenarioError(f"{file} has changed since the run of {name} began")
+        try:
+            options = Options(**(about.options | ({} if threads is None else {"threads": threads})))
+        except TypeError as error:
+            raise damaged(name, error) from error
+        simulation = Simulation(Scenario.from_toml(about.scenario), chosen, options)
         kept.restore(simulation)
-        simulation.worked, simulation.resumed = about["worked"], about["resumed"] + 1
-    simulation.keep(path, about["every"] if checkpoint_every is None else checkpoint_every)
-    return simulation.run(progress)
+    remove_leftovers(path)
+    simulation.worked, simulation.resumed = about.worked, about.resumed + 1
+    simulation.keep(path, about.every if checkpoint_every is None else checkpoint_every)
+    try:
+        return simulation.run(progress)
+    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        # a state that can be, of no run that can
+        raise damaged(name, error) from error
 
 
 @click.command("resume")
@@ -81,15 +89,18 @@ def resume_command(
 ) -> None:
     """Go on with a run that was cut off, from the file that --checkpoint kept."""
     from gridsim.checkpoint import Checkpoint
+    from gridsim.errors import ScenarioError
     from gridsim.experiment import import_described
     from gridsim.output import check_output, deliver, in_folder, progress_of
 
     with Checkpoint(file) as kept:
-        described = kept.about["scheduler"]
-    title = described["name"]
+        about = kept.about.scheduler
+    title, described = about.name, {"class": about.cls, "parameters": about.parameters}
     out = in_folder(out, title)
     if out is not None:
         check_output("--out", out)
+        if os.path.realpath(out) == os.path.realpath(file):
+            raise ScenarioError(f"--out names the checkpoint itself, {file}")
     result = resume(
         file,
         scheduler=None if name is None else import_described(name, described, "the run"),

@@ -33,6 +33,9 @@ Floats = NDArray[np.float64]
 #: timers of higher priority find the machines as they are after it.
 FAULT_PRIORITY = 4000
 
+#: What a scheduler may promise; see `Scheduler.order`.
+Order = Literal["fifo", "edf", "list", None]
+
 #: Columns of `Outcome.schedule` and `Outcome.arrivals`.
 SCHEDULE = ("machine", "application", "tasks", "start", "end", "completed")
 ARRIVALS = ("machine", "application", "tasks", "time")
@@ -148,7 +151,7 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     speeds_known: ClassVar[bool] = False
 
     @property
-    def order(self) -> Literal["fifo", "edf", "list"] | None:
+    def order(self) -> Order:
         """In what order tasks are promised to run, where no machine fails.
 
         "fifo": a machine runs what came to it as it came; "edf": by deadline at its own minimum stretch, anew

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import sys
@@ -14,12 +15,12 @@ from typing import Any, Literal
 import msgspec
 
 from gridsim import provenance
-from gridsim.checkpoint import Keeper
+from gridsim.checkpoint import About, Keeper, SchedulerAbout
 from gridsim.engine import NEVER, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.outages import Outages
 from gridsim.platform import real, whole
-from gridsim.records import Table
+from gridsim.records import Table, plain
 from gridsim.reporting import (
     application_table,
     check_contract,
@@ -32,7 +33,7 @@ from gridsim.reporting import (
 from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Policy, Run, Scheduler
-from gridsim.states import Stateful
+from gridsim.states import Stateful, packed
 from gridsim.streams import Streams
 from gridsim.transport import Transport
 
@@ -90,6 +91,8 @@ class Options:
     record: bool = False
 
     def __post_init__(self) -> None:
+        if self.cohort_limit is not None:
+            whole("cohort_limit", self.cohort_limit, low=1)
         whole("threads", self.threads, low=1, high=1024)
         if self.time_limit is not None:
             real("time_limit", self.time_limit, above=0, unit="s")
@@ -142,20 +145,23 @@ class Simulation(Stateful):
     def keep(self, path: str | os.PathLike[str], every: float) -> None:
         """Keep the run in the file `path` from now on."""
         every = real("checkpoint_every", every, low=0, unit="s")
-        self.policy.getstate()  # an error that it cannot be kept is one to have at once
-        self.engine.at_wave_end(Keeper(path, every, self, self.engine, lambda: self._about(every)))
+        if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
+            raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(path) or ".")
+        packed(self, lambda array: 0)  # an error that it cannot be kept is one to have at once
+        self.engine.at_wave_end(Keeper(path, every, self, self.engine, lambda: self.about(every)))
 
-    def _about(self, every: float) -> dict[str, Any]:
+    def about(self, every: float) -> About:
         """What it takes to make this simulation again."""
-        return {
-            "scenario": self.scenario.to_toml(),
-            "files": {path: provenance.sha256(path) for path in self.scenario.files},
-            "scheduler": describe(self.scheduler),
-            "options": asdict(self.options),
-            "every": every,
-            "worked": self._wall_seconds(),
-            "resumed": self.resumed,
-        }
+        told = describe(self.scheduler)
+        return About(
+            scenario=self.scenario.to_toml(),
+            files={path: provenance.sha256(path) for path in self.scenario.files},
+            scheduler=SchedulerAbout(told["name"], told["class"], plain(told["parameters"])),
+            options=asdict(self.options),
+            every=every,
+            worked=self._wall_seconds(),
+            resumed=self.resumed,
+        )
 
     def _wall_seconds(self) -> float:
         return self.worked + time.perf_counter() - self._started

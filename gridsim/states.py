@@ -7,7 +7,7 @@ read is code: of objects only the state is kept, and they are made as at the beg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -36,7 +36,8 @@ class Stateful:
         return {name: getattr(self, name) for name in self.STATE}
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """Go on from what was kept."""
+        """Go on from what was kept.  Raises ValueError for the state of something else."""
+        check_names(self, state, self.STATE or ())
         for name, value in state.items():
             put(self, name, value)
 
@@ -48,12 +49,33 @@ class Kept:
         self.state = state
 
 
+def check_names(owner: Any, state: Any, names: Iterable[str]) -> None:
+    """Raise ValueError unless `state` has exactly the entries `names`."""
+    if not isinstance(state, dict) or set(state) != set(names):
+        got = sorted(map(str, state)) if isinstance(state, dict) else type(state).__name__
+        raise ValueError(f"the state of {type(owner).__name__} must be {', '.join(names)}, got {got}")
+
+
 def put(owner: Any, name: str, value: Any) -> None:
-    """Set an attribute to a value that was read, in place if it has ``setstate``."""
+    """Set an attribute to a value that was read, in place if it has ``setstate``.
+
+    Raises ValueError for one of another type than it has.
+    """
+    now = getattr(owner, name)
+    if hasattr(now, "setstate") != isinstance(value, Kept):
+        raise ValueError(f"{type(owner).__name__}.{name} must have the state of {type(now).__name__}")
     if isinstance(value, Kept):
-        getattr(owner, name).setstate(value.state)
-    else:
-        setattr(owner, name, value)
+        now.setstate(value.state)
+        return
+    if now is not None and value is not None:
+        arrays = isinstance(now, np.ndarray) and isinstance(value, np.ndarray)
+        if type(now) is not type(value) or (arrays and (now.dtype, now.ndim) != (value.dtype, value.ndim)):
+            raise ValueError(f"{type(owner).__name__}.{name} must be a {_kind(now)}, got a {_kind(value)}")
+    setattr(owner, name, value)
+
+
+def _kind(value: Any) -> str:
+    return f"{value.ndim}-d {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def packed(value: Any, save: Callable[[Array], int], what: str = "state") -> Any:

@@ -13,7 +13,7 @@ from gridcore.links import Links
 from gridsim.engine import DELIVERY, NS, Engine, Source, nanoseconds
 from gridsim.errors import ScenarioError
 from gridsim.network import Network
-from gridsim.states import put
+from gridsim.states import check_names, put
 
 Rows = NDArray[Any]
 Observer = Callable[[str, Rows, NDArray[np.int64], tuple[str, ...]], None]
@@ -218,6 +218,7 @@ class Transport:
 
     def setstate(self, state: dict[str, Any]) -> None:
         """Go on from what `getstate` gave."""
+        check_names(self, state, ("links",))
         for kind in self._kinds:
             kind.outbox.clear()
         self._waiting = False

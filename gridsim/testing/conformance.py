@@ -12,10 +12,11 @@ import pickle
 import re
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from hypothesis import HealthCheck, Phase, given, settings
@@ -25,7 +26,7 @@ from hypothesis import strategies as st
 from gridsim.errors import ScenarioError
 from gridsim.results import Result
 from gridsim.scenario import Scenario
-from gridsim.scheduler import Policy, Scheduler, registered
+from gridsim.scheduler import Order, Policy, Scheduler, registered
 from gridsim.simulation import simulate
 from gridsim.testing.cases import scenarios
 from gridsim.testing.locality import differing_decision
@@ -176,13 +177,19 @@ class _Trial:
             _check_importable(scheduler)
         elsewhere = [each.submit(_digest, scenario.to_toml(), scheduler) for each in self.interpreters]
         result = self.runs(scenario, scheduler)
-        self.sound(result, scenario, scheduler)
-        self.order(result, scenario, scheduler)
-        self.repeatable(result, scenario, scheduler)
-        self.cohorts(result, scenario, scheduler)
-        self.resumed(result, scenario, scheduler)
+        for law in ("sound", "order", "repeatable", "cohorts", "resumed"):
+            self.keeps(law, result, scenario, scheduler)
         self.hash_seed([each.result() for each in elsewhere], result, scenario, scheduler)
-        self.locality(scenario, scheduler)
+        self.keeps("locality", result, scenario, scheduler)
+
+    def keeps(self, law: str, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        """Try one law; an error that only its runs have breaks it too."""
+        try:
+            getattr(self, law)(result, scenario, scheduler)
+        except ConformanceError:
+            raise
+        except Exception as error:
+            raise ConformanceError(law, f"{type(error).__name__}: {error}", scenario, scheduler) from error
 
     def runs(self, scenario: Scenario, scheduler: Scheduler) -> Result:
         try:
@@ -196,6 +203,9 @@ class _Trial:
             raise ConformanceError("sound", "; ".join(map(str, found)), scenario, scheduler)
 
     def order(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if scheduler.order not in get_args(Order):
+            unknown = f"it promises {scheduler.order!r}, which is none of {get_args(Order)}"
+            raise ConformanceError("order", unknown, scenario, scheduler)
         if scheduler.order is None or scenario.faults is not None:
             return
         self.ordered = True
@@ -203,13 +213,13 @@ class _Trial:
             raise ConformanceError("order", said, scenario, scheduler)
 
     def repeatable(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        again = simulate(scenario, scheduler, record=True)
+        again = simulate(scenario, scheduler, record=True, time_limit=LONGEST)
         if again.digest != result.digest:
             raise ConformanceError("repeatable", _first_difference(result, again), scenario, scheduler)
 
     def cohorts(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         for limit in (1, 3):
-            cut = simulate(scenario, scheduler, record=True, cohort_limit=limit)
+            cut = simulate(scenario, scheduler, record=True, cohort_limit=limit, time_limit=LONGEST)
             if cut.digest != result.digest:
                 said = f"cohorts of at most {limit}: {_first_difference(result, cut)}"
                 raise ConformanceError("cohorts", said, scenario, scheduler)
@@ -217,11 +227,7 @@ class _Trial:
     def resumed(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not self.keeps_state:
             return
-        try:
-            said = differing_end(scenario, scheduler, result)
-        except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-        if said:
+        if said := differing_end(scenario, scheduler, result, LONGEST):
             raise ConformanceError("resumed", said, scenario, scheduler)
 
     def hash_seed(self, digests: list[str], result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -230,7 +236,7 @@ class _Trial:
                 said = f"digest {result.digest[:16]} here, {digest[:16]} with PYTHONHASHSEED={hash_seed}"
                 raise ConformanceError("hash seed", said, scenario, scheduler)
 
-    def locality(self, scenario: Scenario, scheduler: Scheduler) -> None:
+    def locality(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not scheduler.decentralized:
             return
         self.local, self.speeds_known = True, scheduler.speeds_known
@@ -281,6 +287,11 @@ def _interpreter(hash_seed: str) -> Iterator[ProcessPoolExecutor]:
         os.environ["PYTHONHASHSEED"] = hash_seed
         try:
             pool.submit(os.getpid).result()
+        except BrokenProcessPool as error:
+            raise ScenarioError(
+                "hash_seeds must be False, or check_scheduler be called under if __name__ == '__main__': "
+                "other interpreters import the script that calls it"
+            ) from error
         finally:
             if before is None:
                 del os.environ["PYTHONHASHSEED"]

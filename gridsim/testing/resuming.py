@@ -33,14 +33,15 @@ def snapshot(simulation: Simulation) -> Snapshot:
     return json.dumps(packed(simulation, save)), arrays
 
 
-def differing_end(scenario: Scenario, scheduler: Scheduler, result: Result) -> str | None:
+def differing_end(scenario: Scenario, scheduler: Scheduler, result: Result, time_limit: float) -> str | None:
     """How a run that is kept, or that goes on from what was kept, ends in another way than `result`.
 
     It is kept after waves 1, 2, 4, ...; of these the last one and the middle one are gone on from.  None if
     all ends are the same.
     """
     kept: list[tuple[float, Snapshot]] = []
-    run = Simulation(scenario, scheduler, Options(record=True))
+    options = Options(record=True, time_limit=time_limit)
+    run = Simulation(scenario, scheduler, options)
     waves = 0
 
     def keep() -> None:
@@ -52,7 +53,7 @@ def differing_end(scenario: Scenario, scheduler: Scheduler, result: Result) -> s
     run.engine.at_wave_end(keep)
     ends = [("a run that is kept", run.run())]
     for at, (text, arrays) in [kept[len(kept) // 2], kept[-1]] if kept else []:
-        again = Simulation(scenario, scheduler, Options(record=True))
+        again = Simulation(scenario, scheduler, options)
         copies = [array.copy() for array in arrays]
         state: Any = unpacked(json.loads(text), copies.__getitem__)
         again.setstate(state.state)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.faults import Faults
-from gridsim.records import Table
 from gridsim.results import Result
 from gridsim.validation.common import Floats, Violation, broken, column, differs, overlaps
 
@@ -167,7 +166,7 @@ def _schedule(result: Result) -> list[Violation]:
     found += _on_machines_that_are_up(result.scenario.faults, len(speeds), u, n, start, end, whole, place)
     found += _agreement(result, u, i, done, start, end)
     if "arrivals" in result.tables and len(result.tables["arrivals"]):
-        found += _arrivals(result.tables["arrivals"], u, i, start, place)
+        found += _arrivals(result, u, i, n, start, place)
     return found
 
 
@@ -267,11 +266,22 @@ def _agreement(
     busy = np.bincount(u, end - start, len(machines))
     ran = np.bincount(u, done, len(machines)).astype(np.int64)
     slack = _NS * np.bincount(u, minlength=len(machines))
+    # where tasks wait on machines, what counts is where they have come to
+    came = result.tables.get("arrivals")
+    met = (u, i) if came is None or not len(came) else (came["machine"], came["application"])
+    pairs = np.unique(met[0] * count + met[1])
+    used = np.bincount((pairs % count)[pairs >= 0], minlength=count)[:count]
+    span = float(applications["finish"].max() - applications["release"].min())
+    more = {"utilization": machines["busy"] / span if span > 0 else np.zeros(len(machines))}
+    if "interrupted" in machines:
+        more["interrupted"] = np.bincount(u[done == 0], minlength=len(machines))
     for name, table, have in (
         ("first_start", "applications", first),
         ("finish", "applications", last),
         ("busy", "machines", busy),
         ("tasks", "machines", ran),
+        ("nodes_used", "applications", used),
+        *((name, "machines", have) for name, have in more.items()),
     ):
         want = result.tables[table][name]
         equal = (
@@ -282,21 +292,68 @@ def _agreement(
 
 
 def _arrivals(
-    table: Table, u: NDArray[np.int64], i: NDArray[np.int64], start: Floats, place: Callable[[int], str]
+    result: Result,
+    u: NDArray[np.int64],
+    i: NDArray[np.int64],
+    n: NDArray[np.int64],
+    start: Floats,
+    place: Callable[[int], str],
 ) -> list[Violation]:
-    """Nothing runs where it has not come."""
-    came: dict[tuple[int, int], float] = {}
-    for machine, application, at in zip(
-        *(table[c].tolist() for c in ("machine", "application", "time")), strict=True
-    ):
-        key = machine, application
-        came[key] = min(at, came.get(key, np.inf))
-    at = np.array([came.get(key, np.inf) for key in zip(u.tolist(), i.tolist(), strict=True)])
-    return broken(
+    """Nothing comes from nowhere, and nothing runs where it has not come."""
+    table, applications = result.tables["arrivals"], result.applications
+    machines, count = len(result.machines), len(applications)
+    v, j, came, at = (table[name] for name in ("machine", "application", "tasks", "time"))
+
+    def where(k: int) -> str:
+        return f"arrivals[{k}]"
+
+    known = (v >= 0) & (v < machines) & (j >= 0) & (j < count)
+    found = broken(
+        "unknown",
+        ~known,
+        where,
+        lambda k: f"application {j[k]} on machine {v[k]}: there are {count} and {machines}",
+    )
+    release = applications["release"][np.where(known, j, 0)]
+    found += broken(
+        "arrival",
+        known & ~((came >= 1) & (at >= release) & np.isfinite(at)),
+        where,
+        lambda k: f"{came[k]} tasks of application {j[k]} at {at[k]} s, released at {release[k]} s",
+    )
+    v, j, came, at = (column[known] for column in (v, j, came, at))
+    # of each application on each machine: when it first came, and how much of it
+    keys, of = np.unique(np.concatenate((v * count + j, u * count + i)), return_inverse=True)
+    first, arrived, begun = np.full(len(keys), np.inf), np.zeros(len(keys)), np.zeros(len(keys))
+    np.minimum.at(first, of[: len(v)], at)
+    np.add.at(arrived, of[: len(v)], came)
+    np.add.at(begun, of[len(v) :], n)
+    mine = of[len(v) :]
+    found += broken(
         "before arrival",
-        start < at,
+        start < first[mine],
         place,
         lambda k: (
-            f"application {i[k]} starts on machine {u[k]} at {start[k]} s, and comes there at {at[k]} s"
+            f"application {i[k]} starts on machine {u[k]} at {start[k]} s, and comes there at "
+            f"{first[mine[k]]} s"
         ),
+    )
+    # once, or again after it was lost
+    total, most = np.bincount(j, came, count), applications["tasks"] + applications["resubmitted"]
+    found += broken(
+        "arrival",
+        (total < applications["tasks"]) | (total > most),
+        lambda k: f"application {k}",
+        lambda k: (
+            f"{total[k]:.0f} tasks have come, it has {applications['tasks'][k]}, and "
+            f"{applications['resubmitted'][k]} were submitted again"
+        ),
+    )
+    # what waits on a machine that fails has come, and does not begin
+    wrong = arrived < begun if result.scenario.faults is not None else arrived != begun
+    return found + broken(
+        "arrival",
+        wrong,
+        lambda k: f"application {keys[k] % count} on machine {keys[k] // count}",
+        lambda k: f"{arrived[k]:.0f} tasks have come, {begun[k]:.0f} have begun",
     )

@@ -156,6 +156,14 @@ def test_what_is_no_state(name: str, taken: dict[str, dict[str, Any]]) -> None:
         set_all(made, taken, name)
 
 
+def test_a_queue_without_room(taken: dict[str, dict[str, Any]]) -> None:
+    made, machines = fresh("queues"), len(taken["queues"]["first"])
+    nothing = {name: np.zeros(machines, np.int32) for name in ("first", "count")}
+    bad = {**taken["queues"], **nothing, "share": np.zeros((machines, 0, 2), np.int32)}
+    with pytest.raises(ValueError, match=r"state\['share'\] must have room"):
+        made["queues"].setstate(bad)
+
+
 def go_on(made: dict[str, Any], name: str) -> None:
     """Use the kernel for what a run does with it; errors are welcome, crashes are not."""
     calls: dict[str, list[Callable[[], Any]]] = {

@@ -55,7 +55,7 @@ class Seen:
     def __call__(self) -> None:
         self.waves += 1
         if self.waves == self.last:
-            save(self.path, self.simulation, self.simulation._about(600.0))
+            save(self.path, self.simulation, self.simulation.about(600.0))
             raise Cut
 
 
@@ -184,17 +184,16 @@ def test_twenty_that_are_killed(scheduler: str, tmp_path: Path) -> None:
 SAVES = """
 import sys, gridsim as gs
 from gridsim.checkpoint import Checkpoint, save
-from gridsim.simulation import Simulation
-import gridsim.resumption
+from gridsim.simulation import Options, Simulation
 with Checkpoint(sys.argv[1]) as kept:
     about = kept.about
     simulation = Simulation(
-        gs.Scenario.from_toml(about["scenario"]), gs.FairTree(), gridsim.simulation.Options()
+        gs.Scenario.from_toml(about.scenario), gs.FairTree(), Options()
     )
     kept.restore(simulation)
 print("ready", flush=True)
 while True:
-    save(sys.argv[1], simulation, {**about, "worked": about["worked"] + 1.0, "state": None})
+    save(sys.argv[1], simulation, about)
 """
 
 
@@ -219,10 +218,9 @@ def test_killed_while_it_is_written(tmp_path: Path) -> None:
         process.kill()
         process.communicate()
         with Checkpoint(file) as kept:
-            assert kept.about["format"] == 1
+            assert kept.about.resumed == 0
         assert gs.resume(file).digest == whole
-    # what the killed ones have left is one file at most
-    assert {path.name for path in tmp_path.iterdir()} <= {"run.checkpoint", "run.checkpoint.part"}
+        assert list(tmp_path.iterdir()) == [file]  # what was left is removed
 
 
 # -- what is refused ----------------------------------------------------------------------------------------
@@ -271,13 +269,91 @@ def test_another_version_or_machine(kept: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("state", [None, 3, {"state": {}}, {"list": []}, {"what": 1}, {"dict": [[1, 2]]}])
 def test_a_state_that_is_none(kept: Path, tmp_path: Path, state: Any) -> None:
-    """{} is refused only by the run, which finds nothing to go on with: nothing has changed."""
     file = rewritten(kept, tmp_path / "other", state=state)
-    if state == {"state": {}}:
-        assert gs.resume(file).digest == gs.simulate(golden_scenario("fifo", "outages"), gs.FairTree()).digest
-        return
     with pytest.raises(gs.GridSimError, match="not a sound checkpoint"):
         gs.resume(file)
+
+
+def entry(state: Any, *path: str) -> Any:
+    """The state or the value that lies there."""
+    for name in path:
+        state = state["state"][name]
+    return state
+
+
+def without(state: Any, *path: str) -> None:
+    del entry(state, *path[:-1])["state"][path[-1]]
+
+
+def instead(value: Any, *path: str) -> Any:
+    def change(state: Any) -> None:
+        entry(state, *path[:-1])["state"][path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(
+            lambda state, path=path: without(state, *path)
+            for path in (
+                ["network"], ["released"], ["policy", "accepted"], ["policy", "flow"], ["engine", "now"],
+                ["policy", "tree", "nodes"], ["outages", "up"], ["released", "count"],
+            )
+        ),
+        instead(-1, "engine"),
+        instead(-1, "policy"),
+        instead({"state": {}}, "policy", "accepted"),
+        instead({"set": [1]}, "policy", "updates"),
+        instead(1.5, "policy", "reported"),
+        instead(5, "policy", "on_release"),
+        instead("boo", "scenario"),
+        instead({"dict": [[1, {"tuple": [0, 0]}]]}, "engine", "periods"),
+        instead(10**12, "outages", "taken"),
+        instead(-1, "outages", "at"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_or_of_another_kind(kept: Path, tmp_path: Path, change: Any) -> None:
+    """One line, before anything is run."""
+    with zipfile.ZipFile(kept) as archive:
+        state = json.loads(archive.read("checkpoint.json"))["state"]
+    change(state)
+    with pytest.raises(gs.GridSimError, match="other: not a sound checkpoint"):
+        gs.resume(rewritten(kept, tmp_path / "other", state=state))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"options": {"what": 1}}, {"options": []}, {"options": {"cohort_limit": 0}}, {"files": []},
+        {"resumed": None}, {"worked": "x"}, {"scheduler": []}, {"scenario": 3}, {"every": -1.0}, {"more": 1},
+        {"scenario": "nodes = "}, {"files": {"none": "x"}},
+    ],
+)  # fmt: skip
+def test_what_it_says_of_the_run(kept: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+    with zipfile.ZipFile(kept) as archive:
+        about = json.loads(archive.read("checkpoint.json"))["about"]
+    with pytest.raises((gs.GridSimError, FileNotFoundError)):
+        gs.resume(rewritten(kept, tmp_path / "other", about=about | change))
+
+
+def test_a_loss_of_an_application_that_there_is_not(kept: Path, tmp_path: Path) -> None:
+    """It reaches the kernels in a message only, and they look."""
+    with zipfile.ZipFile(kept) as archive:
+        state = json.loads(archive.read("checkpoint.json"))["state"]
+    losses = entry(state, "policy", "recovery", "losses")["dict"]
+    for number in (-1, 9, 2**40):
+        at = entry(state, "engine", "now") + 1
+        losses[:] = [[at, {"dict": [[number, 3]]}]]
+        done = subprocess.run(
+            [sys.executable, "-m", "gridsim", "resume", rewritten(kept, tmp_path / "other", state=state)],
+            env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode in (0, 2) and done.stderr.count("\n") <= 1, done.stderr
 
 
 def test_another_scheduler(kept: Path) -> None:
@@ -323,9 +399,13 @@ def test_a_scheduler_that_cannot_be_kept(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     scenario = golden_scenario("fifo", "no failures")
-    with pytest.raises(OSError) as caught:
-        gs.simulate(scenario, gs.Fcfs(), checkpoint=tmp_path / "none" / "file", checkpoint_every=0.0)
-    assert caught.value.filename == str(tmp_path / "none" / "file")
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        gs.simulate(scenario, gs.Fcfs(), checkpoint=tmp_path / "none" / "file")
+    (tmp_path / "folder").mkdir()
+    with pytest.warns(gs.CheckpointWarning, match="folder: no checkpoint could be written"):
+        kept = gs.simulate(scenario, gs.Fcfs(), checkpoint=tmp_path / "folder", checkpoint_every=0.0)
+    assert kept.digest == gs.simulate(scenario, gs.Fcfs()).digest
+    assert list((tmp_path / "folder").iterdir()) == []
 
 
 @pytest.mark.parametrize("every", [-1.0, float("nan"), "often"])

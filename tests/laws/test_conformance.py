@@ -102,6 +102,32 @@ def test_a_wrong_scheduler_is_caught(name: str, wrong: Any, tmp_path: Path) -> N
     assert (said in done.stderr) == (law == "runs")
 
 
+def test_an_error_of_one_law_alone_is_told_as_that(wrong: Any, tmp_path: Path) -> None:
+    """Whole cohorts are no trouble, single rows are: the scenario is saved, and the law is named."""
+
+    class Alone(wrong.SharesPolicy):  # type: ignore[misc]
+        def on_share(self, rows: Any) -> None:
+            assert len(rows) > 1 or self.run.engine.whole_cohorts, "alone"
+            super().on_share(rows)
+
+    class Together(wrong.Shares, frozen=True, kw_only=True):  # type: ignore[misc]
+        def start(self, run: Any) -> gs.Policy:
+            return Alone(run)
+
+    with pytest.raises(ConformanceError, match="AssertionError: alone") as caught:
+        check_scheduler(Together(), examples=50, hash_seeds=False, folder=tmp_path)
+    assert caught.value.law == "cohorts" and caught.value.file is not None
+
+
+def test_a_promise_that_there_is_not(wrong: Any, tmp_path: Path) -> None:
+    class Promises(wrong.Shares, frozen=True, kw_only=True):  # type: ignore[misc]
+        order = "somehow"
+
+    with pytest.raises(ConformanceError, match="it promises 'somehow', which is none of") as caught:
+        check_scheduler(Promises(), examples=5, hash_seeds=False, folder=tmp_path)
+    assert caught.value.law == "order"
+
+
 def test_a_scheduler_known_by_name_is_saved_with_its_parameters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

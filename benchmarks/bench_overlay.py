@@ -1,0 +1,48 @@
+"""CYCLON: one cycle of all nodes, beside the twin and a limit; 20 neighbours, 8 of them exchanged at a time.
+
+    pytest benchmarks/bench_overlay.py --benchmark-columns=median,iqr
+
+Exchanges a second are the nodes over the time of a cycle.  The limit is what numpy needs to fetch, for each
+node, the view and the ages of a node drawn at random, and to write them back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gridcore.overlay import Views
+from gridcore.reference.overlay import Views as Twin
+
+SIZES = [1_000, 100_000, 1_000_000]
+
+
+@pytest.mark.parametrize("nodes", SIZES)
+@pytest.mark.benchmark(group="cycle")
+def test_kernel(benchmark: Any, nodes: int) -> None:
+    views = Views(nodes, 20, seed=1)
+    views.cycle()
+    benchmark.extra_info["bytes a node"] = (views.views.nbytes + views.ages.nbytes + 4 * nodes) / nodes
+    benchmark.pedantic(views.cycle, rounds=5)
+    benchmark.extra_info["exchanges/s"] = nodes / benchmark.stats.stats.median
+
+
+@pytest.mark.parametrize("nodes", SIZES[:1])
+@pytest.mark.benchmark(group="cycle")
+def test_twin(benchmark: Any, nodes: int) -> None:
+    views = Twin(nodes, 20, seed=1)
+    benchmark.pedantic(views.cycle, rounds=3)
+
+
+@pytest.mark.parametrize("nodes", SIZES)
+@pytest.mark.benchmark(group="cycle")
+def test_limit(benchmark: Any, nodes: int) -> None:
+    views, ages = np.zeros((nodes, 20), np.int32), np.zeros((nodes, 20), np.uint8)
+    other = np.random.default_rng(1).permutation(nodes)
+
+    def limit() -> None:
+        views[other], ages[other] = views[other], ages[other]
+
+    benchmark.pedantic(limit, rounds=5)
