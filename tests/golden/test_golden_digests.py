@@ -6,15 +6,20 @@ commit that makes them change::
 
     python tests/golden/test_golden_digests.py
 
-They hold for each build and number of threads.  They may differ where floating-point functions of the
-platform do (exp, log and pow of another C library): then tables differ by rounding, and `first_difference`
-shows where.
+They hold for each build, number of threads and processes, and way to hash.  They may differ where
+floating-point functions of the platform do (exp, log and pow of another C library): then tables differ by
+rounding, and `first_difference` shows where.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +74,9 @@ CASES = {
 }
 
 
-def digest(case: str) -> str:
+def digest(case: str, threads: int = 1) -> str:
     name, network, faults = CASES[case]
-    return gs.simulate(scenario(network, faults), SCHEDULERS[name]).digest
+    return gs.simulate(scenario(network, faults), SCHEDULERS[name], threads=threads).digest
 
 
 @pytest.fixture(scope="module")
@@ -88,5 +93,30 @@ def test_golden_digest(case: str, golden: Any) -> None:
     assert digest(case) == golden[case]
 
 
-if __name__ == "__main__":
+#: One of each scheduler.
+SOME = [case for case in CASES if case.endswith("; fifo; outages")]
+
+
+@pytest.mark.parametrize(("hash_seed", "threads"), [("0", 1), ("1", 3), ("4242", 2)])
+def test_other_interpreters_threads_and_processes(hash_seed: str, threads: int, golden: Any) -> None:
+    """In an interpreter with other hashes, which has a pool of processes, each with so many threads."""
+    done = subprocess.run(
+        [sys.executable, __file__, str(threads)],
+        env={
+            **os.environ,
+            "PYTHONHASHSEED": hash_seed,
+            "PYTHONPATH": str(Path(gs.__file__).parents[1]),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {case: golden[case] for case in SOME}
+
+
+if __name__ == "__main__" and len(sys.argv) == 2:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        found = pool.map(digest, SOME, [int(sys.argv[1])] * len(SOME))
+        print(json.dumps(dict(zip(SOME, found, strict=True))))
+elif __name__ == "__main__":
     FILE.write_text(json.dumps({case: digest(case) for case in CASES}, indent=1) + "\n")
