@@ -219,7 +219,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     except BaseException as error:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
-        if isinstance(error, OSError) and error.filename in (None, temporary):
+        if isinstance(error, OSError) and error.errno is not None and error.filename in (None, temporary):
             error.filename, error.filename2 = os.fspath(path), None
         raise
 

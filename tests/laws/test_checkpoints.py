@@ -209,6 +209,7 @@ def test_killed_while_it_is_written(tmp_path: Path) -> None:
     for _ in range(5):
         process = subprocess.Popen(
             [sys.executable, "-c", SAVES, str(file)],
+            cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
             stdout=subprocess.PIPE,
             text=True,
@@ -348,6 +349,7 @@ def test_a_loss_of_an_application_that_there_is_not(kept: Path, tmp_path: Path) 
         losses[:] = [[at, {"dict": [[number, 3]]}]]
         done = subprocess.run(
             [sys.executable, "-m", "gridsim", "resume", rewritten(kept, tmp_path / "other", state=state)],
+            cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
             capture_output=True,
             text=True,
