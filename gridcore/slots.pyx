@@ -12,7 +12,7 @@ Source: Vasilakos, Sacha and Pierre, DGS_ASAP: ``Search`` in its three steps.  T
 `gridcore.reference.slots`.
 """
 
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memmove, memset
 
 from gridcore.edf cimport indices, integers
@@ -107,7 +107,7 @@ cdef class SlotSchedules:
     # of the search in hand: candidates in the order in which they were reached
     cdef Fit* fit
     cdef long long* low                     # scratch
-    cdef int[1025] change                   # scratch: how many more candidates fit from each slot of a window on
+    cdef int[WINDOW + 1] change                   # scratch: how many more candidates fit from each slot of a window on
     cdef Py_ssize_t n_fit, room_fit
 
     def __cinit__(self, nodes, *, bint stale=False):
@@ -366,7 +366,8 @@ cdef class SlotSchedules:
         self.met[searcher] = self.searches
         if 0 <= exclude < self.nodes:
             self.met[exclude] = self.searches
-        if self._open(views, searcher, slots, not_before, seen, &free_now) and free_now >= n_nodes:
+        self._open(views, searcher, slots, not_before, seen, &free_now)
+        if free_now >= n_nodes:
             return not_before
         while k < self.n_fit:
             # one hop further, neighbour by neighbour
@@ -385,7 +386,7 @@ cdef class SlotSchedules:
         with nogil:
             return self._earliest(n_nodes, slots)
 
-    cdef bint _open(self, const int[:, ::1] views, Py_ssize_t who, long long slots, long long not_before,
+    cdef int _open(self, const int[:, ::1] views, Py_ssize_t who, long long slots, long long not_before,
                     const long long[::1] seen, long long* free_now) except -1:
         """The neighbours of `who` join the candidates."""
         cdef Py_ssize_t j, n = self.n_fit
@@ -400,7 +401,7 @@ cdef class SlotSchedules:
         for j in range(n, self.n_fit):
             self._next(&self.fit[j], not_before, slots)
             free_now[0] += self.fit[j].low == not_before
-        return True
+        return 0
 
     cdef void _begin(self) noexcept nogil:
         """A further search: nobody has been met."""

@@ -115,7 +115,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        self._stream = open(path, "rb")  # noqa: SIM115
+        self._stream = open(path, "rb")  # noqa: SIM115 (open until `__exit__`)
         try:
             self._archive = Reader(self._stream)
             content = self._archive.json(_ABOUT)

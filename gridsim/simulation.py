@@ -148,14 +148,15 @@ class Simulation(Stateful):
         if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
             raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(path) or ".")
         packed(self, lambda array: 0)  # an error that it cannot be kept is one to have at once
-        self.engine.at_wave_end(Keeper(path, every, self, self.engine, lambda: self.about(every)))
+        files = {file: provenance.sha256(file) for file in self.scenario.files}  # as they are read, and once
+        self.engine.at_wave_end(Keeper(path, every, self, self.engine, lambda: self.about(every, files)))
 
-    def about(self, every: float) -> About:
-        """What it takes to make this simulation again."""
+    def about(self, every: float, files: dict[str, str]) -> About:
+        """What it takes to make this simulation again; `files` has the SHA-256 of each trace file."""
         told = describe(self.scheduler)
         return About(
             scenario=self.scenario.to_toml(),
-            files={path: provenance.sha256(path) for path in self.scenario.files},
+            files=files,
             scheduler=SchedulerAbout(told["name"], told["class"], plain(told["parameters"])),
             options=asdict(self.options),
             every=every,

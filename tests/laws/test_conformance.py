@@ -105,12 +105,12 @@ def test_a_wrong_scheduler_is_caught(name: str, wrong: Any, tmp_path: Path) -> N
 def test_an_error_of_one_law_alone_is_told_as_that(wrong: Any, tmp_path: Path) -> None:
     """Whole cohorts are no trouble, single rows are: the scenario is saved, and the law is named."""
 
-    class Alone(wrong.SharesPolicy):  # type: ignore[misc]
+    class Alone(wrong.SharesPolicy):
         def on_share(self, rows: Any) -> None:
             assert len(rows) > 1 or self.run.engine.whole_cohorts, "alone"
             super().on_share(rows)
 
-    class Together(wrong.Shares, frozen=True, kw_only=True):  # type: ignore[misc]
+    class Together(wrong.Shares, frozen=True, kw_only=True):
         def start(self, run: Any) -> gs.Policy:
             return Alone(run)
 
@@ -120,7 +120,7 @@ def test_an_error_of_one_law_alone_is_told_as_that(wrong: Any, tmp_path: Path) -
 
 
 def test_a_promise_that_there_is_not(wrong: Any, tmp_path: Path) -> None:
-    class Promises(wrong.Shares, frozen=True, kw_only=True):  # type: ignore[misc]
+    class Promises(wrong.Shares, frozen=True, kw_only=True):
         order = "somehow"
 
     with pytest.raises(ConformanceError, match="it promises 'somehow', which is none of") as caught:
@@ -150,10 +150,10 @@ def test_without_failures_and_interpreters(wrong: Any, tmp_path: Path) -> None:
 
 
 def test_one_that_does_not_know_failures(wrong: Any, tmp_path: Path) -> None:
-    class Simple(wrong.SharesPolicy):  # type: ignore[misc]
+    class Simple(wrong.SharesPolicy):
         on_faults = gs.Policy.on_faults
 
-    class Calm(wrong.Shares, frozen=True, kw_only=True):  # type: ignore[misc]
+    class Calm(wrong.Shares, frozen=True, kw_only=True):
         def start(self, run: Any) -> gs.Policy:
             return Simple(run)
 
