@@ -17,7 +17,13 @@ class SlotSchedules:
         self, nodes: ArrayLike, starts: ArrayLike, slots: ArrayLike, jobs: ArrayLike, now: int
     ) -> NDArray[np.bool_]: ...
     def release(
-        self, nodes: ArrayLike, starts: ArrayLike, now: int, *, ends: ArrayLike | None = None
+        self,
+        nodes: ArrayLike,
+        starts: ArrayLike,
+        now: int,
+        *,
+        ends: ArrayLike | None = None,
+        jobs: ArrayLike | None = None,
     ) -> NDArray[np.bool_]: ...
     def lose(
         self, nodes: ArrayLike, slot: int, now: int
@@ -46,7 +52,10 @@ class SlotSchedules:
         exclude: int = -1,
         hops: int = 2,
         wide: bool = False,
+        away: NDArray[np.bool_] | None = None,
         as_of: ArrayLike | None = None,
+        every: int = 0,
+        until: int = 0,
     ) -> tuple[
         NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]
     ]: ...

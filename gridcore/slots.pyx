@@ -50,6 +50,11 @@ cdef struct Fit:                        # a candidate
     int node
     int row                             # no earlier reservation of it matters any more
 
+cdef struct Quest:                      # what is searched for
+    long long n_nodes, slots, not_before, exclude, hops
+    long long seen, every, until        # ns; see `SlotSchedules.search`
+    bint wide
+
 cdef enum:
     WINDOW = 1024                       # slots
 
@@ -109,6 +114,9 @@ cdef class SlotSchedules:
     cdef long long* low                     # scratch
     cdef int[WINDOW + 1] change                   # scratch: how many more candidates fit from each slot of a window on
     cdef Py_ssize_t n_fit, room_fit
+    # of all searches of a call: the nodes chosen
+    cdef long long* chosen
+    cdef Py_ssize_t room_chosen
 
     def __cinit__(self, nodes, *, bint stale=False):
         if isinstance(nodes, bool) or not isinstance(nodes, int | np.integer) or not 0 <= nodes < 2**31:
@@ -130,6 +138,7 @@ cdef class SlotSchedules:
         free(self.met)
         free(self.fit)
         free(self.low)
+        free(self.chosen)
 
     # -- reservations ---------------------------------------------------------------------------------------
 
@@ -189,19 +198,21 @@ cdef class SlotSchedules:
                 low = middle + 1
         return low
 
-    def release(self, nodes, starts, long long now, *, ends=None):
+    def release(self, nodes, starts, long long now, *, ends=None, jobs=None):
         """Take back at `now` ns the reservations of ``nodes[k]`` that begin at slot ``starts[k]`` (int64[k]).
 
         ends : int64[k], the slots from which on they are taken back, for what ends early; by default all of it.
+        jobs : int64[k], whose they must be; by default anybody's.
 
         Returns bool[k]: whether there was such a reservation, one that ended later.
         """
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
         cdef const long long[::1] to = self._slots(starts if ends is None else ends, "starts" if ends is None else "ends", 0)
+        cdef const long long[::1] of = None if jobs is None else integers(jobs, "jobs")
         cdef Py_ssize_t k, i
         cdef Node* node
         cdef long long job
-        self._same(u.shape[0], at.shape[0], to.shape[0], at.shape[0])
+        self._same(u.shape[0], at.shape[0], to.shape[0], at.shape[0] if of is None else of.shape[0])
         for k in range(u.shape[0]):
             if to[k] < at[k]:
                 raise ValueError(f"ends[{k}] must not be before starts[{k}], {at[k]}, got {to[k]}")
@@ -213,6 +224,8 @@ cdef class SlotSchedules:
             if i == node.n or node.row[i].start != at[k] or node.row[i].end <= to[k]:
                 continue
             job = node.note[i].job
+            if of is not None and of[k] != job:
+                continue
             self._drop(node, i, now)
             if to[k] > at[k]:
                 self._reserve(node, at[k], to[k], job, now)
@@ -313,14 +326,18 @@ cdef class SlotSchedules:
                 raise ValueError(f"candidates[{k}] must be different from those before it, got {u[k]}")
         if n_nodes > self.n_fit:
             return None
+        chosen = np.empty(n_nodes, np.int64)
+        cdef long long[::1] out = chosen
         with nogil:
             for k in range(self.n_fit):
                 self._next(&self.fit[k], not_before, slots)
             start = self._earliest(n_nodes, slots)
-        return start, self._chosen(n_nodes, start, slots)
+            self._choose(n_nodes, start, slots, &out[0])
+        return start, chosen
 
     def search(self, const int[:, ::1] views, searchers, long long n_nodes, long long slots, long long not_before,
-               *, long long exclude=-1, long long hops=2, bint wide=False, as_of=None):
+               *, long long exclude=-1, long long hops=2, bint wide=False, away=None, as_of=None,
+               long long every=0, long long until=0):
         """What `searchers` (int64[k]) answer to a job of `n_nodes` nodes for `slots` slots from `not_before` on.
 
         Each looks (1) for nodes that are free at once among its neighbours; (2) opens them one by one, and their
@@ -329,78 +346,109 @@ cdef class SlotSchedules:
 
         views : int32[nodes, degree], the neighbours of each node; -1 for none.
         wide : with fewer candidates than nodes wanted, go on hop by hop.
-        as_of : int64[nodes] ns, when each node has last seen its neighbours; None for now.  A candidate is seen
-            as whoever was first to lead to it has seen it.
+        away : bool[nodes], who is known to be away: is no candidate, and not opened; None for nobody.
+        as_of : int64[nodes] ns (or one instant for all), when each node has last seen its neighbours; None for
+            now.  A candidate is seen as whoever was first to lead to it has seen it.
+        every : ns; with it `as_of` is when each sees its neighbours first, then anew each `every` ns, up to
+            `until` (ns); before the first time it has seen them empty.
 
         Returns (starts, offsets, chosen, reached, opened): int64[k] starts, -1 for none; the nodes chosen by
         search i are ``chosen[offsets[i]:offsets[i + 1]]``; candidates reached; neighbours opened.
         """
         cdef const long long[::1] u = self._nodes(searchers)
-        cdef const long long[::1] seen = self._as_of(as_of, self.nodes, "the schedules")
-        cdef Py_ssize_t i, k
+        cdef Py_ssize_t i, k, n_chosen = 0
+        cdef Quest quest
         self._check_job(n_nodes, slots, not_before)
         if views.shape[0] != self.nodes:
             raise ValueError(f"views must have {self.nodes} rows, got {views.shape[0]}")
         if hops < 1:
             raise ValueError(f"hops must be >= 1, got {hops}")
+        if every < 0:
+            raise ValueError(f"every must be >= 0 ns, got {every}")
+        if isinstance(as_of, int | np.integer):
+            if not self.stale:
+                self._as_of(as_of, 0, "")
+            quest.seen, as_of = as_of, None
+        else:
+            quest.seen = _NEVER - 1
+        cdef const long long[::1] seen = self._as_of(as_of, self.nodes, "the schedules")
+        cdef const unsigned char[::1] gone = None
+        if away is not None:
+            if not isinstance(away, np.ndarray) or away.dtype != np.bool_ or away.shape != (self.nodes,):
+                got = f"{away.dtype}{list(away.shape)}" if isinstance(away, np.ndarray) else type(away).__name__
+                raise ValueError(f"away must be bool[{self.nodes}], got {got}")
+            gone = np.ascontiguousarray(away).view(np.uint8)
+        quest.n_nodes, quest.slots, quest.not_before, quest.exclude = n_nodes, slots, not_before, exclude
+        quest.hops, quest.wide, quest.every, quest.until = hops, wide, every, until
         starts, offsets = np.full(u.shape[0], -1, np.int64), np.zeros(u.shape[0] + 1, np.int64)
         reached, opened = np.zeros(u.shape[0], np.int64), np.zeros(u.shape[0], np.int64)
-        cdef long long[::1] start_of = starts, reached_of = reached, opened_of = opened
-        chosen = []
-        for i in range(u.shape[0]):
-            start_of[i] = self._search(views, u[i], n_nodes, slots, not_before, exclude, hops, wide, seen, &opened_of[i])
-            reached_of[i] = self.n_fit
-            offsets[i + 1] = offsets[i]
-            if start_of[i] >= 0:
-                offsets[i + 1] += n_nodes
-                chosen.append(self._chosen(n_nodes, start_of[i], slots))
-        return starts, offsets, np.concatenate([np.zeros(0, np.int64), *chosen]), reached, opened
+        cdef long long[::1] start_of = starts, reached_of = reached, opened_of = opened, end_of = offsets
+        with nogil:
+            for i in range(u.shape[0]):
+                start_of[i] = self._search(&quest, views, gone, seen, u[i], &opened_of[i])
+                reached_of[i] = self.n_fit
+                if start_of[i] >= 0:
+                    if n_chosen + n_nodes > self.room_chosen:
+                        self.chosen = <long long*> grown(self.chosen, 2 * (n_chosen + n_nodes) * sizeof(long long))
+                        self.room_chosen = 2 * (n_chosen + n_nodes)
+                    self._choose(n_nodes, start_of[i], slots, &self.chosen[n_chosen])
+                    n_chosen += n_nodes
+                end_of[i + 1] = n_chosen
+        chosen = np.empty(n_chosen, np.int64)
+        cdef long long[::1] out = chosen
+        for k in range(n_chosen):
+            out[k] = self.chosen[k]
+        return starts, offsets, chosen, reached, opened
 
-    cdef long long _search(self, const int[:, ::1] views, Py_ssize_t searcher, long long n_nodes, long long slots,
-                           long long not_before, long long exclude, long long hops, bint wide,
-                           const long long[::1] seen, long long* opened) except -2:
+    cdef long long _search(self, const Quest* quest, const int[:, ::1] views, const unsigned char[::1] gone,
+                           const long long[::1] seen, Py_ssize_t searcher, long long* opened) except -2 nogil:
         cdef Py_ssize_t k = 0, end, hop = 1
         cdef long long free_now = 0
         self._begin()
         # neither is ever a candidate
         self.met[searcher] = self.searches
-        if 0 <= exclude < self.nodes:
-            self.met[exclude] = self.searches
-        self._open(views, searcher, slots, not_before, seen, &free_now)
-        if free_now >= n_nodes:
-            return not_before
+        if 0 <= quest.exclude < self.nodes:
+            self.met[quest.exclude] = self.searches
+        self._open(quest, views, gone, seen, searcher, &free_now)
+        if free_now >= quest.n_nodes:
+            return quest.not_before
         while k < self.n_fit:
             # one hop further, neighbour by neighbour
-            if not (hop < hops or (wide and self.n_fit < n_nodes)):
+            if not (hop < quest.hops or (quest.wide and self.n_fit < quest.n_nodes)):
                 break
             end = self.n_fit
             while k < end:
                 opened[0] += 1
-                self._open(views, self.fit[k].node, slots, not_before, seen, &free_now)
+                self._open(quest, views, gone, seen, self.fit[k].node, &free_now)
                 k += 1
-                if free_now >= n_nodes:
-                    return not_before
+                if free_now >= quest.n_nodes:
+                    return quest.not_before
             hop += 1
-        if self.n_fit < n_nodes:
+        if self.n_fit < quest.n_nodes:
             return -1
-        with nogil:
-            return self._earliest(n_nodes, slots)
+        return self._earliest(quest.n_nodes, quest.slots)
 
-    cdef int _open(self, const int[:, ::1] views, Py_ssize_t who, long long slots, long long not_before,
-                    const long long[::1] seen, long long* free_now) except -1:
+    cdef int _open(self, const Quest* quest, const int[:, ::1] views, const unsigned char[::1] gone,
+                   const long long[::1] seen, Py_ssize_t who, long long* free_now) except -1 nogil:
         """The neighbours of `who` join the candidates."""
         cdef Py_ssize_t j, n = self.n_fit
         cdef int other
+        cdef long long at = quest.seen if seen is None else seen[who]
+        if quest.every:
+            # the last time up to `until`
+            at = at + (quest.until - at) // quest.every * quest.every if quest.until >= at else -1
         for j in range(views.shape[1]):
             other = views[who, j]
             if other < 0:
                 continue
             if other >= self.nodes:
-                raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
-            self._meet(other, instant(seen, who))
+                with gil:
+                    raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
+            if gone is None or not gone[other]:
+                self._meet(other, at)
         for j in range(n, self.n_fit):
-            self._next(&self.fit[j], not_before, slots)
-            free_now[0] += self.fit[j].low == not_before
+            self._next(&self.fit[j], quest.not_before, quest.slots)
+            free_now[0] += self.fit[j].low == quest.not_before
         return 0
 
     cdef void _begin(self) noexcept nogil:
@@ -413,7 +461,7 @@ cdef class SlotSchedules:
             for u in range(self.nodes):
                 self.met[u] = 0
 
-    cdef bint _meet(self, int who, long long as_of) except -1:
+    cdef int _meet(self, int who, long long as_of) except -1 nogil:
         """A further candidate; False if it has been met before."""
         cdef Py_ssize_t room
         if self.met[who] == self.searches:
@@ -488,11 +536,9 @@ cdef class SlotSchedules:
                 if self.fit[k].low < end:
                     self.fit[k].low = end
 
-    cdef object _chosen(self, long long n_nodes, long long start, long long slots):
+    cdef void _choose(self, long long n_nodes, long long start, long long slots, long long* out) noexcept nogil:
         """The first candidates that fit `start`."""
         cdef Py_ssize_t k = 0, n = 0
-        result = np.empty(n_nodes, np.int64)
-        cdef long long[::1] out = result
         while n < n_nodes:
             self.fit[k].row = 0
             self._next(&self.fit[k], start, slots)
@@ -500,7 +546,6 @@ cdef class SlotSchedules:
                 out[n] = self.fit[k].node
                 n += 1
             k += 1
-        return result
 
     # -- arguments ------------------------------------------------------------------------------------------
 

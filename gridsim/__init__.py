@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gridsim.resumption import resume
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Outcome, Policy, Run, Scheduler, register
-    from gridsim.schedulers import FairTree, Fcfs, MinCent
+    from gridsim.schedulers import DgsAsap, FairTree, Fcfs, MinCent
     from gridsim.simulation import simulate
     from gridsim.workload import Workload, offered_load
 
@@ -43,6 +43,7 @@ __all__ = [
     "Bound",
     "CheckpointWarning",
     "Comparison",
+    "DgsAsap",
     "Estimate",
     "FairTree",
     "Faults",
@@ -104,7 +105,7 @@ _HOMES = {
     "scenario": ("Scenario",),
     "model": ("Applications",),
     "scheduler": ("Outcome", "Policy", "Run", "Scheduler", "register"),
-    "schedulers": ("FairTree", "Fcfs", "MinCent"),
+    "schedulers": ("DgsAsap", "FairTree", "Fcfs", "MinCent"),
     "simulation": ("simulate",),
     "workload": ("Workload", "offered_load"),
 }

@@ -343,9 +343,10 @@ def _inputs(flags: Flags) -> dict[str, str | None]:
 
 def _scenario(flags: Flags) -> Scenario:
     """The scenario of the file, or the default one, with what the flags change."""
+    from gridsim.bags import LogRecipe
     from gridsim.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds, text, whole
     from gridsim.scenario import Scenario
-    from gridsim.workload import LogRecipe, Workload
+    from gridsim.workload import Workload
 
     given = {key: value for key, value in flags.items() if value is not None}
     if "hosts" in given and "speeds" in given:
@@ -410,7 +411,7 @@ def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed
 
 
 def _task_size(value: Any) -> Any:
-    from gridsim.workload import Range
+    from gridsim.bags import Range
 
     if not isinstance(value, str):
         return value

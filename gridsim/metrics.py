@@ -27,9 +27,26 @@ def bounded_slowdown(
     return np.maximum((finish - release) / alone, 1.0)
 
 
+def job_slowdown(waiting: Floats, run_time: Floats, threshold: float = 10.0) -> Floats:
+    """Bounded slowdown of rigid jobs (Feitelson et al. 1997): waiting + run time over run time, at least 1.
+
+    The latter counts as at least `threshold` s.
+    """
+    return np.maximum((waiting + run_time) / np.maximum(run_time, threshold), 1.0)
+
+
+def request_utilization(release: Floats, nodes: Floats, run_time: Floats, machines: int) -> float:
+    """Time on nodes that rigid jobs want, over what `machines` have from the first to the last release.
+
+    Infinite when all are released at once.  RU of DGS_ASAP over a whole log.
+    """
+    span = float(release.max() - release.min())
+    return math.fsum((nodes * run_time).tolist()) / (machines * span) if span > 0 else math.inf
+
+
 def makespan(release: Floats, finish: Floats) -> float:
-    """From the first release to the last finish, s."""
-    return float(finish.max() - release.min())
+    """From the first release to the last finish, s; of what finishes (NaN: never)."""
+    return float(np.fmax.reduce(finish) - release.min())
 
 
 def utilization(busy: Floats, span: float) -> Floats:

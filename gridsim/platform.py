@@ -186,7 +186,26 @@ class ListedSpeeds(
         return np.array(self.listed, dtype=np.float64)
 
 
-PlatformRecipe = UniformSpeeds | ParetoSpeeds | HostSpeedTable | ListedSpeeds
+class EqualSpeeds(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="equal"
+):
+    """`nodes` machines of one speed, Mflop/s."""
+
+    nodes: int
+    speed: float = 1000.0
+
+    def __post_init__(self) -> None:
+        normalise(
+            self,
+            nodes=whole("platform.nodes", self.nodes, low=1, high=MOST_NODES),
+            speed=real("platform.speed", self.speed, above=0, unit="Mflop/s"),
+        )
+
+    def speeds(self) -> Floats:
+        return np.full(self.nodes, self.speed)
+
+
+PlatformRecipe = UniformSpeeds | ParetoSpeeds | HostSpeedTable | ListedSpeeds | EqualSpeeds
 
 
 #: Machines are counted in 32 bits, and so are the 2 N - 1 nodes of a tree over them.
@@ -241,6 +260,11 @@ class Platform:
     ) -> Platform:
         """`nodes` hosts drawn from a table of real ones.  Raises TraceFormatError for a bad table."""
         return cls(HostSpeedTable(path=text("platform.path", path), nodes=nodes, seed=seed, column=column))
+
+    @classmethod
+    def equal(cls, nodes: int, speed: float = 1000.0) -> Platform:
+        """`nodes` machines of one speed (Mflop/s), which rigid jobs need."""
+        return cls(EqualSpeeds(nodes=nodes, speed=speed))
 
     @classmethod
     def of(cls, speeds: Iterable[float] | Floats) -> Platform:

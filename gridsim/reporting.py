@@ -11,21 +11,25 @@ from numpy.typing import NDArray
 
 from gridsim.engine import NEVER, NS
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
-from gridsim.metrics import utilization
-from gridsim.model import Applications
+from gridsim.metrics import job_slowdown, utilization
+from gridsim.model import Applications, durations
 from gridsim.outages import Outages
 from gridsim.platform import Platform
 from gridsim.records import Table, check_name, plain
 from gridsim.results import CORE_TABLES, RECORDS
-from gridsim.scheduler import ARRIVALS, SCHEDULE, Outcome
+from gridsim.scheduler import ARRIVALS, SCHEDULE, Outcome, Scheduler
 
 #: The clock counts int64 nanoseconds; a run must have time for many messages.
 LONGEST_LATENCY = 1.0e6
 
 _APPLICATION_COLUMNS = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
+_RIGID_COLUMNS = (*_APPLICATION_COLUMNS, "failed")
 _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
 # What the tables of a result hold besides; a scheduler's own columns have other names.
-_APPLICATION_NAMES = ("release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg")
+_APPLICATION_NAMES = (
+    "release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg", "run_time", "requested",
+    "waiting", "slowdown",
+)  # fmt: skip
 _MACHINE_NAMES = (
     "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",
     "data_in",
@@ -33,6 +37,13 @@ _MACHINE_NAMES = (
 
 
 # -- checks ---------------------------------------------------------------------------------------------
+
+
+def check_kind(applications: Applications, scheduler: Scheduler) -> None:
+    """Rigid jobs are for schedulers that start tasks together, bags for the others."""
+    if applications.rigid != scheduler.rigid:
+        takes, given = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
+        raise ScenarioError(f"workload must have {takes} for {scheduler.name}, got {given}")
 
 
 def check_size(applications: Applications, platform: Platform, latency: float) -> None:
@@ -62,13 +73,14 @@ def check_size(applications: Applications, platform: Platform, latency: float) -
         )
 
 
-def check_contract(outcome: Outcome, applications: int, machines: int, now: int) -> dict[str, Table]:
+def check_contract(outcome: Outcome, applications: Applications, machines: int, now: int) -> dict[str, Table]:
     """The further tables of an outcome that is what it should be."""
     when = f"t = {now / NS} s:"
     if not isinstance(outcome, Outcome):
         raise SchedulerError(f"{when} finish() must return an Outcome, got {type(outcome).__name__}")
+    own = _RIGID_COLUMNS if applications.rigid else _APPLICATION_COLUMNS
     for what, columns, wanted, taken, rows in (
-        ("applications", outcome.applications, _APPLICATION_COLUMNS, _APPLICATION_NAMES, applications),
+        ("applications", outcome.applications, own, _APPLICATION_NAMES, len(applications)),
         ("machines", outcome.machines, _MACHINE_COLUMNS, _MACHINE_NAMES, machines),
     ):
         for name in wanted:
@@ -116,15 +128,19 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
     """No task lost or done twice, nothing before its time, and no machine busier than its tasks make it."""
     first, finish = outcome.applications["first_start"], outcome.applications["finish"]
     completed, tasks = outcome.applications["completed"], applications.tasks
+    failed = given_up(outcome, applications)
+    for i in np.flatnonzero(failed & ((completed != 0) | (finish != -1)))[:1]:
+        raise InvariantViolation(f"application {i}: given up, but {completed[i]} tasks were completed")
+    tasks = np.where(failed, 0, tasks)
     for i in np.flatnonzero(completed != tasks)[:1]:
         raise InvariantViolation(
             f"application {i}: {completed[i]} of its {tasks[i]} tasks were completed, each must be, once"
         )
-    for i in np.flatnonzero(first < applications.release_ns)[:1]:
+    for i in np.flatnonzero((first < applications.release_ns) & ~(failed & (first == -1)))[:1]:
         raise InvariantViolation(
             f"application {i}: started at {first[i]} ns, before its release, {applications.release_ns[i]} ns"
         )
-    for i in np.flatnonzero(finish < first)[:1]:
+    for i in np.flatnonzero((finish < first) & ~failed)[:1]:
         raise InvariantViolation(
             f"application {i}: finished at {finish[i]} ns, before its start at {first[i]} ns"
         )
@@ -133,7 +149,8 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
         raise InvariantViolation(
             f"machines: completed {int(done.sum())} tasks, the applications have {int(tasks.sum())}"
         )
-    busy, span = outcome.machines["busy"], int(finish.max() - applications.release_ns.min())
+    end = int(max(finish.max(), outages.now if outages.failures.any() else 0))
+    busy, span = outcome.machines["busy"], max(0, end - int(applications.release_ns.min()))
     for u in np.flatnonzero((busy < 0) | (busy > span))[:1]:
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns of {span} ns")
     end = int(max(finish.max(), outages.now))
@@ -141,7 +158,7 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
     for u in np.flatnonzero(busy > up_time)[:1]:
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for {up_time[u]} ns only")
     worked = math.fsum((busy * (platform.speeds / NS)).tolist())
-    work = math.fsum(applications.size.tolist())
+    work = math.fsum(applications.size[~failed].tolist())
     # each task's duration is rounded to whole ns; products and sums are rounded besides
     slack = float(done @ (platform.speeds / NS)) + 1e-9 * work
     if worked < work - slack or (worked > work + slack and not outcome.applications["resubmitted"].any()):
@@ -151,7 +168,15 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
 
 
 def unfinished(outcome: Outcome, applications: Applications) -> int:
-    return int((applications.tasks - outcome.applications["completed"]).sum())
+    """Tasks that are neither completed nor given up."""
+    left = applications.tasks - outcome.applications["completed"]
+    return int(left[~given_up(outcome, applications)].sum())
+
+
+def given_up(outcome: Outcome, applications: Applications) -> NDArray[np.bool_]:
+    """bool[applications]: which the scheduler reports as failed."""
+    failed = outcome.applications["failed"] if applications.rigid else np.zeros(len(applications))
+    return np.asarray(failed).astype(np.bool_)
 
 
 # -- tables ---------------------------------------------------------------------------------------------
@@ -159,13 +184,17 @@ def unfinished(outcome: Outcome, applications: Applications) -> int:
 
 def application_table(outcome: Outcome, applications: Applications, platform: Platform) -> Table:
     given = outcome.applications
-    stretch = (given["finish"] - applications.release_ns) / NS / applications.size
+    first, finish = (_seconds(given[name]) for name in ("first_start", "finish"))
+    stretch = np.where(given["finish"] >= 0, (given["finish"] - applications.release_ns) / NS, np.nan)
+    stretch /= applications.size
     further = {name: column for name, column in given.items() if name not in _APPLICATION_COLUMNS}
+    if applications.rigid:
+        further |= _rigid_columns(given["finish"], applications, platform)
     return Table(
         {
             "release": applications.release,
-            "first_start": given["first_start"] / NS,
-            "finish": given["finish"] / NS,
+            "first_start": first,
+            "finish": finish,
             "tasks": applications.tasks,
             "task_size": applications.task_size,
             "size": applications.size,
@@ -177,6 +206,26 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
             **further,
         }
     )
+
+
+def _seconds(ns: NDArray[np.int64]) -> NDArray[np.float64]:
+    """-1 ns stands for never."""
+    return np.where(ns >= 0, ns / NS, np.nan)
+
+
+def _rigid_columns(
+    finish: NDArray[np.int64], applications: Applications, platform: Platform
+) -> dict[str, NDArray[Any]]:
+    assert applications.requested is not None
+    lasts = durations(applications, float(platform.speeds[0]))
+    waiting = np.where(finish >= 0, (finish - lasts - applications.release_ns) / NS, np.nan)
+    run_time = lasts / NS
+    return {
+        "run_time": run_time,
+        "requested": applications.requested,
+        "waiting": waiting,
+        "slowdown": job_slowdown(waiting, run_time),
+    }
 
 
 def machine_table(

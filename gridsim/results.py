@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gridsim import metrics
 from gridsim.archive import Reader, Writer
 from gridsim.bounds import Bound, discrete_bound, fluid_bound
@@ -36,6 +39,10 @@ UNITS = {
     "max_stretch": "s/Mflop",
     "mean_stretch": "s/Mflop",
     "min_stretch": "s/Mflop",
+    "request_utilization": "1 (nodes * run time / all machine time, first to last release)",
+    "mean_waiting": "s",
+    "median_waiting": "s",
+    "mean_slowdown": "1 (bounded: run times count as at least 10 s)",
     "lower_bound": "s/Mflop",
     "gap": "1 (max stretch / lower bound)",
     "max_stretch_agg": "1 (stretch * aggregate speed)",
@@ -68,6 +75,8 @@ class Result:
     Columns of ``applications``: release, first_start, finish (s); tasks; task_size, size (Mflop); submitter;
     stretch (s/Mflop) = (finish - release) / size; stretch_agg = stretch * aggregate speed (no unit);
     resubmitted (tasks); nodes_used; and what else the scheduler reports (-1 stands for none).
+    Of rigid jobs also failed (0 or 1: given up; start, finish and what is made of them are NaN), run_time,
+    requested, waiting (s, from the release to the start of the run that was completed), slowdown (bounded).
     Of ``machines``: speed (Mflop/s), busy (s), tasks, peak_queue (tasks), bytes_out, bytes_in, utilization.
     Of ``messages``, a row a kind: kind, sent, delivered, dropped, in_flight, bytes.
     Recorded on request, ``schedule``: machine, application, tasks, start, end (s), completed (tasks); and
@@ -132,19 +141,55 @@ class Result:
         return math.fsum(self.machines["speed"].tolist())
 
     @property
+    def rigid(self) -> bool:
+        """Whether the applications are rigid jobs."""
+        return "failed" in self.applications
+
+    @cached_property
+    def _completed(self) -> NDArray[np.bool_]:
+        """bool[applications]: all but rigid jobs that were given up."""
+        finish: NDArray[np.float64] = self.applications["finish"]
+        return ~np.isnan(finish)
+
+    def _of_completed(self, name: str) -> NDArray[np.float64]:
+        column: NDArray[np.float64] = self.applications[name]
+        return column[self._completed]
+
+    @property
     def max_stretch(self) -> float:
-        """Largest stretch of an application, s/Mflop."""
-        return float(self.applications["stretch"].max())
+        """Largest stretch of an application, s/Mflop; NaN if none was completed."""
+        return _most(self._of_completed("stretch"))
 
     @property
     def mean_stretch(self) -> float:
         """Mean stretch over applications, s/Mflop."""
-        return metrics.mean(self.applications["stretch"])
+        return metrics.mean(self._of_completed("stretch"))
 
     @property
     def min_stretch(self) -> float:
-        """Smallest stretch of an application, s/Mflop."""
-        return float(self.applications["stretch"].min())
+        """Smallest stretch of an application, s/Mflop; NaN if none was completed."""
+        return -_most(-self._of_completed("stretch"))
+
+    @property
+    def failed(self) -> int:
+        """Rigid jobs that were given up."""
+        return int((~self._completed).sum())
+
+    @property
+    def mean_waiting(self) -> float:
+        """Mean waiting time of the rigid jobs that were completed, s; NaN for bags."""
+        return metrics.mean(self._of_completed("waiting")) if self.rigid else math.nan
+
+    @property
+    def median_waiting(self) -> float:
+        """Median waiting time of the rigid jobs that were completed, s; NaN for bags."""
+        waiting = self._of_completed("waiting") if self.rigid else np.zeros(0)
+        return float(np.median(waiting)) if len(waiting) else math.nan
+
+    @property
+    def mean_slowdown(self) -> float:
+        """Mean bounded slowdown of the rigid jobs that were completed; NaN for bags."""
+        return metrics.mean(self._of_completed("slowdown")) if self.rigid else math.nan
 
     @property
     def makespan(self) -> float:
@@ -165,12 +210,12 @@ class Result:
         ScenarioError for another kind.
         """
         if check_bound(kind) not in self._bounds:
-            applications, speeds = self.applications, self.machines["speed"]
-            release, size = applications["release"], applications["size"]
+            speeds = self.machines["speed"]
+            release, size = self._of_completed("release"), self._of_completed("size")
             if kind == "fluid":
                 self._bounds[kind] = fluid_bound(release, size, self.aggregate_speed)
             else:
-                tasks = applications["task_size"], applications["tasks"]
+                tasks = self._of_completed("task_size"), self.applications["tasks"][self._completed]
                 self._bounds[kind] = discrete_bound(release, size, *tasks, speeds)
         return self._bounds[kind]
 
@@ -185,7 +230,7 @@ class Result:
             applications.
         """
         applications, messages = self.applications, self.messages
-        bounded = len(applications) <= BOUND_LIMIT
+        bounded = len(applications) <= BOUND_LIMIT and bool(self._completed.any())
         sent = int(messages["bytes"].sum())
         data = float(self.machines["data_in"].sum()) if "data_in" in self.machines else None
         size, speed = applications["size"], self.aggregate_speed
@@ -199,7 +244,7 @@ class Result:
             "work": math.fsum(size.tolist()),
             "offered_load": metrics.offered_load(applications["release"], size, speed),
             "max_stretch": self.max_stretch,
-            "max_stretch_agg": float(applications["stretch_agg"].max()),
+            "max_stretch_agg": _most(self._of_completed("stretch_agg")),
             "mean_stretch": self.mean_stretch,
             "min_stretch": self.min_stretch,
             "lower_bound_kind": bound,
@@ -208,6 +253,7 @@ class Result:
             "makespan": self.makespan,
             "utilization": self.utilization,
             "resubmitted": int(applications["resubmitted"].sum()),
+            **(self._rigid_summary() if self.rigid else {}),
             "messages": int(messages["sent"].sum()),
             "dropped": int(messages["dropped"].sum()),
             "bytes": sent,
@@ -219,7 +265,24 @@ class Result:
             "digest": self.digest,
         }
 
+    def _rigid_summary(self) -> dict[str, Any]:
+        table = self.applications
+        columns = table["release"], table["tasks"], table["run_time"]
+        return {
+            "failed": self.failed,
+            "request_utilization": metrics.request_utilization(*columns, len(self.machines)),
+            "mean_waiting": self.mean_waiting,
+            "median_waiting": self.median_waiting,
+            "mean_slowdown": self.mean_slowdown,
+        }
+
     def __repr__(self) -> str:
+        if self.rigid:
+            return (
+                f"<Result of {self.scheduler['name']}: {len(self.applications)} rigid jobs on "
+                f"{len(self.machines)} machines, {self.failed} given up, mean waiting "
+                f"{self.mean_waiting:.6g} s, makespan {self.makespan:.6g} s, digest {self.digest[:16]}>"
+            )
         return (
             f"<Result of {self.scheduler['name']}: {len(self.applications)} applications on "
             f"{len(self.machines)} machines, max stretch {self.max_stretch:.4g} s/Mflop, "
@@ -229,10 +292,6 @@ class Result:
     def format(self, name: str | None = None, bound: BoundKind = "fluid") -> str:
         """The run as readable text; `name` stands for the scheduler's own; `bound` as in `summary`."""
         facts = self.summary(bound)
-        gap = f"- (computed for up to {BOUND_LIMIT} applications)"
-        if facts["gap"] is not None:
-            least = f"{facts['lower_bound']:.6g} s/Mflop"
-            gap = f"{facts['gap']:.4f} (max stretch over the {bound} bound, {least})"
         said = {**facts["parameters"], **facts["facts"]}
         text = ", ".join(
             f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int, float))
@@ -245,10 +304,7 @@ class Result:
             **self.describe_scenario(),
             "scheduler": name or facts["scheduler"],
             "reports": text or "-",
-            "max stretch": f"{facts['max_stretch']:.6g} s/Mflop (S * s_agg = {facts['max_stretch_agg']:.5g})",
-            "mean stretch": f"{facts['mean_stretch']:.6g} s/Mflop",
-            "min stretch": f"{facts['min_stretch']:.6g} s/Mflop",
-            "gap": gap,
+            **(self._say_jobs(facts) if self.rigid else self._say_bags(facts, bound)),
             "makespan": f"{facts['makespan']:.1f} s",
             "utilization": f"{100 * facts['utilization']:.1f} %",
             "resubmitted": f"{facts['resubmitted']} tasks",
@@ -261,6 +317,26 @@ class Result:
             textwrap.fill(f"{key:<12}  {value}", 110, subsequent_indent=" " * 14)
             for key, value in lines.items()
         )
+
+    def _say_bags(self, facts: dict[str, Any], bound: BoundKind) -> dict[str, str]:
+        gap = f"- (computed for up to {BOUND_LIMIT} applications)"
+        if facts["gap"] is not None:
+            least = f"{facts['lower_bound']:.6g} s/Mflop"
+            gap = f"{facts['gap']:.4f} (max stretch over the {bound} bound, {least})"
+        return {
+            "max stretch": f"{facts['max_stretch']:.6g} s/Mflop (S * s_agg = {facts['max_stretch_agg']:.5g})",
+            "mean stretch": f"{facts['mean_stretch']:.6g} s/Mflop",
+            "min stretch": f"{facts['min_stretch']:.6g} s/Mflop",
+            "gap": gap,
+        }
+
+    def _say_jobs(self, facts: dict[str, Any]) -> dict[str, str]:
+        return {
+            "requests": f"{100 * facts['request_utilization']:.1f} % of the machines, first to last release",
+            "given up": f"{facts['failed']} of {facts['applications']} jobs",
+            "waiting": f"mean {facts['mean_waiting']:.6g} s, median {facts['median_waiting']:.6g} s",
+            "slowdown": f"{facts['mean_slowdown']:.4g} (mean, bounded: run times of at least 10 s)",
+        }
 
     def describe_scenario(self) -> dict[str, str]:
         """Platform, workload and load in a line each."""
@@ -332,6 +408,10 @@ class Result:
         if stated != found:
             raise GridSimError(f"{name}: the file states digest {stated!r}, but its tables make {found!r}")
         return result
+
+
+def _most(values: NDArray[np.float64]) -> float:
+    return float(values.max()) if len(values) else math.nan
 
 
 def _member(table: str, column: str) -> str:

@@ -74,7 +74,9 @@ class Outcome:
     Times are ns; -1 stands for "never".
 
     applications : ``first_start``, ``finish``, ``completed`` (tasks), ``resubmitted`` (tasks),
-        ``nodes_used``, and optionally ``level`` (at which the request was accepted).
+        ``nodes_used``, and optionally further ones, such as ``level`` (at which the request was accepted).
+        Of rigid jobs also ``failed``, whether one was given up: nothing of it is completed then, and it
+        has neither start nor finish.
     machines : ``busy`` (ns), ``tasks`` (completed), ``peak_queue`` (tasks waiting), and optionally
         ``interrupted`` (tasks that ran when the machine failed).
     tables : further tables, each a mapping of equally long columns.
@@ -149,6 +151,8 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     decentralized: ClassVar[bool] = False
     #: Whether nodes of a decentralized scheduler know the speeds of others when the run begins.
     speeds_known: ClassVar[bool] = False
+    #: Whether it starts all tasks of an application together; then it is for rigid jobs, else for bags.
+    rigid: ClassVar[bool] = False
 
     @property
     def order(self) -> Order:

@@ -24,6 +24,7 @@ from gridsim.records import Table, plain
 from gridsim.reporting import (
     application_table,
     check_contract,
+    check_kind,
     check_laws,
     check_size,
     machine_table,
@@ -112,6 +113,7 @@ class Simulation(Stateful):
         self.worked, self.resumed = 0.0, 0
         platform = scenario.platform
         self.applications = applications = scenario.workload.realize(platform)
+        check_kind(applications, scheduler)
         check_size(applications, platform, scenario.network.latency)
 
         self.engine = engine = Engine(cohort_limit=options.cohort_limit)
@@ -190,7 +192,7 @@ class Simulation(Stateful):
                 f"faults must leave a machine up until all is done; at {outages.over_at / NS:g} s the last "
                 f"one goes for good, with {left} tasks left"
             )
-        tables = check_contract(outcome, len(applications), platform.nodes, engine.now)
+        tables = check_contract(outcome, applications, platform.nodes, engine.now)
         if self.options.record:
             tables |= record_tables(outcome, engine.now)
         check_laws(outcome, applications, platform, outages)

@@ -1,199 +1,35 @@
-"""Workload: which bags of tasks are submitted when, and where; made from a recipe as platforms are."""
+"""Workload: which applications are submitted when, and where; made from a recipe as platforms are."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from gridsim import metrics
+from gridsim.bags import BagRecipe, ListRecipe, LogRecipe, Range, TaskSize
 from gridsim.errors import ScenarioError
 from gridsim.model import Applications
-from gridsim.platform import Platform, normalise, real, sequence, text, whole
-from gridsim.streams import Streams
+from gridsim.platform import Platform, sequence, text
+from gridsim.rigid import JobListRecipe, JobLogRecipe, JobRecipe, RigidRecipe
 
 #: Releases stay below this many seconds: the clock counts int64 nanoseconds.
 LATEST_RELEASE = 4.0e9
 
 _NS = 1e9
 
-Columns = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
+WorkloadRecipe = BagRecipe | LogRecipe | ListRecipe | RigidRecipe
 
 
-class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Uniform between `low` and `high`."""
-
-    low: float
-    high: float
-
-
-TaskSize = float | Range | tuple[float, ...]
-
-
-class BagRecipe(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="bags"
-):
-    """Poisson arrivals of bags; the meaning of each field is told by `Workload.bags`."""
-
-    seed: int
-    applications: int = 100
-    interarrival: float = 10.0
-    tasks_per_node: float = 10.0
-    tasks: float | None = None
-    variation: float = 0.2
-    task_size: TaskSize = 65536.0
-
-    def __post_init__(self) -> None:
-        variation = real("workload.variation", self.variation, low=0)
-        if variation > 1:
-            raise ScenarioError(f"workload.variation must be in 0..1, got {variation!r}")
-        normalise(
-            self,
-            seed=whole("workload.seed", self.seed),
-            applications=whole("workload.applications", self.applications, low=1),
-            interarrival=real("workload.interarrival", self.interarrival, low=0, unit="s"),
-            tasks_per_node=real("workload.tasks_per_node", self.tasks_per_node, above=0),
-            tasks=None if self.tasks is None else real("workload.tasks", self.tasks, low=1),
-            variation=variation,
-            task_size=_task_size(self.task_size),
-        )
-
-    def columns(self, platform: Platform) -> Columns:
-        streams = Streams(self.seed)
-        count = self.applications
-        gaps = streams("workload.arrivals").exponential(self.interarrival, count)
-        middle = self.tasks_per_node * platform.nodes if self.tasks is None else self.tasks
-        # A bound that is a whole number but for rounding counts as one.
-        low = math.ceil(middle * (1 - self.variation) * (1 - 1e-12))
-        high = math.floor(middle * (1 + self.variation) * (1 + 1e-12))
-        if high >= 2**53:
-            raise ScenarioError(f"workload.tasks must stay below 2**53 an application, got {middle:g}")
-        if low > high:  # nothing whole in between
-            low = high = round(middle)
-        tasks = streams("workload.tasks").integers(max(1, low), max(1, high) + 1, size=count)
-        submitter = streams("workload.submitters").integers(platform.nodes, size=count)
-        return np.cumsum(gaps), tasks, self._sizes(streams), submitter
-
-    def _sizes(self, streams: Streams) -> NDArray[np.float64]:
-        draw, size = streams("workload.task_sizes"), self.task_size
-        if isinstance(size, Range):
-            return draw.uniform(size.low, size.high, self.applications)
-        classes = np.array(size if isinstance(size, tuple) else [size])
-        sizes: NDArray[np.float64] = classes[draw.integers(len(classes), size=self.applications)]
-        return sizes
-
-
-class LogRecipe(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="log"
-):
-    """Bags of a real job log; the meaning of each field is told by `Workload.from_log`."""
-
-    path: str
-    seed: int = 0
-    gap: float = 120.0
-    span: float = 120.0
-    reference_speed: float | None = None
-    max_applications: int | None = None
-
-    def __post_init__(self) -> None:
-        speed, most = self.reference_speed, self.max_applications
-        normalise(
-            self,
-            path=text("workload.path", self.path),
-            seed=whole("workload.seed", self.seed),
-            gap=real("workload.gap", self.gap, low=0, unit="s", finite=False),
-            span=real("workload.span", self.span, low=0, unit="s", finite=False),
-            reference_speed=None
-            if speed is None
-            else real("workload.reference_speed", speed, above=0, unit="Mflop/s"),
-            max_applications=None if most is None else whole("workload.max_applications", most, low=1),
-        )
-
-    def columns(self, platform: Platform) -> Columns:
-        from gridsim.traces import derive_bags, read_swf
-
-        log = read_swf(self.path)
-        bags = derive_bags(log, gap=self.gap, span=self.span, max_procs=platform.nodes)
-        if not len(bags):
-            raise ScenarioError(f"{self.path}: no job of known run time, so no bag")
-        most = len(bags) if self.max_applications is None else self.max_applications
-        speed = self.reference_speed or platform.aggregate_speed / platform.nodes
-        user = bags.user[:most]
-        users, which = np.unique(bags.user, return_inverse=True)
-        homes = Streams(self.seed)("workload.submitters").integers(platform.nodes, size=len(users))
-        release = bags.release[:most] - bags.release[0]
-        return release, bags.tasks[:most], bags.run_time[:most] * speed, homes[which[: len(user)]]
-
-
-class ListRecipe(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="list"
-):
-    """The applications themselves; the meaning of each field is told by `Workload.of`."""
-
-    release: tuple[float, ...]
-    tasks: tuple[int, ...]
-    task_size: tuple[float, ...]
-    submitter: tuple[int, ...] | None = None
-
-    def __post_init__(self) -> None:
-        release = sequence("workload.release", self.release)
-        if not release:
-            raise ScenarioError("workload.release must name at least one application, got none")
-        columns: dict[str, Any] = {"release": release}
-        for name in ("tasks", "task_size", "submitter"):
-            if (given := getattr(self, name)) is not None:
-                columns[name] = sequence(f"workload.{name}", given)
-                if len(columns[name]) != len(release):
-                    raise ScenarioError(
-                        f"workload.{name} must have {len(release)} entries as workload.release has, "
-                        f"got {len(columns[name])}"
-                    )
-        checks: dict[str, Callable[[str, Any], float]] = {
-            "release": lambda path, value: real(path, value, low=0, unit="s"),
-            "tasks": lambda path, value: whole(path, value, low=1, high=2**53),
-            "task_size": lambda path, value: real(path, value, above=0, unit="Mflop"),
-            "submitter": lambda path, value: whole(path, value),
-        }
-        for name, values in columns.items():
-            check = checks[name]
-            checked = tuple(check(f"workload.{name}[{i}]", value) for i, value in enumerate(values))
-            normalise(self, **{name: checked})
-
-    def columns(self, platform: Platform) -> Columns:
-        count = len(self.release)
-        if self.submitter is None:
-            submitter = np.arange(count, dtype=np.int64) % platform.nodes
-        else:
-            submitter = np.array(self.submitter, dtype=np.int64)
-            for i in np.flatnonzero(submitter >= platform.nodes)[:1]:
-                raise ScenarioError(
-                    f"workload.submitter[{i}] must be a machine in 0..{platform.nodes - 1}, "
-                    f"got {submitter[i]}"
-                )
-        tasks = np.array(self.tasks, dtype=np.int64)
-        return np.array(self.release), tasks, np.array(self.task_size), submitter
-
-
-WorkloadRecipe = BagRecipe | LogRecipe | ListRecipe
-
-
-def _task_size(size: Any) -> TaskSize:
-    if isinstance(size, Range):
-        low = real("workload.task_size.low", size.low, above=0, unit="Mflop")
-        return Range(low, real("workload.task_size.high", size.high, low=low, unit="Mflop"))
-    if isinstance(size, (list, tuple)):
-        if not size:
-            raise ScenarioError("workload.task_size must name at least one class, got none")
-        return tuple(
-            real(f"workload.task_size[{i}]", value, above=0, unit="Mflop") for i, value in enumerate(size)
-        )
-    return real("workload.task_size", size, above=0, unit="Mflop")
+def _column(name: str, value: Any, count: int) -> tuple[Any, ...]:
+    """One value for all, or one each."""
+    scalar = isinstance(value, (int, float, np.number))
+    return (value,) * count if scalar else tuple(sequence(name, value))
 
 
 @dataclass(frozen=True)
@@ -293,22 +129,110 @@ class Workload:
         submitter : machines; default: application i submits at machine i modulo the number of machines.
         """
         releases = sequence("workload.release", release)
-
-        def column(name: str, value: Any) -> tuple[Any, ...]:
-            scalar = isinstance(value, (int, float, np.number))
-            return (value,) * len(releases) if scalar else tuple(sequence(name, value))
-
+        count = len(releases)
         recipe = ListRecipe(
             release=tuple(releases),
-            tasks=column("workload.tasks", tasks),
-            task_size=column("workload.task_size", task_size),
-            submitter=None if submitter is None else column("workload.submitter", submitter),
+            tasks=_column("workload.tasks", tasks, count),
+            task_size=_column("workload.task_size", task_size, count),
+            submitter=None if submitter is None else _column("workload.submitter", submitter, count),
+        )
+        return cls(recipe)
+
+    @classmethod
+    def jobs(
+        cls,
+        jobs: int = 1000,
+        profile: str = "wagap2013",
+        utilization: float = 0.25,
+        max_nodes: int | None = None,
+        *,
+        seed: int,
+    ) -> Workload:
+        """Rigid jobs like those of a real log, one submitted after the other; the first at 0.
+
+        Nodes, run times, gaps between submissions and requested times have the quantiles of the log, and its
+        rank correlations: of nodes with run times, and of jobs with the one before (users submit many alike).
+        Each is submitted at a machine drawn uniformly.
+
+        jobs : how many.
+        profile : the log, ``"wagap2013"`` or ``"ricc2010"`` (see `gridsim.profiles`).
+        utilization : request utilization to which the gaps are scaled: sum of nodes * run time over what the
+            machines can do from the first to the last submission.
+        max_nodes : jobs want at most so many nodes; and never more than there are machines.
+        """
+        return cls(
+            JobRecipe(jobs=jobs, profile=profile, utilization=utilization, max_nodes=max_nodes, seed=seed)
+        )
+
+    @classmethod
+    def jobs_from_log(
+        cls,
+        path: str | os.PathLike[str],
+        procs_per_node: int = 1,
+        utilization: float | None = None,
+        start: float = 0.0,
+        end: float = math.inf,
+        max_nodes: int | None = None,
+        copies: int = 1,
+        jitter: float = 3600.0,
+        at_home: bool = False,
+        seed: int = 0,
+    ) -> Workload:
+        """The rigid jobs of a log (SWF or GWF), released as recorded, the first at 0.
+
+        procs_per_node : a job of p processors wants ceil(p / procs_per_node) nodes.
+        utilization : request utilization to which submit times are compressed (or stretched); None: as they
+            are.
+        start, end : only what was submitted in this window, s after the first submission.
+        max_nodes : jobs of more nodes are left out, with a warning.
+        copies, jitter : each job so many times, the further ones up to `jitter` s later (uniform): the same
+            load on so many times the machines.
+        at_home : True: each user of each copy submits at one machine; False: each job at one of its own.
+            Drawn uniformly with `seed`.
+
+        The file is read by `realize`, which refuses a job of more nodes than the platform has machines.
+        """
+        recipe = JobLogRecipe(
+            path=text("workload.path", path),
+            procs_per_node=procs_per_node,
+            utilization=utilization,
+            start=start,
+            end=end,
+            max_nodes=max_nodes,
+            copies=copies,
+            jitter=jitter,
+            at_home=at_home,
+            seed=seed,
+        )
+        return cls(recipe)
+
+    @classmethod
+    def jobs_of(
+        cls,
+        release: Sequence[float] | NDArray[Any],
+        nodes: int | Sequence[int] | NDArray[Any],
+        run_time: float | Sequence[float] | NDArray[Any],
+        requested: float | Sequence[float] | NDArray[Any] | None = None,
+        submitter: Sequence[int] | NDArray[Any] | None = None,
+    ) -> Workload:
+        """Exactly these rigid jobs: release (s), nodes, run_time (s).
+
+        nodes, run_time, requested : one value for all, or one each; requested (s) defaults to run_time.
+        submitter : machines; default: job i submits at machine i modulo the number of machines.
+        """
+        releases = sequence("workload.release", release)
+        recipe = JobListRecipe(
+            release=tuple(releases),
+            nodes=_column("workload.nodes", nodes, len(releases)),
+            run_time=_column("workload.run_time", run_time, len(releases)),
+            requested=None if requested is None else _column("workload.requested", requested, len(releases)),
+            submitter=None if submitter is None else _column("workload.submitter", submitter, len(releases)),
         )
         return cls(recipe)
 
     def realize(self, platform: Platform) -> Applications:
         """The applications on `platform`, in order of release (ties as they were made)."""
-        release, tasks, task_size, submitter = self.recipe.columns(platform)
+        release, tasks, task_size, submitter, requested = self.recipe.columns(platform)
         for i in np.flatnonzero(~(release <= LATEST_RELEASE))[:1]:
             raise ScenarioError(
                 f"workload.release[{i}] must be at most {LATEST_RELEASE:g} s, got {float(release[i])!r}"
@@ -321,10 +245,19 @@ class Workload:
             size_i = f"{task_size[i]:g} Mflop"
             raise ScenarioError(f"workload.task_size[{i}] must leave tasks * size finite, got {size_i}")
         release_ns = release_ns[order]
-        columns = release_ns, release_ns / _NS, tasks[order], task_size[order], size[order], submitter[order]
-        for column in columns:
-            column.flags.writeable = False
-        return Applications(*columns)
+        made = Applications(
+            release_ns,
+            release_ns / _NS,
+            tasks[order],
+            task_size[order],
+            size[order],
+            submitter[order],
+            None if requested is None else requested[order],
+        )
+        for name in made.__slots__:
+            if (column := getattr(made, name)) is not None:
+                column.flags.writeable = False
+        return made
 
 
 def offered_load(applications: Applications, platform: Platform) -> float:

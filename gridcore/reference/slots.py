@@ -57,18 +57,29 @@ class SlotSchedules:
         return np.array(done, np.bool_)
 
     def release(
-        self, nodes: ArrayLike, starts: ArrayLike, now: int, *, ends: ArrayLike | None = None
+        self,
+        nodes: ArrayLike,
+        starts: ArrayLike,
+        now: int,
+        *,
+        ends: ArrayLike | None = None,
+        jobs: ArrayLike | None = None,
     ) -> NDArray[np.bool_]:
         """See the kernel."""
         u, at = self._nodes(nodes), _slots(starts, "starts", 0)
         to = at if ends is None else _slots(ends, "ends", 0)
-        _same(u, at, to, at)
+        of = None if jobs is None else integers(jobs, "jobs")
+        _same(u, at, to, at if of is None else of)
         for k, (start, end) in enumerate(zip(at, to, strict=True)):
             if end < start:
                 raise ValueError(f"ends[{k}] must not be before starts[{k}], {start}, got {end}")
         done = []
-        for node, start, end in zip(u, at, to, strict=True):
-            found = [each for each in self._standing(node) if each.start == start and each.end > end]
+        for k, (node, start, end) in enumerate(zip(u, at, to, strict=True)):
+            found = [
+                each
+                for each in self._standing(node)
+                if each.start == start and each.end > end and (of is None or each.job == of[k])
+            ]
             done.append(bool(found))
             for each in found:
                 each.dropped = now
@@ -153,7 +164,10 @@ class SlotSchedules:
         exclude: int = -1,
         hops: int = 2,
         wide: bool = False,
+        away: NDArray[np.bool_] | None = None,
         as_of: ArrayLike | None = None,
+        every: int = 0,
+        until: int = 0,
     ) -> tuple[Integers, Integers, Integers, Integers, Integers]:
         """See the kernel."""
         u = self._nodes(searchers)
@@ -163,6 +177,15 @@ class SlotSchedules:
             raise ValueError(f"views must have {self.nodes} rows, got {views.shape[0]}")
         if hops < 1:
             raise ValueError(f"hops must be >= 1, got {hops}")
+        if every < 0:
+            raise ValueError(f"every must be >= 0 ns, got {every}")
+        if away is not None and (
+            not isinstance(away, np.ndarray) or away.dtype != np.bool_ or away.shape != (self.nodes,)
+        ):
+            got = f"{away.dtype}{list(away.shape)}" if isinstance(away, np.ndarray) else type(away).__name__
+            raise ValueError(f"away must be bool[{self.nodes}], got {got}")
+        if every:
+            seen = [max([-1, *range(at, until + 1, every)]) for at in seen]
         starts, chosen, reached, opened = [], [], [], []
         for searcher in u:
             candidates: list[tuple[int, int]] = []
@@ -173,7 +196,7 @@ class SlotSchedules:
                 for j, other in enumerate(views[who].tolist()):
                     if other >= self.nodes:
                         raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
-                    if other >= 0 and other not in known:
+                    if other >= 0 and other not in known and (away is None or not away[other]):
                         known.add(other)
                         to.append((other, seen[who]))
                 return sum(self._fits(node, at, not_before, slots) for node, at in to) >= n_nodes

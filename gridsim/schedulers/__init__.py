@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from gridsim.scheduler import register
 from gridsim.schedulers.central import Fcfs, MinCent
+from gridsim.schedulers.dgs_asap import DgsAsap
 from gridsim.schedulers.fair_tree import FairTree
 
-__all__ = ["FairTree", "Fcfs", "MinCent"]
+__all__ = ["DgsAsap", "FairTree", "Fcfs", "MinCent"]
 
 register("fair-tree", FairTree)
+register("dgs-asap", DgsAsap)
 register("mincent", MinCent)
 register("mincent-once", MinCent, mode="once")
 register("fcfs", Fcfs)

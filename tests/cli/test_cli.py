@@ -13,11 +13,12 @@ from click.testing import CliRunner
 
 import gridsim
 import gridsim as gs
+from gridsim.bags import Range
 from gridsim.cli import cli
 from gridsim.platform import Platform
 from gridsim.results import Result
 from gridsim.scenario import Scenario
-from gridsim.workload import Range, Workload
+from gridsim.workload import Workload
 
 ROOT = str(Path(gridsim.__file__).parent.parent)
 SMALL = ["--nodes", "5", "--applications", "6"]

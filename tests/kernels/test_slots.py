@@ -34,7 +34,8 @@ def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
         if kind == "reserve":
             story.append((kind, draw(nodes), draw(starts), draw(slots), now))
         elif kind in ("release", "cut"):
-            story.append((kind, draw(nodes), draw(st.integers(0, 5)), draw(st.integers(0, 6)), now))
+            whose = draw(st.none() | st.integers(0, 3))
+            story.append((kind, draw(nodes), draw(st.integers(0, 5)), draw(st.integers(0, 6)), whose, now))
         elif kind == "lose":
             story.append((kind, draw(nodes), draw(starts), now))
         elif draw(st.booleans()):
@@ -50,14 +51,15 @@ def told(schedules: Any, story: list[tuple[Any, ...]]) -> list[Any]:
             node, start, count, now = rest
             answers.append(schedules.reserve([node], [start], [count], [number], now).tolist())
         elif kind in ("release", "cut"):
-            node, k, more, now = rest
+            node, k, more, whose, now = rest
             begins, ends, _ = schedules.reservations(node)
             if not len(begins):
                 continue
             k %= len(begins)
             begin = int(begins[k])
             to = None if kind == "release" else [min(begin + more, int(ends[k]) + 1)]
-            answers.append(schedules.release([node], [begin], now, ends=to).tolist())
+            jobs = None if whose is None else [whose]
+            answers.append(schedules.release([node], [begin], now, ends=to, jobs=jobs).tolist())
         elif kind == "lose":
             answers.append([column.tolist() for column in schedules.lose([rest[0]], rest[1], rest[2])])
         else:
@@ -101,12 +103,16 @@ def test_searches_are_the_same(story: list[tuple[Any, ...]], data: st.DataObject
     degree = data.draw(st.integers(1, 4))
     row = st.lists(st.integers(-1, NODES - 1), min_size=degree, max_size=degree)
     views = np.array(data.draw(st.lists(row, min_size=NODES, max_size=NODES)), np.int32)
-    seen = data.draw(st.none() | st.lists(instants, min_size=NODES, max_size=NODES)) if stale else None
+    each_its_own = st.lists(instants, min_size=NODES, max_size=NODES)
+    seen = data.draw(st.none() | instants | each_its_own) if stale else None
     arguments: dict[str, Any] = {
         "exclude": data.draw(st.integers(-1, NODES - 1)),
         "hops": data.draw(st.integers(1, 3)),
         "wide": data.draw(st.booleans()),
         "as_of": seen,
+        "away": data.draw(st.none() | st.lists(st.booleans(), min_size=NODES, max_size=NODES).map(np.array)),
+        "every": 0 if seen is None else data.draw(st.sampled_from((0, 3, 10))),
+        "until": data.draw(st.integers(0, 60)),
     }
     searchers = data.draw(st.lists(nodes, max_size=4))
     job = data.draw(st.integers(1, NODES)), data.draw(slots), data.draw(starts)

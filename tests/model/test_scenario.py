@@ -110,7 +110,7 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
         ("seed = 1\n", "platform is missing: <scenario> has no table [platform]"),
         (
             scenario_text("nodes = 5"),
-            "platform.kind must be one of uniform, pareto, hosts, list, got nothing",
+            "platform.kind must be one of uniform, pareto, hosts, list, equal, got nothing",
         ),
         (
             scenario_text('kind = "grid"'),

@@ -1,0 +1,183 @@
+"""Recipes of bags of tasks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import ScenarioError
+from gridsim.model import Columns
+from gridsim.platform import Platform, normalise, real, sequence, text, whole
+from gridsim.streams import Streams
+
+
+class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Uniform between `low` and `high`."""
+
+    low: float
+    high: float
+
+
+TaskSize = float | Range | tuple[float, ...]
+
+
+class BagRecipe(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="bags"
+):
+    """Poisson arrivals of bags; the meaning of each field is told by `Workload.bags`."""
+
+    seed: int
+    applications: int = 100
+    interarrival: float = 10.0
+    tasks_per_node: float = 10.0
+    tasks: float | None = None
+    variation: float = 0.2
+    task_size: TaskSize = 65536.0
+
+    def __post_init__(self) -> None:
+        variation = real("workload.variation", self.variation, low=0)
+        if variation > 1:
+            raise ScenarioError(f"workload.variation must be in 0..1, got {variation!r}")
+        normalise(
+            self,
+            seed=whole("workload.seed", self.seed),
+            applications=whole("workload.applications", self.applications, low=1),
+            interarrival=real("workload.interarrival", self.interarrival, low=0, unit="s"),
+            tasks_per_node=real("workload.tasks_per_node", self.tasks_per_node, above=0),
+            tasks=None if self.tasks is None else real("workload.tasks", self.tasks, low=1),
+            variation=variation,
+            task_size=_task_size(self.task_size),
+        )
+
+    def columns(self, platform: Platform) -> Columns:
+        streams = Streams(self.seed)
+        count = self.applications
+        gaps = streams("workload.arrivals").exponential(self.interarrival, count)
+        middle = self.tasks_per_node * platform.nodes if self.tasks is None else self.tasks
+        # A bound that is a whole number but for rounding counts as one.
+        low = math.ceil(middle * (1 - self.variation) * (1 - 1e-12))
+        high = math.floor(middle * (1 + self.variation) * (1 + 1e-12))
+        if high >= 2**53:
+            raise ScenarioError(f"workload.tasks must stay below 2**53 an application, got {middle:g}")
+        if low > high:  # nothing whole in between
+            low = high = round(middle)
+        tasks = streams("workload.tasks").integers(max(1, low), max(1, high) + 1, size=count)
+        submitter = streams("workload.submitters").integers(platform.nodes, size=count)
+        return Columns(np.cumsum(gaps), tasks, self._sizes(streams), submitter)
+
+    def _sizes(self, streams: Streams) -> NDArray[np.float64]:
+        draw, size = streams("workload.task_sizes"), self.task_size
+        if isinstance(size, Range):
+            return draw.uniform(size.low, size.high, self.applications)
+        classes = np.array(size if isinstance(size, tuple) else [size])
+        sizes: NDArray[np.float64] = classes[draw.integers(len(classes), size=self.applications)]
+        return sizes
+
+
+class LogRecipe(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="log"
+):
+    """Bags of a real job log; the meaning of each field is told by `Workload.from_log`."""
+
+    path: str
+    seed: int = 0
+    gap: float = 120.0
+    span: float = 120.0
+    reference_speed: float | None = None
+    max_applications: int | None = None
+
+    def __post_init__(self) -> None:
+        speed, most = self.reference_speed, self.max_applications
+        normalise(
+            self,
+            path=text("workload.path", self.path),
+            seed=whole("workload.seed", self.seed),
+            gap=real("workload.gap", self.gap, low=0, unit="s", finite=False),
+            span=real("workload.span", self.span, low=0, unit="s", finite=False),
+            reference_speed=None
+            if speed is None
+            else real("workload.reference_speed", speed, above=0, unit="Mflop/s"),
+            max_applications=None if most is None else whole("workload.max_applications", most, low=1),
+        )
+
+    def columns(self, platform: Platform) -> Columns:
+        from gridsim.traces import derive_bags, read_swf
+
+        log = read_swf(self.path)
+        bags = derive_bags(log, gap=self.gap, span=self.span, max_procs=platform.nodes)
+        if not len(bags):
+            raise ScenarioError(f"{self.path}: no job of known run time, so no bag")
+        most = len(bags) if self.max_applications is None else self.max_applications
+        speed = self.reference_speed or platform.aggregate_speed / platform.nodes
+        user = bags.user[:most]
+        users, which = np.unique(bags.user, return_inverse=True)
+        homes = Streams(self.seed)("workload.submitters").integers(platform.nodes, size=len(users))
+        release = bags.release[:most] - bags.release[0]
+        return Columns(release, bags.tasks[:most], bags.run_time[:most] * speed, homes[which[: len(user)]])
+
+
+class ListRecipe(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="list"
+):
+    """The applications themselves; the meaning of each field is told by `Workload.of`."""
+
+    release: tuple[float, ...]
+    tasks: tuple[int, ...]
+    task_size: tuple[float, ...]
+    submitter: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        release = sequence("workload.release", self.release)
+        if not release:
+            raise ScenarioError("workload.release must name at least one application, got none")
+        columns: dict[str, Any] = {"release": release}
+        for name in ("tasks", "task_size", "submitter"):
+            if (given := getattr(self, name)) is not None:
+                columns[name] = sequence(f"workload.{name}", given)
+                if len(columns[name]) != len(release):
+                    raise ScenarioError(
+                        f"workload.{name} must have {len(release)} entries as workload.release has, "
+                        f"got {len(columns[name])}"
+                    )
+        checks: dict[str, Callable[[str, Any], float]] = {
+            "release": lambda path, value: real(path, value, low=0, unit="s"),
+            "tasks": lambda path, value: whole(path, value, low=1, high=2**53),
+            "task_size": lambda path, value: real(path, value, above=0, unit="Mflop"),
+            "submitter": lambda path, value: whole(path, value),
+        }
+        for name, values in columns.items():
+            check = checks[name]
+            checked = tuple(check(f"workload.{name}[{i}]", value) for i, value in enumerate(values))
+            normalise(self, **{name: checked})
+
+    def columns(self, platform: Platform) -> Columns:
+        count = len(self.release)
+        if self.submitter is None:
+            submitter = np.arange(count, dtype=np.int64) % platform.nodes
+        else:
+            submitter = np.array(self.submitter, dtype=np.int64)
+            for i in np.flatnonzero(submitter >= platform.nodes)[:1]:
+                raise ScenarioError(
+                    f"workload.submitter[{i}] must be a machine in 0..{platform.nodes - 1}, "
+                    f"got {submitter[i]}"
+                )
+        tasks = np.array(self.tasks, dtype=np.int64)
+        return Columns(np.array(self.release), tasks, np.array(self.task_size), submitter)
+
+
+def _task_size(size: Any) -> TaskSize:
+    if isinstance(size, Range):
+        low = real("workload.task_size.low", size.low, above=0, unit="Mflop")
+        return Range(low, real("workload.task_size.high", size.high, low=low, unit="Mflop"))
+    if isinstance(size, (list, tuple)):
+        if not size:
+            raise ScenarioError("workload.task_size must name at least one class, got none")
+        return tuple(
+            real(f"workload.task_size[{i}]", value, above=0, unit="Mflop") for i, value in enumerate(size)
+        )
+    return real("workload.task_size", size, above=0, unit="Mflop")

@@ -1,0 +1,83 @@
+"""What DGS_ASAP does when machines fail, which is beyond the paper.
+
+A machine that fails loses its schedule, and the runs in hand.  Its neighbours, and the scheduling nodes of
+the jobs that it had, miss it `detection` s later.  These release the other machines of such a job and search
+again.  The books of a scheduling node survive; where it is away, the next machine that is up acts for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.engine import TIMER, nanoseconds
+from gridsim.scheduler import FAULT_PRIORITY
+from gridsim.schedulers.dgs_runs import BROKEN, COMMITTING, PLACED
+from gridsim.states import Stateful
+
+if TYPE_CHECKING:
+    from gridsim.schedulers.dgs_asap import Negotiation
+
+Integers = NDArray[np.int64]
+
+
+class Failures(Stateful):
+    """The part of a negotiation that only failures need.
+
+    last : int64[machines], ns when each has failed last; -1 for never.
+    missed_at : of jobs that have lost a machine, ns when that will be known.
+    """
+
+    STATE = ("last", "missed_at")
+
+    def __init__(self, negotiation: Negotiation) -> None:
+        self.of = negotiation
+        self.engine = negotiation.run.engine
+        self.last = np.full(len(negotiation.run.speeds), -1, np.int64)
+        self.missed_at: dict[int, int] = {}
+        self.detection = nanoseconds(negotiation.parameters.detection)
+        self.engine.on("absent", self.absent, priority=FAULT_PRIORITY + 1, phase=TIMER)
+        self.engine.on("broken", self.broken, priority=FAULT_PRIORITY + 2, phase=TIMER)
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """Machines fail and come back."""
+        now, of = self.engine.now, self.of
+        self.last[failed] = now
+        columns = of.schedules.lose(failed, now // of.slot, now)
+        for node, job, start, _ in zip(*(column.tolist() for column in columns), strict=True):
+            self._lose(job, node, start)
+        of.neighbourhood.leave(failed)
+        returned = back[of.run.up[back]]
+        of.neighbourhood.join(returned)
+        of.neighbourhood.changed(returned)
+        for node in failed.tolist():
+            self.engine.at(now + self.detection, "absent", node)
+
+    def _lose(self, job: int, node: int, start: int) -> None:
+        """`node` had `job` in its schedule, from slot `start` on."""
+        of, now = self.of, self.engine.now
+        of.runs.stop(job, node, start * of.slot, now)
+        if of.phase[job] == COMMITTING and of.talks[job].start == start and node in of.talks[job].nodes:
+            of.talks[job].hit = True
+        elif of.phase[job] == PLACED and of.runs.placed[job][1] == start * of.slot:
+            of.phase[job] = BROKEN
+            of.runs.wreck(job, node, now)
+        else:
+            return
+        if job not in self.missed_at:
+            self.missed_at[job] = now + self.detection
+            self.engine.at(self.missed_at[job], "broken", job)
+
+    def absent(self, nodes: list[int]) -> None:
+        """Machines are missed, unless they are back."""
+        for node in nodes:
+            if not self.of.run.up[node]:
+                self.of.neighbourhood.away[node] = True
+
+    def broken(self, jobs: list[int]) -> None:
+        """Scheduling nodes hear that jobs have lost a machine."""
+        for job in jobs:
+            if self.missed_at.pop(job, None) is not None:
+                self.of.start_again(job)
