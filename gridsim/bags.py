@@ -106,9 +106,9 @@ class LogRecipe(
         )
 
     def columns(self, platform: Platform) -> Columns:
-        from gridsim.traces import derive_bags, read_swf
+        from gridsim.traces import derive_bags, read_jobs
 
-        log = read_swf(self.path)
+        log = read_jobs(self.path)
         bags = derive_bags(log, gap=self.gap, span=self.span, max_procs=platform.nodes)
         if not len(bags):
             raise ScenarioError(f"{self.path}: no job of known run time, so no bag")

@@ -103,7 +103,7 @@ def _scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--interarrival", type=float, help="Mean time between releases, s.  [10]"),
         click.option("--tasks-per-node", type=float, help="Mean tasks of an application, a machine.  [10]"),
         click.option("--task-size", help="Mflop: a number, LOW..HIGH, or classes A,B,C.  [65536]"),
-        click.option("--job-log", metavar="FILE", help="Applications from a job log (SWF)."),
+        click.option("--job-log", metavar="FILE", help="Applications from a job log (SWF, GWF)."),
         click.option("--latency", type=float, help="Of a message, s.  [0.05]"),
         click.option("--bandwidth", type=float, help="Of a machine, up and down, bytes/s.  [125000]"),
         click.option("--interfaces", type=click.Choice(["fifo", "equal"]), help="Queueing.  [fifo]"),
@@ -231,10 +231,10 @@ cli.add_command(validate)
 
 @cli.group()
 def trace() -> None:
-    """Look at trace files: job logs (swf), availability (avt, fta), host speeds (hosts)."""
+    """Look at trace files: job logs (swf, gwf), availability (avt, fta), host speeds (hosts)."""
 
 
-_format = click.option("--format", "kind", help="swf, avt, fta or hosts.  [told from the file]")
+_format = click.option("--format", "kind", help="swf, gwf, avt, fta or hosts.  [told from the file]")
 _json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 

@@ -20,8 +20,8 @@ class Runs(Stateful):
     """The runs of all jobs.
 
     A job that is placed begins at its start on all its machines, if none of them has failed by then.  When
-    one fails later, the run is lost there and then; on the other machines it goes on for nothing until they are
-    told, or until its end.
+    one fails later, the run is lost there and then; on the other machines it goes on for nothing until they
+    are told, or until its end.
 
     lasts : int64[applications], ns that each job runs.
     """

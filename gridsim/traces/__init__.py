@@ -1,4 +1,4 @@
-"""Readers of real traces: job logs, availability, host speeds, and bags of tasks derived from them."""
+"""Readers of real traces: job logs, availability, host speeds; bags of tasks from logs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import read_avt
 from gridsim.traces.bags import Bags, derive_bags
 from gridsim.traces.fta import read_fta
+from gridsim.traces.gwf import read_gwf
 from gridsim.traces.hosts import HostSpeeds, read_host_speeds
-from gridsim.traces.info import read_availability
-from gridsim.traces.swf import JOB_DTYPE, SWF_FIELDS, SwfLog, read_swf
+from gridsim.traces.info import read_availability, read_jobs
+from gridsim.traces.jobs import JOB_DTYPE, JobLog
+from gridsim.traces.swf import SWF_FIELDS, SwfLog, read_swf
 
 __all__ = [
     "JOB_DTYPE",
@@ -16,11 +18,14 @@ __all__ = [
     "AvailabilityTrace",
     "Bags",
     "HostSpeeds",
+    "JobLog",
     "SwfLog",
     "derive_bags",
     "read_availability",
     "read_avt",
     "read_fta",
+    "read_gwf",
     "read_host_speeds",
+    "read_jobs",
     "read_swf",
 ]

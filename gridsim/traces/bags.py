@@ -8,14 +8,13 @@ user who submits steadily for days makes a single bag.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.errors import ScenarioError, TraceWarning
-from gridsim.traces.swf import SwfLog
+from gridsim.errors import ScenarioError
+from gridsim.traces.jobs import JobLog, warn_jobs
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Bags:
 
 
 def derive_bags(
-    log: SwfLog,
+    log: JobLog,
     *,
     gap: float = 120.0,
     span: float = 120.0,
@@ -69,7 +68,7 @@ def derive_bags(
 
     A job joins the bag of the user's job before it unless it comes more than `gap` s after that job or more
     than `span` s after the first job of the bag (`span=math.inf`: no such limit). A job of p processors
-    (`SwfLog.procs`) is p tasks of its run time. Jobs of unknown user (-1) count as those of one user.
+    (`JobLog.procs`) is p tasks of its run time. Jobs of unknown user (-1) count as those of one user.
 
     Jobs of unknown run time are left out before bags are cut (one `TraceWarning`); run times of 0 s, below
     the log's resolution, count as `zero_run_time` s (one `TraceWarning`).
@@ -83,13 +82,13 @@ def derive_bags(
         raise ScenarioError(f"zero_run_time: {zero_run_time}, expected a finite time above 0 s")
     unknown = log.jobs["run_time"] < 0
     if unknown.any():
-        _warn(log, unknown, "jobs of unknown run time, left out of the bags")
+        warn_jobs(log, unknown, "jobs of unknown run time, left out of the bags")
     jobs, procs = log.jobs[~unknown], log.procs[~unknown]
     if max_procs is not None:
         _check_size(log.path, jobs, procs, max_procs)
     zero = log.jobs["run_time"] == 0
     if zero.any():
-        _warn(log, zero, f"jobs of run time 0 s, counted as {zero_run_time:g} s")
+        warn_jobs(log, zero, f"jobs of run time 0 s, counted as {zero_run_time:g} s")
     seconds = np.where(jobs["run_time"] == 0, zero_run_time, jobs["run_time"]) * procs
 
     order = np.lexsort((jobs["submit"], jobs["user"]))  # stable: ties stay in the order of the log
@@ -137,9 +136,3 @@ def _check_size(path: str, jobs: NDArray[np.void], procs: NDArray[np.int64], max
         job, line = int(jobs["job"][row]), int(jobs["line"][row])
         needs = f"job {job} needs {int(procs[row])} processors"
         raise ScenarioError(f"{path}:{line}: {needs}, but the platform has {max_procs} machines")
-
-
-def _warn(log: SwfLog, rows: NDArray[np.bool_], what: str) -> None:
-    line = int(log.jobs["line"][rows].min())
-    text = f"{log.path}:{line}: {int(rows.sum())} {what} (the first is at this line)"
-    warnings.warn(text, TraceWarning, stacklevel=3)

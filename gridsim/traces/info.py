@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ from gridsim.traces._text import StrPath, format_error, parse_number, text_lines
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import parse_count, read_avt
 from gridsim.traces.fta import event_file, read_fta
+from gridsim.traces.gwf import GWF, read_gwf
 from gridsim.traces.hosts import read_host_speeds
-from gridsim.traces.swf import SWF_FIELDS, read_swf
+from gridsim.traces.jobs import JobFormat, JobLog
+from gridsim.traces.swf import SWF, read_swf
 
-FORMATS = ("swf", "avt", "fta", "hosts")
+FORMATS = ("swf", "gwf", "avt", "fta", "hosts")
 
-_SUFFIXES = {".swf": "swf", ".avt": "avt", ".csv": "hosts"}
+_SUFFIXES = {".swf": "swf", ".gwf": "gwf", ".avt": "avt", ".csv": "hosts"}
 _LINES_TO_LOOK_AT = 1000  # headers are shorter; a file without a telling line by then is none of ours
 
 
@@ -35,6 +37,7 @@ def detect_format(path: StrPath) -> str:
         return "fta"
     if found := _SUFFIXES.get(Path(name).suffix):
         return found
+    commented = False
     for line in islice(text_lines(path), _LINES_TO_LOOK_AT):
         words = line.split()
         if not words:
@@ -46,14 +49,30 @@ def detect_format(path: StrPath) -> str:
         if "cpu_model" in line.split(","):
             return "hosts"
         if words[0].startswith("#"):
+            if "JobID" in line:
+                return "gwf"
+            commented = True
             continue
-        count = parse_count(words[1]) if len(words) > 1 else None
-        if count is not None and len(words) == 2 + 2 * count:
-            return "avt"
-        if len(words) >= len(SWF_FIELDS) and None not in map(parse_number, words[: len(SWF_FIELDS)]):
-            return "swf"
+        if found := _format_of_record(words, commented):
+            return found
         break
     raise format_error(path, 1, f"cannot tell the format, expected one of {', '.join(FORMATS)}: name it")
+
+
+def _format_of_record(words: list[str], commented: bool) -> str | None:
+    """The format of a file's first record, after comments from # or not; None when it is none of ours."""
+    count = parse_count(words[1]) if len(words) > 1 else None
+    # a job log has a -1 in nearly every line, an interval has not
+    if count is not None and len(words) == 2 + 2 * count and "-1" not in words:
+        return "avt"
+    numbers = sum(1 for _ in takewhile(lambda word: parse_number(word) is not None, words))
+    told = commented or len(words) == GWF.columns  # that it is not SWF
+    if numbers >= SWF.required and not told:
+        return "swf"
+    user = GWF.required - 1  # may be a text, as what follows; of 12 to 17 numbers, it might be a cut SWF
+    if len(words) > user <= numbers and (told or numbers < min(len(words), len(GWF.fields))):
+        return "gwf"
+    return None
 
 
 def choose_format(path: StrPath, format: str | None) -> str:
@@ -74,7 +93,8 @@ def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
     format = choose_format(path, format)
     file = event_file(path) if format == "fta" else Path(path)
     describe: dict[str, Callable[[StrPath], dict[str, Any]]] = {
-        "swf": _jobs,
+        "swf": lambda file: _jobs(read_swf(file), SWF),
+        "gwf": lambda file: _jobs(read_gwf(file), GWF),
         "avt": lambda file: _availability(read_avt(file)),
         "fta": lambda file: _availability(read_fta(file)),
         "hosts": _hosts,
@@ -86,11 +106,10 @@ def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
     return {"format": format, "file": os.fspath(file), "bytes": size, "sha256": digest, **facts}
 
 
-def _jobs(path: StrPath) -> dict[str, Any]:
-    log = read_swf(path)
+def _jobs(log: JobLog, format: JobFormat) -> dict[str, Any]:
     jobs, procs = log.jobs, log.procs
     known = jobs["run_time"] >= 0
-    unknown = {name: int((jobs[name] == -1).sum()) for name in SWF_FIELDS}
+    unknown = {name: int((jobs[name] == -1).sum()) for name in format.fields}
     return {
         "records": len(log),
         "users": len(np.unique(jobs["user"][jobs["user"] >= 0])),
@@ -131,6 +150,18 @@ def _hosts(path: StrPath) -> dict[str, Any]:
         "speed_min_mflops": float(hosts.speed.min()),
         "speed_max_mflops": float(hosts.speed.max()),
     }
+
+
+def read_jobs(path: StrPath) -> JobLog:
+    """A job log, SWF or GWF: see `read_swf` and `read_gwf`.
+
+    Raises `TraceFormatError` for a bad log, or for a file that is something else.
+    """
+    # a folder, which may be one of FTA, is opened as a file to say that it is none
+    format = "swf" if Path(path).is_dir() else detect_format(path)
+    if format not in ("swf", "gwf"):
+        raise format_error(path, 1, f"this looks like {format}, expected a job log, swf or gwf")
+    return read_swf(path) if format == "swf" else read_gwf(path)
 
 
 def read_availability(path: StrPath) -> AvailabilityTrace:

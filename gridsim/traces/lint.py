@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,13 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import TraceFormatError, TraceWarning
-from gridsim.traces import swf
 from gridsim.traces._text import StrPath, parse_number, text_lines
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, first_line
 from gridsim.traces.avt import parse_avt, read_avt
 from gridsim.traces.fta import UP, event_file, node_names, parse_fta, read_fta
+from gridsim.traces.gwf import GWF, parse_gwf
 from gridsim.traces.hosts import parse_host_speeds
 from gridsim.traces.info import FORMATS, choose_format, detect_format, info
+from gridsim.traces.jobs import JobFormat, JobLog
+from gridsim.traces.swf import SWF, parse_swf
 
 __all__ = ["FORMATS", "Finding", "detect_format", "info", "lint"]
 
@@ -52,7 +55,13 @@ def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
     A file that cannot be read is a finding ("unreadable"), not an exception. Raises `ScenarioError` for an
     unknown `format`.
     """
-    checks = {"swf": _lint_swf, "avt": _lint_avt, "fta": _lint_fta, "hosts": _lint_hosts}
+    checks: dict[str, Callable[[StrPath], list[Finding]]] = {
+        "swf": lambda path: _lint_jobs(path, SWF, parse_swf),
+        "gwf": lambda path: _lint_jobs(path, GWF, parse_gwf),
+        "avt": _lint_avt,
+        "fta": _lint_fta,
+        "hosts": _lint_hosts,
+    }
     try:
         findings = checks[choose_format(path, format)](path)
     except TraceFormatError as error:
@@ -83,20 +92,22 @@ def _again(values: NDArray[Any]) -> NDArray[np.bool_]:
     return again
 
 
-def _lint_swf(path: StrPath) -> list[Finding]:
+Parse = Callable[[StrPath], tuple[dict[str, str], NDArray[np.void]]]
+
+
+def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
     try:
-        header, jobs = swf.parse_swf(path)
+        header, jobs = parse(path)
     except TraceFormatError:
-        faults = list(swf.faulty_lines(path))  # raises again for a file that is no text
+        faults = list(format.faulty_lines(path))  # raises again for a file that is no text
         if not faults:
             raise
         short = [number for number, fault in faults if not fault.startswith("field")]
         wrong = [number for number, fault in faults if fault.startswith("field")]
+        too_few = f"lines of fewer than {format.required} fields"
         bad_number = "lines with a field that is no finite (whole) number"
         return [
-            Finding(
-                "error", "missing-fields", "lines of fewer than 18 fields", len(short), min(short, default=0)
-            ),
+            Finding("error", "missing-fields", too_few, len(short), min(short, default=0)),
             Finding("error", "bad-number", bad_number, len(wrong), min(wrong, default=0)),
         ]
     submit, run_time = jobs["submit"], jobs["run_time"]
@@ -130,15 +141,12 @@ def _lint_swf(path: StrPath) -> list[Finding]:
     ]
     most, records = _header_number(header, "MaxProcs"), _header_number(header, "MaxRecords")
     if most is not None:
-        procs = swf.SwfLog(os.fspath(path), header, jobs).procs
+        procs = JobLog(os.fspath(path), header, jobs).procs
         classes.append(
             ("warning", "over-max-procs", f"more than the header's {most} processors", procs > most)
         )
-    wide = [number for number, text in enumerate(text_lines(path), 1) if _is_wide(text)]
     found = _findings(classes, jobs["line"])
-    found.append(
-        Finding("note", "extra-columns", "columns after the 18, ignored", len(wide), (wide or [0])[0])
-    )
+    found += _columns(path, format)
     found.append(Finding("note", "no-header", "no header comments", int(not header), 1))
     if records is not None and records != len(jobs):
         message = f"the header says {records} records, the file has {len(jobs)}"
@@ -146,9 +154,19 @@ def _lint_swf(path: StrPath) -> list[Finding]:
     return found
 
 
-def _is_wide(text: str) -> bool:
-    most = len(swf.SWF_FIELDS)
-    return len(text.split(None, most)) > most and not text.lstrip().startswith(";")
+def _columns(path: StrPath, format: JobFormat) -> list[Finding]:
+    """Job lines that can be read but have more or fewer columns than the format."""
+    wide, short = array("q"), array("q")
+    for number, text in enumerate(text_lines(path), 1):
+        columns = len(text.split(None, format.columns))
+        if columns != format.columns and format.is_job(text):
+            (wide if columns > format.columns else short).append(number)
+    extra = f"columns after the {format.columns}, ignored"
+    cut = f"fewer than {format.columns} columns, the others unknown"
+    return [
+        Finding("note", "extra-columns", extra, len(wide), wide[0] if wide else 0),
+        Finding("note", "missing-columns", cut, len(short), short[0] if short else 0),
+    ]
 
 
 def _header_number(header: dict[str, str], key: str) -> int | None:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", metavar="SCHEDULE")
 @click.option("--nodes", type=int, metavar="N", help="Machines there are; of a job log or a table of Batsim.")
-@click.option("--job-log", metavar="FILE", help="The jobs that were to be run (SWF); of the same.")
+@click.option("--job-log", metavar="FILE", help="The jobs that were to be run (SWF, GWF); of the same.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -> None:
-    """Check a finished schedule: a result (run --record), Batsim's jobs table, or a job log (SWF).
+    """Check a finished schedule: a result (run --record), Batsim's jobs table, or a job log (SWF, GWF).
 
     Exit code 1 if a law is broken.
     """

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.traces import read_swf
+from gridsim.traces import read_jobs
 from gridsim.traces._text import StrPath, format_error, number_fault, text_lines
 from gridsim.validation.common import Floats, Integers, Violation, broken, differs, over_capacity, overlaps
 
@@ -35,7 +35,7 @@ def validate_batsim(
     """What is wrong with a schedule in the columns of Batsim (``..._jobs.csv``); empty if nothing is.
 
     machines : how many resources there are; without it only those below 0 are unknown.
-    job_log : the SWF log of the jobs that were to be run: each of them must be there once, as submitted.
+    job_log : the log (SWF, GWF) of the jobs that were to be run: each must be there once, as submitted.
 
     Jobs without allocated resources (rejected ones) need not have run.  Raises TraceFormatError with
     file:line for a file that is no such table.
@@ -96,7 +96,7 @@ def validate_batsim(
         said += f"where job {label[a]} runs until {finish[a]} s"
         found.append(Violation("overlap", len(later), where(b), said))
     if job_log is not None:
-        log = read_swf(job_log)
+        log = read_jobs(job_log)
         found += _workload(
             name,
             {str(job): k for k, job in enumerate(log.jobs["job"].tolist())},
@@ -113,7 +113,7 @@ def validate_batsim(
 def validate_swf(
     path: StrPath, *, machines: int | None = None, job_log: StrPath | None = None
 ) -> list[Violation]:
-    """What is wrong with a job log (SWF) as a schedule; empty if nothing is.
+    """What is wrong with a job log (SWF, GWF) as a schedule; empty if nothing is.
 
     machines : processors there are; default: ``MaxProcs`` of the header, else not checked.
     job_log : the log of the jobs that were to be run: each of them must be there once, as it was submitted.
@@ -121,7 +121,7 @@ def validate_swf(
     Jobs that did not run (unknown wait or run time) are left out.  Raises TraceFormatError for a file that is
     no job log.
     """
-    log = read_swf(path)
+    log = read_jobs(path)
     jobs, procs, name = log.jobs, log.procs, os.fspath(path)
     submit, wait, lasts = jobs["submit"], jobs["wait"], jobs["run_time"]
 
@@ -158,7 +158,7 @@ def validate_swf(
             said = f"{over[1]} processors are in use at {over[0]} s, there are {machines}"
             found.append(Violation("overlap", 1, name, said))
     if job_log is not None:
-        given = read_swf(job_log)
+        given = read_jobs(job_log)
         index = {str(job): k for k, job in enumerate(given.jobs["job"].tolist())}
         found += _workload(name, index, given.jobs["submit"], given.procs, label, submit, procs, where)
     return found

@@ -418,6 +418,16 @@ def test_trace_info_and_lint(folder):
     assert wrong("trace", "lint", "log.swf", "--format", "x").startswith("format: 'x', expected one of swf")
 
 
+def test_a_grid_log(folder):
+    Path("log.gwf").write_text("# Site: toy\n" + "1 0 0 60 1 -1 -1 1 -1 -1 1 U7" + " -1" * 17 + "\n")
+    assert json.loads(good("trace", "info", "log.gwf", "--json").stdout)["format"] == "gwf"
+    assert good("trace", "lint", "log.gwf").exit_code == 0
+    assert good("run", "--nodes", 4, "--job-log", "log.gwf").exit_code == 0
+    assert wrong("run", "--job-log", "hosts.csv").startswith(
+        "hosts.csv:1: this looks like hosts, expected a job"
+    )
+
+
 def run_process(*arguments, **options):
     environment = {**os.environ, "PYTHONPATH": ROOT}
     command = [sys.executable, "-m", "gridsim.cli", *map(str, arguments)]

@@ -1,4 +1,4 @@
-"""Format detection, `info` and `lint` of all four formats."""
+"""Format detection, `info` and `lint` of all formats."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gridsim.errors import ScenarioError, TraceFormatError, TraceWarning
 from gridsim.traces.lint import detect_format, info, lint
 
 JOB = "{job} {submit} 0 {run} {used} -1 -1 {req} {time} -1 1 {user} 1 -1 1 -1 -1 -1"
+GRID_JOB = "1 5 0 100 1 -1 -1 1 200 -1 1 U1 G1 X1 Q1" + " -1" * 14 + "\n"
 HEAD = "cpu_model,computers,avg_cores,gflops_core,gflops_computer\n"
 EVENTS = "# event_id\tx\tx\tx\tx\tevent_type\tevent_start_time\tevent_stop_time\n"
 
@@ -31,6 +32,13 @@ def codes(findings):
         ("log.swf.gz", "", "swf"),
         ("log.txt", "; Computer: x\n", "swf"),
         ("log.txt.gz", "\n" + job(more=" {1} q"), "swf"),
+        ("log.txt", job(submit=8), "swf"),  # 18 fields, as 8 intervals have
+        ("log.gwf.gz", "", "gwf"),
+        ("log.txt", "# 1 JobID\n", "gwf"),
+        ("log.txt", "# Site: x\n" + "1 " * 11 + "7\n", "gwf"),
+        ("log.txt", "1 " * 11 + "U7\n", "gwf"),
+        ("log.txt", "1 " * 15 + "P7 -1\n", "gwf"),
+        ("log.txt", "1 " * 29, "gwf"),
         ("hosts.avt", "", "avt"),
         ("hosts.txt", "# comment\na.b.c 1 0 5\n", "avt"),
         ("event_trace.tab.gz", "", "fta"),
@@ -46,7 +54,9 @@ def test_detect_format(write, name, content, format):
         assert detect_format(path.parent) == "fta"
 
 
-@pytest.mark.parametrize("content", ["", "hello world\n", "1 2 3\n", "# only\n# comments\n", b"\0"])
+@pytest.mark.parametrize(
+    "content", ["", "hello world\n", "1 2 3\n", "# only\n# comments\n", "1 " * 17, "1 " * 16 + "{1} q", b"\0"]
+)
 def test_unknown_format(write, content):
     path = write("what.txt", content)
     with pytest.raises(TraceFormatError, match=r"what\.txt:1: "):
@@ -86,6 +96,13 @@ def test_info_of_a_log(write):
         "max_run_time_s": 10,
         "header": {"MaxProcs": "8"},
     }
+
+
+def test_info_of_a_grid_log(write):
+    facts = info(write("log.gwf", "# Site: x\n" + GRID_JOB + GRID_JOB.replace("U1", "U2")))
+    assert (facts["format"], facts["records"], facts["users"], facts["cpu_s"]) == ("gwf", 2, 2, 200)
+    assert facts["unknown"]["partition"] == 2 and "think_time" not in facts["unknown"]
+    assert facts["header"] == {"Site": "x"}
 
 
 def test_info_of_availability_and_hosts(write):
@@ -143,7 +160,24 @@ def test_lint_of_bad_lines_counts_them_all(write):
     assert codes(lint(path)) == {"missing-fields": ("error", 2, 2), "bad-number": ("error", 2, 3)}
 
 
-@pytest.mark.parametrize("name", ["a.swf", "a.avt", "event_trace.tab", "a.csv", "a.swf.gz"])
+def test_lint_of_a_grid_log(write, recwarn):
+    assert lint(write("log.gwf", "# Site: x\n" + GRID_JOB)) == []
+    cut = GRID_JOB.replace("5 0 100", "4 0 300").replace(" G1", "\n#")
+    text = GRID_JOB + cut + GRID_JOB.replace("\n", " -1 -1\n").replace("1", "2", 1)
+    assert codes(lint(write("log.gwf", text))) == {
+        "unsorted-submit": ("warning", 1, 2),
+        "duplicate-job": ("warning", 1, 2),
+        "over-requested-time": ("note", 1, 2),
+        "missing-columns": ("note", 1, 2),
+        "extra-columns": ("note", 1, 4),
+        "no-header": ("note", 1, 1),
+    }
+    path = write("log.gwf", GRID_JOB + "1 2 3\n" + GRID_JOB.replace("100", "x"))
+    assert codes(lint(path)) == {"missing-fields": ("error", 1, 2), "bad-number": ("error", 1, 3)}
+    assert not recwarn
+
+
+@pytest.mark.parametrize("name", ["a.swf", "a.gwf", "a.avt", "event_trace.tab", "a.csv", "a.swf.gz"])
 @pytest.mark.parametrize("content", [None, "", b"\x1f\x8bxx", b"a\n\0"])
 def test_lint_never_raises_for_a_bad_file(write, tmp_path, name, content):
     path = tmp_path / name if content is None else write(name, content)

@@ -1,0 +1,208 @@
+"""Job logs, and what the readers of their text formats share: a job a line, its fields in columns."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import TraceFormatError, TraceWarning
+from gridsim.traces._text import StrPath, format_error, number_fault, text_lines
+
+# Times and memory may carry fractions in some logs; identifiers and counts may not.
+_KINDS: dict[str, type[np.int64] | type[np.float64]] = {
+    "job": np.int64,
+    "submit": np.float64,  # s
+    "wait": np.float64,  # s
+    "run_time": np.float64,  # s
+    "used_procs": np.int64,
+    "cpu_time": np.float64,  # s, mean per processor
+    "used_memory": np.float64,  # KB per processor
+    "req_procs": np.int64,
+    "req_time": np.float64,  # s
+    "req_memory": np.float64,  # KB per processor
+    "status": np.int64,
+    "user": np.int64,
+    "group": np.int64,
+    "executable": np.int64,
+    "queue": np.int64,
+    "partition": np.int64,
+    "preceding": np.int64,
+    "think_time": np.float64,  # s
+}
+JOB_FIELDS: tuple[str, ...] = tuple(_KINDS)
+JOB_DTYPE: np.dtype[np.void] = np.dtype([*_KINDS.items(), ("line", np.int64)])
+
+_HEADER = re.compile(r"\s*([A-Za-z]\w*)\s*:(?:\s+(.*))?$")  # blank after the colon: http://... is no key
+_CONTINUED = re.compile(r"\s{2,}\S")  # indented deeper than a key: more of the value above
+
+
+@dataclass(frozen=True)
+class JobLog:
+    """A job log.
+
+    Attributes:
+        path: the file it was read from.
+        header: the `Key: value` comments; the values of a repeated key are joined by newlines.
+        jobs: structured array (`JOB_DTYPE`) of the 18 fields of the Standard Workload Format and `line`, the
+            line in the file, sorted by submission. Times in s as in the log, memory in KB, -1 for unknown.
+    """
+
+    path: str
+    header: dict[str, str]
+    jobs: NDArray[np.void]
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    @property
+    def procs(self) -> NDArray[np.int64]:
+        """Processors of each job: those used if known, else those requested, else 1."""
+        used, requested = self.jobs["used_procs"], self.jobs["req_procs"]
+        procs: NDArray[np.int64] = np.where(used > 0, used, np.where(requested > 0, requested, 1))
+        return procs
+
+
+@dataclass(frozen=True)
+class JobFormat:
+    """A text format of job logs; its lines begin with the fields of `JOB_FIELDS`, in that order.
+
+    Attributes:
+        comment: what a comment begins with.
+        fields: fields of `JOB_FIELDS` that a line may tell.
+        required: how many of them a line must have.
+        columns: columns of a line, those that are no field included.
+        texts: fields whose words may be anything.
+    """
+
+    comment: str
+    fields: tuple[str, ...]
+    required: int
+    columns: int
+    texts: tuple[str, ...] = ()
+
+    def is_job(self, text: str) -> bool:
+        """Whether a line is neither empty nor a comment."""
+        bare = text.lstrip()
+        return bool(bare) and not bare.startswith(self.comment)
+
+    def line_fault(self, text: str) -> str | None:
+        """What is wrong with one job line; None when nothing is."""
+        words = text.split()
+        if len(words) < self.required:
+            more = " or more" if self.required < self.columns else ""
+            return f"expected {self.required} fields{more}, found {len(words)}"
+        for name, word in zip(self.fields, words, strict=False):
+            if name in self.texts:
+                continue
+            if fault := number_fault(name, word, whole=_KINDS[name] is np.int64):
+                return fault
+        return None
+
+    def faulty_lines(self, path: StrPath) -> Iterator[tuple[int, str]]:
+        """(line number, what is wrong) of each job line that cannot be read."""
+        for number, line in enumerate(text_lines(path), 1):
+            if self.is_job(line) and (fault := self.line_fault(line)):
+                yield number, fault
+
+
+def parse_jobs(
+    path: StrPath, format: JobFormat, plain: Callable[[str], str] = str
+) -> tuple[dict[str, str], NDArray[np.void]]:
+    """Header and jobs exactly as they stand in the file; -1 for the fields that the format does not have.
+
+    `plain` makes the fields of a job line plain numbers. Raises `TraceFormatError` "FILE:LINE: ..." for a
+    line of too few fields, a field that is no finite number (or has a fraction where only whole numbers make
+    sense), and a file that is missing, truncated, binary or without jobs.
+    """
+    comments: list[str] = []
+    numbers = array("q")
+
+    def job_lines() -> Iterator[str]:
+        for number, line in enumerate(text_lines(path), 1):
+            text = line.lstrip()
+            if text.startswith(format.comment):
+                comments.append(text.removeprefix(format.comment))
+            elif text:
+                numbers.append(number)
+                yield plain(text)
+
+    lines = job_lines()
+    first = next(lines, None)
+    if first is None:
+        raise format_error(path, max(1, len(comments)), "no jobs in this log")
+    columns = range(len(format.fields))
+    try:
+        table: NDArray[np.float64] = np.loadtxt(
+            chain([first], lines), dtype=np.float64, comments=None, usecols=columns, ndmin=2
+        )
+    except TraceFormatError:
+        raise
+    except ValueError as error:
+        raise _first_fault(path, format, str(error)) from error
+    whole = table[:, [_KINDS[name] is np.int64 for name in format.fields]]
+    if not np.isfinite(table).all() or (whole != np.floor(whole)).any() or (np.abs(whole) > 2**53).any():
+        raise _first_fault(path, format, "a field is not a finite (whole) number")
+
+    jobs: NDArray[np.void] = np.full(len(table), -1, dtype=JOB_DTYPE)
+    for column, name in enumerate(format.fields):
+        jobs[name] = table[:, column]
+    jobs["line"] = numbers
+    return _header(comments), jobs
+
+
+def repair(jobs: NDArray[np.void]) -> tuple[NDArray[np.void], list[tuple[int, int, str]]]:
+    """Jobs sorted (stably) by submission, run times below -1 unknown; and the repairs for `warn_repairs`.
+
+    The jobs given may be changed, those returned are read-only.
+    """
+    submit, run_time = jobs["submit"], jobs["run_time"]
+    late = np.flatnonzero(submit < np.maximum.accumulate(submit))
+    wrong = np.flatnonzero((run_time < 0) & (run_time != -1))
+    repairs = [
+        (len(late), _first_line(jobs, late), "submissions out of order, sorted"),
+        (len(wrong), _first_line(jobs, wrong), "run times below -1, taken as unknown"),
+    ]
+    run_time[wrong] = -1
+    if len(late):
+        jobs = jobs[np.argsort(submit, kind="stable")]
+    jobs.flags.writeable = False
+    return jobs, repairs
+
+
+def warn_jobs(log: JobLog, rows: NDArray[np.bool_], what: str) -> None:
+    """One `TraceWarning` of the caller's caller: how many jobs of a log, what of them, and the first line."""
+    line = int(log.jobs["line"][rows].min())
+    text = f"{log.path}:{line}: {int(rows.sum())} {what} (the first is at this line)"
+    warnings.warn(text, TraceWarning, stacklevel=3)
+
+
+def _first_fault(path: StrPath, format: JobFormat, otherwise: str) -> TraceFormatError:
+    # The bulk parser says that a line is bad; only this second, slow pass can say which one and why.
+    number, fault = next(format.faulty_lines(path), (1, otherwise))
+    return format_error(path, number, fault)
+
+
+def _first_line(jobs: NDArray[np.void], chosen: NDArray[Any]) -> int:
+    return int(jobs["line"][chosen[0]]) if len(chosen) else 0
+
+
+def _header(comments: Iterable[str]) -> dict[str, str]:
+    header: dict[str, list[str]] = {}
+    key = ""
+    for comment in comments:
+        if match := _HEADER.match(comment.rstrip()):
+            key = match[1]
+            header.setdefault(key, []).append((match[2] or "").strip())
+        elif key and _CONTINUED.match(comment):
+            header[key].append(comment.strip())
+        else:
+            key = ""
+    return {name: "\n".join(values) for name, values in header.items()}

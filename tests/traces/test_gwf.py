@@ -1,0 +1,200 @@
+"""Grid logs: exact values, round trips, every kind of bad file, and the same jobs as in SWF."""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.errors import TraceFormatError, TraceWarning
+from gridsim.traces import JOB_DTYPE, JobLog, SwfLog, derive_bags, read_gwf, read_jobs, read_swf
+from gridsim.validation.logs import validate_swf
+
+HEAD = "# Version: 1.0\n# Site: Toy\n# 1 JobID\n#\n"
+REST = "\t-1" * 13
+LOG = (
+    HEAD
+    + f"1\t0\t5\t100\t4\t90.5\t-1\t4\t200\t-1\t1\tU12\tG3\tX1\tQ0\t-1{REST}\n"
+    + "\n# in between\n"
+    + f"2\t10\t-1\t3.5\t-1\t-1\t20.5\t8\t60\t-1\t0\tU7\tG3\t5\tQ1\tP0{REST}\n"
+    + f"3\t10\t0\t-1\t-1\t-1\t-1\t-1\t-1\t-1\t5\tU12\t-1\tX2\t4.5\t-1{REST}\n"
+    + "4 \t 11 \t 0 \t 7 \t 1 \t -1 \t -1 \t 1 \t -1 \t -1 \t 1 \t 3 \t UNITARY\n"
+    + "5 12 0 7 1 -1 -1 1 -1 -1 1 -1\n"
+)
+JOB = "1 0 5 100 4 -1 -1 4 200 -1 1 U7"
+
+
+@pytest.mark.parametrize("name", ["toy.gwf", "toy.gwf.gz", "toy.txt"])
+@pytest.mark.parametrize("read", [read_gwf, read_jobs])
+def test_exact_values(write, name, read):
+    log = read(write(name, LOG))
+    assert isinstance(log, JobLog) and JobLog is SwfLog and log.jobs.dtype == JOB_DTYPE
+    assert log.header == {"Version": "1.0", "Site": "Toy"}
+    assert log.jobs["job"].tolist() == [1, 2, 3, 4, 5]
+    assert log.jobs["submit"].tolist() == [0, 10, 10, 11, 12]
+    assert log.jobs["run_time"].tolist() == [100, 3.5, -1, 7, 7]
+    assert log.jobs["cpu_time"].tolist() == [90.5, -1, -1, -1, -1]
+    assert log.procs.tolist() == [4, 8, 1, 1, 1]
+    assert log.jobs["user"].tolist() == [4, 5, 4, 3, -1]  # above the number 3
+    assert log.jobs["group"].tolist() == [0, 0, -1, 1, -1]
+    assert log.jobs["executable"].tolist() == [6, 5, 7, -1, -1]
+    assert log.jobs["queue"].tolist() == [0, 1, 2, -1, -1]
+    assert log.jobs["partition"].tolist() == [-1, 0, -1, -1, -1]
+    assert (log.jobs["preceding"] == -1).all() and (log.jobs["think_time"] == -1).all()
+    assert log.jobs["line"].tolist() == [5, 8, 9, 10, 11]
+    assert not log.jobs.flags.writeable
+
+
+def test_line_ends_and_byte_order_mark(write):
+    log = read_gwf(write("toy.gwf", "\ufeff" + LOG.replace("\n", "\r\n").rstrip()))
+    assert log.header["Version"] == "1.0" and log.jobs["line"].tolist() == [5, 8, 9, 10, 11]
+
+
+def test_repairs_are_counted_in_one_warning(write):
+    """Texts are numbered as they stand in the file, not as they are sorted."""
+    rows = ((1, 9, -7, "b"), (2, 5, 3, "a"), (3, 9, 4, "b"))
+    path = write("toy.gwf", "\n".join(f"{n} {s} 0 {r}" + " 1" * 7 + f" {user}" for n, s, r, user in rows))
+    with pytest.warns(TraceWarning) as caught:
+        log = read_gwf(path)
+    assert [str(w.message) for w in caught] == [
+        f"{path}:1: 1 submissions out of order, sorted; 1 run times below -1, taken as unknown "
+        "(the first is at this line)"
+    ]
+    assert caught[0].filename == __file__
+    assert log.jobs["job"].tolist() == [2, 1, 3] and log.jobs["user"].tolist() == [1, 0, 0]
+    assert log.jobs["run_time"].tolist() == [3, -1, 4]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (JOB.rsplit(" ", 1)[0], "expected 12 fields or more, found 11"),
+        ("JobID,SubmitTime", "expected 12 fields or more, found 1"),
+        (JOB.replace("1", "job1", 1), "field job is 'job1', expected a number"),
+        (JOB.replace("100", "1_0"), "field run_time is '1_0', expected a number"),
+        (JOB.replace("100", "nan"), "field run_time is 'nan', expected a finite number"),
+        (JOB.replace(" 4 200", " 4.5 200"), "field req_procs is '4.5', expected a whole number"),
+        (JOB.replace(" 4 200", " 1e30 200"), "field req_procs is '1e30', expected a whole number"),
+        (JOB.replace("1 U7", "U7 1"), "field status is 'U7', expected a number"),
+    ],
+)
+@pytest.mark.parametrize("name", ["bad.gwf", "bad.gwf.gz"])
+def test_bad_lines(write, name, bad, message):
+    path = write(name, f"# Site: Toy\n{JOB}\n\n{bad}\n{JOB}\n")
+    with pytest.raises(TraceFormatError) as caught:
+        read_gwf(path)
+    assert str(caught.value) == f"{path}:4: {message}"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line", "message"),
+    [
+        ("empty.gwf", "", 1, "no jobs"),
+        ("header.gwf", "# Site: Toy\n# Version: 2\n", 2, "no jobs"),
+        ("junk.gwf", bytes(range(256)) * 40, 1, "binary data"),
+        ("later.gwf", f"{JOB}\n{JOB}\n1 2\0 3\n".encode(), 3, "binary data"),
+        ("latin.gwf", f"# x\n{JOB}\n{JOB[:-1]}\xe4\n".encode("latin-1"), 3, "0xe4 is not UTF-8"),
+        ("missing.gwf", None, None, "No such file or directory"),
+    ],
+)
+def test_bad_files(write, tmp_path, name, content, line, message):
+    path = tmp_path / name if content is None else write(name, content)
+    with pytest.raises(TraceFormatError) as caught:
+        read_gwf(path)
+    place = f"{path}:{line}: " if line else f"{path}: "
+    assert str(caught.value).startswith(place) and message in str(caught.value)
+
+
+def test_a_file_that_is_no_log(write):
+    path = write("a.avt", "a 1 0 10\n")
+    with pytest.raises(TraceFormatError) as caught:
+        read_jobs(path)
+    assert str(caught.value) == f"{path}:1: this looks like avt, expected a job log, swf or gwf"
+    with pytest.raises(TraceFormatError) as caught:
+        read_jobs(path.parent)
+    assert str(caught.value) == f"{path.parent}: Is a directory"
+
+
+# Words that are no numbers but look like it: identifiers all the same.
+text = st.one_of(
+    st.sampled_from(["U1", "U2", "1_0", "nan", "-inf", "4.5", "1e30", "ä"]), st.integers(-1, 9).map(str)
+)
+counts = [st.integers(0, 2**40), st.floats(0, 1e9), *[st.integers(-1, 2**40)] * 9]
+rows = st.lists(
+    st.tuples(st.tuples(*counts), st.lists(text, min_size=1, max_size=5)), min_size=1, max_size=20
+)
+
+
+def numbered(words):
+    """The slow way: a column of words as numbers."""
+    whole = [int(word) for word in words if word.removeprefix("-").isdecimal()]
+    texts = list(dict.fromkeys(word for word in words if not word.removeprefix("-").isdecimal()))
+    above = max(whole, default=-1) + 1
+    return [above + texts.index(word) if word in texts else int(word) for word in words]
+
+
+@settings(max_examples=50)
+@given(rows, st.booleans(), st.sampled_from([" ", "\t", " \t "]), st.sampled_from(["\n", "\r\n", "\n\n"]))
+def test_round_trip(rows, packed, blank, newline):
+    rows = sorted(rows, key=lambda row: row[0][1])
+    data = newline.join(blank.join((*map(repr, row), *texts)) for row, texts in rows).encode()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / ("log.gwf.gz" if packed else "log.gwf")
+        path.write_bytes(gzip.compress(data) if packed else data)
+        log = read_gwf(path)
+    assert [tuple(job)[:11] for job in log.jobs.tolist()] == [row for row, _ in rows]
+    for at, name in enumerate(("user", "group", "executable", "queue", "partition")):
+        words = [texts[at] if at < len(texts) else "-1" for _, texts in rows]
+        assert log.jobs[name].tolist() == numbered(words)
+    assert log.jobs["line"].tolist() == [1 + i * newline.count("\n") for i in range(len(rows))]
+
+
+@settings(max_examples=50)
+@given(st.binary(max_size=300), st.booleans())
+def test_no_bytes_crash_the_reader(data, packed):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / ("log.gwf.gz" if packed else "log.gwf")
+        path.write_bytes(data)
+        with pytest.raises(TraceFormatError) as caught:
+            read_gwf(path)
+        assert str(caught.value).removeprefix(f"{path}:").split(":")[0].isdigit()
+
+
+def test_a_workload_from_a_grid_log(write):
+    path = write(
+        "log.gwf", "\n".join(f"{n} {n * 500} 0 60 2" + " -1" * 6 + f" U{n % 2}" for n in range(1, 5))
+    )
+    platform = gs.Platform.of([1000.0] * 10)
+    tasks = gs.Workload.from_log(str(path)).realize(platform).tasks
+    assert np.asarray(tasks).tolist() == [2, 2, 2, 2]
+
+
+def test_a_grid_log_as_a_schedule(write):
+    text = "1 0 5 9 2 -1 -1 2 -1 -1 1 U1\n2 1 4 9 2 -1 -1 2 -1 -1 1 U1\n"
+    path = write("log.gwf", text)
+    assert validate_swf(path, machines=4, job_log=path) == []
+    assert [found.law for found in validate_swf(path, machines=3)] == ["overlap"]
+
+
+def test_the_real_grid_log_written_as_gwf(traces, write):
+    """LCG-2005 with texts for its users."""
+    original = read_swf(traces / "lcg2005-a/LCG-2005-a.swf.gz")
+    names = original.jobs.dtype.names[:16]
+    columns = [original.jobs[name].tolist() for name in names]
+    columns[names.index("user")] = [f"U{user}" for user in columns[names.index("user")]]
+    lines = ["\t".join(map(str, row)) + REST for row in zip(*columns, strict=True)]
+    log = read_jobs(write("log.gwf.gz", "\n".join(lines)))
+    assert len(log) == len(original) == 86_169
+    for name in set(names) - {"user"}:
+        assert (log.jobs[name] == original.jobs[name]).all()
+    users, first = np.unique(original.jobs["user"], return_index=True)
+    assert log.jobs["user"][np.sort(first)].tolist() == list(range(len(users)))
+    with pytest.warns(TraceWarning, match="2 jobs of run time 0 s"):
+        bags = derive_bags(log)
+    assert len(bags) == 12_412 and bags.cpu_seconds == pytest.approx(634_297_942)
