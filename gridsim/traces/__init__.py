@@ -1,4 +1,4 @@
-"""Readers of real traces: job logs, availability, host speeds; bags of tasks from logs."""
+"""Readers of real traces: job logs, availability, host speeds; bags of tasks and rigid jobs from logs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from gridsim.traces.gwf import read_gwf
 from gridsim.traces.hosts import HostSpeeds, read_host_speeds
 from gridsim.traces.info import read_availability, read_jobs
 from gridsim.traces.jobs import JOB_DTYPE, JobLog
+from gridsim.traces.rigid import RigidJobs, derive_jobs
 from gridsim.traces.swf import SWF_FIELDS, SwfLog, read_swf
 
 __all__ = [
@@ -19,8 +20,10 @@ __all__ = [
     "Bags",
     "HostSpeeds",
     "JobLog",
+    "RigidJobs",
     "SwfLog",
     "derive_bags",
+    "derive_jobs",
     "read_availability",
     "read_avt",
     "read_fta",

@@ -1,0 +1,201 @@
+"""Rigid jobs from job logs: exact values, a slow reference, parameters, and the real logs."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from gridsim.errors import ScenarioError, TraceWarning
+from gridsim.traces import JOB_DTYPE, JobLog, derive_jobs, read_swf
+
+COLUMNS = ("release", "nodes", "run_time", "requested", "user", "job")
+
+
+def make_log(*jobs: tuple[float, ...]) -> JobLog:
+    """A log of (submit, run_time, used_procs[, req_time[, job]]); jobs are numbered from 1, a line each."""
+    table = np.full(len(jobs), -1, dtype=JOB_DTYPE)
+    table["job"] = table["line"] = np.arange(1, len(jobs) + 1)
+    for row, (submit, run_time, used, *rest) in zip(table, jobs, strict=True):
+        row["submit"], row["run_time"], row["used_procs"], row["user"] = submit, run_time, used, 7
+        for name, value in zip(("req_time", "job"), rest, strict=False):
+            row[name] = value
+    return JobLog("toy.swf", {}, table)
+
+
+def rows(jobs):
+    return list(zip(*(getattr(jobs, name).tolist() for name in COLUMNS), strict=True))
+
+
+def test_exact_values():
+    log = make_log((100, 10, 1, 20), (100, 7, 8, 5), (105, 3, 9), (110, 4, 17, 0), (110, 2, -1, 9, 2))
+    assert rows(derive_jobs(log, procs_per_node=8)) == [
+        (100, 1, 10, 20, 7, 1),
+        (100, 1, 7, 5, 7, 2),  # ran for longer than requested
+        (105, 2, 3, 3, 7, 3),
+        (110, 1, 2, 9, 7, 2),  # before job 4, which is above it in the log
+        (110, 3, 4, 4, 7, 4),
+    ]
+    jobs = derive_jobs(log)
+    assert jobs.nodes.tolist() == [1, 8, 9, 1, 17] and len(jobs) == 5
+    assert jobs.nodes.dtype == jobs.user.dtype == jobs.job.dtype == np.int64
+    assert jobs.release.dtype == jobs.run_time.dtype == jobs.requested.dtype == np.float64
+    assert jobs.utilization(2) == (10 + 56 + 27 + 2 + 68) / 20
+    assert derive_jobs(make_log((5, 1, 1), (5, 1, 1))).utilization(3) == math.inf
+
+
+def test_the_window_is_half_open_and_begins_at_the_first_submission():
+    log = make_log(*((100 + t, 1, 1) for t in range(6)))
+    assert derive_jobs(log, start=1, end=4).release.tolist() == [101, 102, 103]
+    assert derive_jobs(log, start=5).release.tolist() == [105]
+    nothing = derive_jobs(log, start=6)
+    assert len(nothing) == 0 and nothing.utilization(3) == 0
+    assert [getattr(nothing, name).dtype.kind for name in COLUMNS] == list("fiffii")
+    assert len(derive_jobs(make_log())) == len(derive_jobs(log, start=6, utilization=0.5, machines=2)) == 0
+
+
+def test_what_is_left_out_and_counted_otherwise():
+    log = make_log((0, -1, 1), (0, 0, 2), (1, 0, 9), (2, 0, 1, 30), (3, -1, 9), (4, 6, 9), (90, -1, 9))
+    with pytest.warns(TraceWarning) as caught:
+        jobs = derive_jobs(log, end=90, max_nodes=8, zero_run_time=0.5)
+    assert [str(w.message) for w in caught] == [
+        "toy.swf:1: 2 jobs of unknown run time, left out (the first is at this line)",
+        "toy.swf:3: 2 jobs of more than 8 nodes, left out (the first is at this line)",
+        "toy.swf:2: 2 jobs of run time 0 s, counted as 0.5 s (the first is at this line)",
+    ]
+    assert {w.filename for w in caught} == {__file__}
+    assert rows(jobs) == [(0, 2, 0.5, 0.5, 7, 2), (2, 1, 0.5, 30, 7, 4)]
+    assert derive_jobs(make_log((0, 1, 9)), procs_per_node=2, max_nodes=5).nodes.tolist() == [5]
+
+
+def test_submit_times_are_compressed_or_stretched():
+    log = make_log((100, 10, 2), (104, 10, 1), (120, 10, 3))  # 60 node seconds in 20 s
+    assert derive_jobs(log, utilization=1.0, machines=6).release.tolist() == [100, 102, 110]
+    assert derive_jobs(log, utilization=0.5, machines=3).release.tolist() == [100, 108, 140]
+    window = derive_jobs(log, start=4, utilization=1.0, machines=5)  # 40 node seconds in 16 s
+    assert window.release.tolist() == [104, 112]
+    assert window.run_time.tolist() == [10, 10]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"procs_per_node": 0}, "procs_per_node: 0, expected a whole number of 1 or more"),
+        ({"procs_per_node": 1.5}, "procs_per_node: 1.5, expected a whole number of 1 or more"),
+        ({"procs_per_node": math.nan}, "procs_per_node: nan, expected a whole number of 1 or more"),
+        ({"procs_per_node": math.inf}, "procs_per_node: inf, expected a whole number of 1 or more"),
+        ({"start": -1}, "start: -1, expected a finite time of 0 s or more"),
+        ({"start": math.inf}, "start: inf, expected a finite time of 0 s or more"),
+        ({"start": math.nan}, "start: nan, expected a finite time of 0 s or more"),
+        ({"start": 5, "end": 5}, "end: 5, expected a time after the start, 5 s"),
+        ({"end": math.nan}, "end: nan, expected a time after the start, 0.0 s"),
+        ({"max_nodes": 0}, "max_nodes: 0, expected a whole number of 1 or more"),
+        ({"zero_run_time": 0}, "zero_run_time: 0, expected a finite time above 0 s"),
+        ({"zero_run_time": math.inf}, "zero_run_time: inf, expected a finite time above 0 s"),
+        ({"utilization": 0, "machines": 5}, "utilization: 0, expected a finite number above 0"),
+        ({"utilization": math.nan, "machines": 5}, "utilization: nan, expected a finite number above 0"),
+        ({"utilization": 0.5, "machines": 0}, "machines: 0, expected a whole number of 1 or more"),
+        ({"utilization": 0.5}, "machines: None, expected their number for a utilization of 0.5"),
+        ({"machines": 5}, "utilization: None, expected a number above 0 for 5 machines"),
+        (
+            {"utilization": 0.5, "machines": 5},
+            "utilization: 0.5, expected none: all jobs are released at once",
+        ),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    with pytest.raises(ScenarioError) as caught:
+        derive_jobs(make_log((0, 1, 1)), **parameters)
+    assert str(caught.value) == message
+    with pytest.raises(ScenarioError, match="machines: 0, expected"):
+        derive_jobs(make_log((0, 1, 1))).utilization(0)
+
+
+def reference(log, procs_per_node, start, end, max_nodes):
+    first = min(job["submit"] for job in log.jobs)
+    found = []
+    for job, procs in zip(log.jobs, log.procs, strict=True):
+        nodes = math.ceil(procs / procs_per_node)
+        inside = first + start <= job["submit"] < first + end
+        if inside and job["run_time"] >= 0 and (max_nodes is None or nodes <= max_nodes):
+            run_time = job["run_time"] or 1.0
+            requested = job["req_time"] if job["req_time"] > 0 else run_time
+            found.append((job["submit"], nodes, run_time, requested, 7, job["job"]))
+    return sorted(found, key=lambda job: (job[0], job[5]))
+
+
+jobs = st.tuples(
+    st.integers(0, 300), st.integers(-1, 50), st.integers(-1, 40), st.integers(-1, 60), st.integers(1, 9)
+)
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(jobs, min_size=1, max_size=40).map(sorted),
+    st.sampled_from([1, 3, 8]),
+    st.sampled_from([(0.0, math.inf), (20.0, 150.0)]),
+    st.sampled_from([None, 2, 1000]),
+    st.none() | st.floats(0.01, 10),
+)
+def test_same_as_the_reference(jobs, procs_per_node, window, max_nodes, utilization):
+    log = make_log(*jobs)
+    start, end = window
+    expected = reference(log, procs_per_node, start, end, max_nodes)
+    machines = None if utilization is None else 12
+    assume(utilization is None or not expected or expected[0][0] < expected[-1][0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TraceWarning)
+        found = derive_jobs(
+            log,
+            procs_per_node=procs_per_node,
+            start=start,
+            end=end,
+            max_nodes=max_nodes,
+            utilization=utilization,
+            machines=machines,
+        )
+    assert [row[1:] for row in rows(found)] == [row[1:] for row in expected]
+    if utilization is None:
+        assert found.release.tolist() == [row[0] for row in expected]
+    elif expected:
+        assert found.release[0] == expected[0][0]
+        assert found.utilization(12) == pytest.approx(utilization, rel=1e-6)
+        gaps = np.diff([row[0] for row in expected])
+        factor = (found.release[-1] - found.release[0]) / gaps.sum()
+        assert np.diff(found.release) == pytest.approx(gaps * factor, abs=1e-9 * found.release[-1])
+
+
+def test_real_grid_log(traces):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        jobs = derive_jobs(read_swf(traces / "wagap2013/wagap-2013.swf.gz"))
+    assert [str(w.message).partition(": ")[2].split(" (")[0] for w in caught] == [
+        "2 run times below -1, taken as unknown",
+        "2 jobs of unknown run time, left out",
+    ]
+    assert len(jobs) == 17_900 - 2 and jobs.nodes.max() == 256
+    assert jobs.utilization(5000) == pytest.approx(0.2510, abs=1e-4)
+
+
+def test_real_parallel_log(traces):
+    """By the processors used, as `JobLog.procs` has them; by those requested the factor would be 0.2571."""
+    log = read_swf(traces / "ricc2010-a/RICC-2010-2-a.swf.gz")
+    with pytest.warns(TraceWarning, match="9 jobs of run time 0 s"):
+        jobs = derive_jobs(log, procs_per_node=8)
+    assert len(jobs) == 150_331 and jobs.nodes.max() == 1000 and (jobs.nodes > 420).sum() == 61
+    now = jobs.utilization(5000)
+    assert now == pytest.approx(0.2421, abs=1e-4)
+    with pytest.warns(TraceWarning) as caught:
+        packed = derive_jobs(log, procs_per_node=8, max_nodes=420)
+    assert len(packed) == 150_331 - 61
+    assert any("61 jobs of more than 420 nodes, left out" in str(w.message) for w in caught)
+    with pytest.warns(TraceWarning):
+        packed = derive_jobs(log, procs_per_node=8, utilization=0.95, machines=5000)
+    factor = np.ptp(packed.release) / np.ptp(jobs.release)
+    assert factor == pytest.approx(now / 0.95) == pytest.approx(0.2549, abs=1e-4)
+    assert packed.utilization(5000) == pytest.approx(0.95)
+    assert packed.release[0] == jobs.release[0] and (packed.job == jobs.job).all()
