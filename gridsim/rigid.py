@@ -112,10 +112,14 @@ class JobLogRecipe(
             submitter = homes[:, which].ravel()
         else:
             submitter = draw.integers(machines, size=len(release))
-        tasks, run_time, requested = (
-            np.tile(column, copies) for column in (jobs.nodes, jobs.run_time, jobs.requested)
+        return _columns(
+            platform,
+            release,
+            np.tile(jobs.nodes, copies),
+            np.tile(jobs.run_time, copies),
+            np.tile(jobs.requested, copies),
+            submitter,
         )
-        return _columns(platform, release, tasks, run_time, requested, submitter)
 
 
 class JobListRecipe(

@@ -97,7 +97,7 @@ class Workload:
         seed: int = 0,
         max_applications: int | None = None,
     ) -> Workload:
-        """The bags of a job log (SWF, GWF): one user's jobs, submitted at most `gap` s apart and within `span` s.
+        """The bags of a job log (SWF, GWF): one user's jobs, at most `gap` s apart and within `span` s.
 
         A job of p processors is p tasks; a = mean run time of the bag's tasks * `reference_speed` (Mflop/s;
         default: the platform's mean); released as recorded, the first at 0.  Each user submits at one

@@ -46,7 +46,7 @@ REQUEST = message(("application", "i8"), ("search", "i8"))
 ANSWER = message(("application", "i8"), ("search", "i8"), ("start", "i8"))
 COMMIT = message(("application", "i8"), ("attempt", "i8"), ("start", "i8"))
 REPLY = message(("application", "i8"), ("attempt", "i8"), ("start", "i8"), ("taken", "i8"))
-RELEASE = message(("application", "i8"), ("start", "i8"))
+CANCEL = message(("application", "i8"), ("start", "i8"))
 #: An answer that its searcher has not found yet.
 _FOUND = np.dtype([*ANSWER.descr, ("asked", "i8")])
 
@@ -166,7 +166,7 @@ class Negotiation(Policy):
         self.talks: dict[int, SimpleNamespace] = {}
         self.too_large = self.given_up = 0
 
-        network.kind("release", RELEASE, _SMALL, self.on_releases, priority=0)
+        network.kind("cancel", CANCEL, _SMALL, self.on_cancels, priority=0)
         network.kind("request", REQUEST, _SMALL, self.on_requests, priority=1)
         network.kind("answer", ANSWER, _ANSWER, self.on_answers, priority=2)
         network.kind("commit", COMMIT, _SMALL, self.on_commits, priority=3)
@@ -326,7 +326,7 @@ class Negotiation(Policy):
     def _hear(self, job: int, rows: Rows) -> None:
         current = (rows["attempt"] == self.attempt[job]) & (self.phase[job] == COMMITTING)
         old = rows[~current & (rows["taken"] == 1)]
-        self._release(job, old["sender"], old["start"], old["node"])
+        self._cancel(job, old["sender"], old["start"], old["node"])
         rows = rows[current]
         if not len(rows):
             return
@@ -353,7 +353,7 @@ class Negotiation(Policy):
             nodes, start = self.runs.placed.pop(job)
             self.resubmitted[job] += len(nodes)
             home = np.full(len(nodes), self.home(job))
-            self._release(job, nodes, np.full(len(nodes), start // self.slot), home)
+            self._cancel(job, nodes, np.full(len(nodes), start // self.slot), home)
             self.search(job)
         elif self.phase[job] == COMMITTING and self.talks[job].hit:
             self.abort(job)
@@ -365,14 +365,14 @@ class Negotiation(Policy):
         self.attempt[job] += 1  # replies that still come are to an old one
         nodes = np.array(sorted(talk.taken), np.int64)
         starts = np.full(len(nodes), talk.start)
-        self._release(job, nodes, starts, np.full(len(nodes), self.home(job)))
+        self._cancel(job, nodes, starts, np.full(len(nodes), self.home(job)))
         self._choose(job)
 
-    def _release(self, job: int, nodes: Integers, starts: Integers, senders: Integers) -> None:
+    def _cancel(self, job: int, nodes: Integers, starts: Integers, senders: Integers) -> None:
         if len(nodes):
-            rows = np.zeros(len(nodes), RELEASE)
+            rows = np.zeros(len(nodes), CANCEL)
             rows["node"], rows["sender"], rows["application"], rows["start"] = nodes, senders, job, starts
-            self.run.network.send("release", rows)
+            self.run.network.send("cancel", rows)
 
     # -- those who search ---------------------------------------------------------------------------------
 
@@ -476,7 +476,7 @@ class Negotiation(Policy):
         self.neighbourhood.changed(nodes[taken])
         self.run.network.send("reply", replies)
 
-    def on_releases(self, rows: Rows) -> None:
+    def on_cancels(self, rows: Rows) -> None:
         """Machines are told that they are not wanted after all."""
         now = self.run.engine.now
         nodes, jobs, starts = (rows[name].copy() for name in ("node", "application", "start"))

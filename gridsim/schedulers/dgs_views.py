@@ -71,12 +71,13 @@ class Neighbourhood(Stateful):
         """Whom `node` knows, without those that it knows to be away."""
         row = self.views.views[node]
         known: Integers = row[row >= 0].astype(np.int64)
-        return known[~self.away[known]]
+        there: Integers = known[~self.away[known]]
+        return there
 
     def shuffle(self, _: list[int]) -> None:
         """A cycle of CYCLON; who is new to somebody brings its schedule."""
         self._tell()
-        _, _, new = self.views.cycle(self.run.up)
+        *_others, new = self.views.cycle(self.run.up)
         self.counts[4] += new
 
     def leave(self, nodes: Integers) -> None:
