@@ -27,6 +27,16 @@ class Views:
         seed: SupportsIndex = 0,
     ) -> None: ...
     def in_degree(self) -> NDArray[np.int64]: ...
+    def pick(
+        self,
+        nodes: ArrayLike,
+        first: ArrayLike,
+        second: ArrayLike,
+        count: int,
+        *,
+        seed: int = 0,
+        away: NDArray[np.bool_] | None = None,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
     def cycle(self, up: NDArray[np.bool_] | None = None) -> tuple[int, int, int]: ...
     def leave(self, nodes: ArrayLike) -> None: ...
     def join(

@@ -13,7 +13,7 @@ overlays" (enhanced shuffling, and joining by random walks); an exchange takes n
 
 cimport cython
 
-from gridcore.edf cimport indices
+from gridcore.edf cimport indices, integers
 
 import numpy as np
 
@@ -86,13 +86,17 @@ cdef class Views:
         return 0
 
     cdef unsigned long long _below(self, unsigned long long n) noexcept nogil:
-        """The next number of SplitMix64 (Steele, Lea and Flood 2014), modulo n."""
+        """A number below n < 2**32."""
+        # the upper bits, multiplied: no division
+        return (self._next() >> 32) * n >> 32
+
+    cdef unsigned long long _next(self) noexcept nogil:
+        """The next number of SplitMix64 (Steele, Lea and Flood 2014)."""
         self.state += <unsigned long long> 0x9E3779B97F4A7C15
         cdef unsigned long long x = self.state
         x = (x ^ (x >> 30)) * <unsigned long long> 0xBF58476D1CE4E5B9
         x = (x ^ (x >> 27)) * <unsigned long long> 0x94D049BB133111EB
-        # the upper bits, multiplied: no division
-        return ((x ^ (x >> 31)) >> 32) * n >> 32
+        return x ^ (x >> 31)
 
     cdef bint _knows(self, Py_ssize_t u, int other) noexcept nogil:
         cdef Py_ssize_t k
@@ -124,6 +128,48 @@ cdef class Views:
         """int64[nodes]: how many know each node."""
         known = np.asarray(self.view)
         return np.bincount(known[known >= 0], minlength=self.nodes)
+
+    def pick(self, nodes, first, second, Py_ssize_t count, *, unsigned long long seed=0, away=None):
+        """Up to `count` different ones of those that each of `nodes` (int64[k]) knows, drawn uniformly.
+
+        first, second : int64[k], on which the draw of each depends, with `seed`, and on nothing else.
+        away : bool[nodes], who is not to be drawn; None for nobody.
+
+        Returns (offsets, chosen): node i gets ``chosen[offsets[i]:offsets[i + 1]]``.
+        """
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef const long long[::1] a = integers(first, "first"), b = integers(second, "second")
+        cdef const unsigned char[::1] gone = self._there(away, "away")
+        cdef Py_ssize_t i, k, j, n, m = 0
+        cdef unsigned long long state = self.state
+        cdef int card
+        if not u.shape[0] == a.shape[0] == b.shape[0]:
+            raise ValueError(f"nodes, first and second must be equally long, got {u.shape[0]}, {a.shape[0]}, {b.shape[0]}")
+        if count < 0:
+            raise ValueError(f"count must be >= 0, got {count}")
+        offsets, chosen = np.zeros(u.shape[0] + 1, np.int64), np.empty(u.shape[0] * min(count, self.degree), np.int64)
+        cdef long long[::1] end_of = offsets, out = chosen
+        cdef int[::1] cards = self.entry[0]
+        with nogil:
+            for i in range(u.shape[0]):
+                # three numbers of the sequence in one
+                self.state = seed
+                self.state = self._next() ^ <unsigned long long> a[i]
+                self.state = self._next() ^ <unsigned long long> b[i]
+                n = 0
+                for k in range(self.count[u[i]]):
+                    card = self.view[u[i], k]
+                    if gone is None or not gone[card]:
+                        cards[n] = card
+                        n += 1
+                for k in range(min(n, count)):
+                    j = k + <Py_ssize_t> self._below(n - k)
+                    out[m] = cards[j]
+                    cards[j] = cards[k]
+                    m += 1
+                end_of[i + 1] = m
+        self.state = state
+        return offsets, chosen[:m]
 
     # -- shuffling ------------------------------------------------------------------------------------------
 
@@ -257,12 +303,12 @@ cdef class Views:
                 self.view[node, self.count[node]], self.age[node, self.count[node]] = next_, 0
                 self.count[node] += 1
 
-    cdef const unsigned char[::1] _there(self, up):
+    cdef const unsigned char[::1] _there(self, up, str name="up"):
         if up is None:
             return None
         if not isinstance(up, np.ndarray) or up.dtype != np.bool_ or up.shape != (self.nodes,):
             got = f"{up.dtype}{list(up.shape)}" if isinstance(up, np.ndarray) else type(up).__name__
-            raise ValueError(f"up must be bool[{self.nodes}], got {got}")
+            raise ValueError(f"{name} must be bool[{self.nodes}], got {got}")
         return np.ascontiguousarray(up).view(np.uint8)
 
     # -- checkpoints ----------------------------------------------------------------------------------------

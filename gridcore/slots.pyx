@@ -335,15 +335,15 @@ cdef class SlotSchedules:
             self._choose(n_nodes, start, slots, &out[0])
         return start, chosen
 
-    def search(self, const int[:, ::1] views, searchers, long long n_nodes, long long slots, long long not_before,
-               *, long long exclude=-1, long long hops=2, bint wide=False, away=None, as_of=None,
-               long long every=0, long long until=0):
-        """What `searchers` (int64[k]) answer to a job of `n_nodes` nodes for `slots` slots from `not_before` on.
+    def search(self, const int[:, ::1] views, searchers, n_nodes, slots, not_before, *, exclude=-1, long long hops=2,
+               bint wide=False, away=None, as_of=None, long long every=0, long long until=0):
+        """What `searchers` (int64[k]) answer to jobs of `n_nodes` nodes for `slots` slots from `not_before` on.
 
         Each looks (1) for nodes that are free at once among its neighbours; (2) opens them one by one, and their
         neighbours join the candidates; up to `hops` hops; (3) otherwise takes the earliest start among all that
         were reached.  The searcher itself and `exclude` are no candidates.
 
+        n_nodes, slots, not_before, exclude : one value for all, or int64[k], one each.
         views : int32[nodes, degree], the neighbours of each node; -1 for none.
         wide : with fewer candidates than nodes wanted, go on hop by hop.
         away : bool[nodes], who is known to be away: is no candidate, and not opened; None for nobody.
@@ -356,9 +356,14 @@ cdef class SlotSchedules:
         search i are ``chosen[offsets[i]:offsets[i + 1]]``; candidates reached; neighbours opened.
         """
         cdef const long long[::1] u = self._nodes(searchers)
+        cdef const long long[::1] wanted = self._each(n_nodes, "n_nodes", u.shape[0])
+        cdef const long long[::1] length = self._each(slots, "slots", u.shape[0])
+        cdef const long long[::1] since = self._each(not_before, "not_before", u.shape[0])
+        cdef const long long[::1] without = self._each(exclude, "exclude", u.shape[0])
         cdef Py_ssize_t i, k, n_chosen = 0
         cdef Quest quest
-        self._check_job(n_nodes, slots, not_before)
+        for i in range(u.shape[0]):
+            self._check_job(wanted[i], length[i], since[i])
         if views.shape[0] != self.nodes:
             raise ValueError(f"views must have {self.nodes} rows, got {views.shape[0]}")
         if hops < 1:
@@ -378,21 +383,21 @@ cdef class SlotSchedules:
                 got = f"{away.dtype}{list(away.shape)}" if isinstance(away, np.ndarray) else type(away).__name__
                 raise ValueError(f"away must be bool[{self.nodes}], got {got}")
             gone = np.ascontiguousarray(away).view(np.uint8)
-        quest.n_nodes, quest.slots, quest.not_before, quest.exclude = n_nodes, slots, not_before, exclude
         quest.hops, quest.wide, quest.every, quest.until = hops, wide, every, until
         starts, offsets = np.full(u.shape[0], -1, np.int64), np.zeros(u.shape[0] + 1, np.int64)
         reached, opened = np.zeros(u.shape[0], np.int64), np.zeros(u.shape[0], np.int64)
         cdef long long[::1] start_of = starts, reached_of = reached, opened_of = opened, end_of = offsets
         with nogil:
             for i in range(u.shape[0]):
+                quest.n_nodes, quest.slots, quest.not_before, quest.exclude = wanted[i], length[i], since[i], without[i]
                 start_of[i] = self._search(&quest, views, gone, seen, u[i], &opened_of[i])
                 reached_of[i] = self.n_fit
                 if start_of[i] >= 0:
-                    if n_chosen + n_nodes > self.room_chosen:
-                        self.chosen = <long long*> grown(self.chosen, 2 * (n_chosen + n_nodes) * sizeof(long long))
-                        self.room_chosen = 2 * (n_chosen + n_nodes)
-                    self._choose(n_nodes, start_of[i], slots, &self.chosen[n_chosen])
-                    n_chosen += n_nodes
+                    if n_chosen + wanted[i] > self.room_chosen:
+                        self.chosen = <long long*> grown(self.chosen, 2 * (n_chosen + wanted[i]) * sizeof(long long))
+                        self.room_chosen = 2 * (n_chosen + wanted[i])
+                    self._choose(wanted[i], start_of[i], length[i], &self.chosen[n_chosen])
+                    n_chosen += wanted[i]
                 end_of[i + 1] = n_chosen
         chosen = np.empty(n_chosen, np.int64)
         cdef long long[::1] out = chosen
@@ -554,6 +559,15 @@ cdef class SlotSchedules:
 
     cdef const long long[::1] _slots(self, values, str name, long long least):
         return indices(values, name, least, _LATEST)
+
+    cdef const long long[::1] _each(self, value, str name, Py_ssize_t n):
+        """One value for all, or one each."""
+        if isinstance(value, int | np.integer):
+            return np.full(n, value, np.int64)
+        cdef const long long[::1] each = integers(value, name)
+        if each.shape[0] != n:
+            raise ValueError(f"{name} must have an entry for each of searchers, {n}, got {each.shape[0]}")
+        return each
 
     cdef int _same(self, Py_ssize_t a, Py_ssize_t b, Py_ssize_t c, Py_ssize_t d) except -1:
         if not a == b == c == d:

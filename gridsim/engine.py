@@ -349,8 +349,18 @@ class Engine:
             handler(piece)
 
 
+def joined(pieces: list[Rows]) -> Rows:
+    """Rows of one type, one piece after the other."""
+    if len(pieces) == 1:
+        return pieces[0]
+    # as bytes: numpy would find out for each field what type both have
+    return np.concatenate([np.ascontiguousarray(rows).view(np.uint8) for rows in pieces]).view(
+        pieces[0].dtype
+    )
+
+
 def _in_order(pieces: list[Rows]) -> Rows:
-    rows = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    rows = joined(pieces)
     if len(rows) > 1:
         node = rows["node"]
         if (node[1:] < node[:-1]).any():

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.links import Links
-from gridsim.engine import DELIVERY, NS, Engine, Source, nanoseconds
+from gridsim.engine import DELIVERY, NS, Engine, Source, joined, nanoseconds
 from gridsim.errors import ScenarioError
 from gridsim.network import Network
 from gridsim.states import check_names, put
@@ -152,7 +152,7 @@ class Transport:
         for kind in self._kinds:
             if not kind.outbox:
                 continue
-            rows = kind.outbox[0] if len(kind.outbox) == 1 else np.concatenate(kind.outbox)
+            rows = joined(kind.outbox)
             kind.outbox.clear()
             if len(rows) > 1:
                 sender = rows["sender"]

@@ -46,11 +46,14 @@ class Views:
                     row.append([other, 0])
 
     def _below(self, n: int) -> int:
+        return (self._next() >> 32) * n >> 32
+
+    def _next(self) -> int:
         self._state = (self._state + 0x9E3779B97F4A7C15) & _BITS
         x = self._state
         x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _BITS
         x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _BITS
-        return ((x ^ (x >> 31)) >> 32) * n >> 32
+        return x ^ (x >> 31)
 
     def _knows(self, u: int, other: int) -> bool:
         return any(entry == other for entry, _ in self._rows[u])
@@ -75,6 +78,40 @@ class Views:
         """See the kernel."""
         known = [entry for row in self._rows for entry, _ in row]
         return np.bincount(np.array(known, np.int64), minlength=self.nodes)
+
+    def pick(
+        self,
+        nodes: ArrayLike,
+        first: ArrayLike,
+        second: ArrayLike,
+        count: int,
+        *,
+        seed: int = 0,
+        away: NDArray[np.bool_] | None = None,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """See the kernel."""
+        of = [integers(values, name) for values, name in ((first, "first"), (second, "second"))]
+        who = self._nodes(nodes)
+        if not len(who) == len(of[0]) == len(of[1]):
+            raise ValueError(
+                f"nodes, first and second must be equally long, got {len(who)}, {len(of[0])}, {len(of[1])}"
+            )
+        if count < 0:
+            raise ValueError(f"count must be >= 0, got {count}")
+        gone = [False] * self.nodes if away is None else self._there(away, "away")
+        before, offsets, chosen = self._state, [0], []
+        for node, a, b in zip(who, *of, strict=True):
+            self._state = seed
+            self._state = self._next() ^ (a & _BITS)
+            self._state = self._next() ^ (b & _BITS)
+            known = [other for other, _ in self._rows[node] if not gone[other]]
+            for k in range(min(len(known), count)):
+                j = k + self._below(len(known) - k)
+                known[k], known[j] = known[j], known[k]
+                chosen.append(known[k])
+            offsets.append(len(chosen))
+        self._state = before
+        return np.array(offsets, np.int64), np.array(chosen, np.int64)
 
     # -- shuffling --------------------------------------------------------------------------------------
 
@@ -128,11 +165,7 @@ class Views:
 
     def leave(self, nodes: ArrayLike) -> None:
         """See the kernel."""
-        gone = integers(nodes, "nodes")
-        for k, u in enumerate(gone):
-            if not 0 <= u < self.nodes:
-                raise ValueError(f"nodes[{k}] must be in 0..{self.nodes - 1}, got {u}")
-        for u in gone:
+        for u in self._nodes(nodes):
             self._rows[u].clear()
 
     def join(
@@ -168,11 +201,18 @@ class Views:
             if known != node and not self._knows(node, known):
                 self._rows[node].append([known, 0])
 
-    def _there(self, up: Any) -> list[bool]:
+    def _nodes(self, nodes: ArrayLike) -> list[int]:
+        found = integers(nodes, "nodes")
+        for k, u in enumerate(found):
+            if not 0 <= u < self.nodes:
+                raise ValueError(f"nodes[{k}] must be in 0..{self.nodes - 1}, got {u}")
+        return found
+
+    def _there(self, up: Any, name: str = "up") -> list[bool]:
         if up is None:
             return [True] * self.nodes
         if not isinstance(up, np.ndarray) or up.dtype != np.bool_ or up.shape != (self.nodes,):
             got = f"{up.dtype}{list(up.shape)}" if isinstance(up, np.ndarray) else type(up).__name__
-            raise ValueError(f"up must be bool[{self.nodes}], got {got}")
+            raise ValueError(f"{name} must be bool[{self.nodes}], got {got}")
         there: list[bool] = up.tolist()
         return there

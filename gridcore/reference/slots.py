@@ -157,11 +157,11 @@ class SlotSchedules:
         self,
         views: NDArray[np.int32],
         searchers: ArrayLike,
-        n_nodes: int,
-        slots: int,
-        not_before: int,
+        n_nodes: ArrayLike,
+        slots: ArrayLike,
+        not_before: ArrayLike,
         *,
-        exclude: int = -1,
+        exclude: ArrayLike = -1,
         hops: int = 2,
         wide: bool = False,
         away: NDArray[np.bool_] | None = None,
@@ -172,7 +172,10 @@ class SlotSchedules:
         """See the kernel."""
         u = self._nodes(searchers)
         seen = self._as_of(as_of, self.nodes, "the schedules")
-        _check_job(n_nodes, slots, not_before)
+        wanted, length = _each(n_nodes, "n_nodes", len(u)), _each(slots, "slots", len(u))
+        since, without = _each(not_before, "not_before", len(u)), _each(exclude, "exclude", len(u))
+        for job in zip(wanted, length, since, strict=True):
+            _check_job(*job)
         if views.shape[0] != self.nodes:
             raise ValueError(f"views must have {self.nodes} rows, got {views.shape[0]}")
         if hops < 1:
@@ -187,23 +190,31 @@ class SlotSchedules:
         if every:
             seen = [max([-1, *range(at, until + 1, every)]) for at in seen]
         starts, chosen, reached, opened = [], [], [], []
-        for searcher in u:
+        for searcher, count_of, lasts, at_least, other_ in zip(
+            u, wanted, length, since, without, strict=True
+        ):
             candidates: list[tuple[int, int]] = []
-            known = {searcher, exclude}
+            known = {searcher, other_}
+            job_ = count_of, lasts, at_least
             count = 0
 
-            def open_(who: int, known: set[int] = known, to: list[tuple[int, int]] = candidates) -> bool:
+            def open_(
+                who: int,
+                known: set[int] = known,
+                to: list[tuple[int, int]] = candidates,
+                job: tuple[int, int, int] = job_,
+            ) -> bool:
                 for j, other in enumerate(views[who].tolist()):
                     if other >= self.nodes:
                         raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
                     if other >= 0 and other not in known and (away is None or not away[other]):
                         known.add(other)
                         to.append((other, seen[who]))
-                return sum(self._fits(node, at, not_before, slots) for node, at in to) >= n_nodes
+                return sum(self._fits(node, at, job[2], job[1]) for node, at in to) >= job[0]
 
             done, hop, front = open_(searcher), 1, 0
             while (
-                not done and front < len(candidates) and (hop < hops or (wide and len(candidates) < n_nodes))
+                not done and front < len(candidates) and (hop < hops or (wide and len(candidates) < count_of))
             ):
                 last = len(candidates)
                 while not done and front < last:
@@ -211,7 +222,7 @@ class SlotSchedules:
                     done = open_(candidates[front][0])
                     front += 1
                 hop += 1
-            found = self._earliest(candidates, n_nodes, slots, not_before)
+            found = self._earliest(candidates, count_of, lasts, at_least)
             starts.append(-1 if found is None else found[0])
             chosen.append(np.zeros(0, np.int64) if found is None else found[1])
             reached.append(len(candidates))
@@ -250,6 +261,15 @@ class SlotSchedules:
         if len(seen) != n:
             raise ValueError(f"as_of must have an entry for each of {what}, {n}, got {len(seen)}")
         return seen
+
+
+def _each(value: ArrayLike, name: str, n: int) -> list[int]:
+    if isinstance(value, int | np.integer):
+        return [int(value)] * n
+    each = integers(value, name)
+    if len(each) != n:
+        raise ValueError(f"{name} must have an entry for each of searchers, {n}, got {len(each)}")
+    return each
 
 
 def _indices(values: ArrayLike, name: str, low: int, high: int) -> list[int]:

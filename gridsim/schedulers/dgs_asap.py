@@ -39,6 +39,9 @@ from gridsim.transport import Rows, message
 
 Integers = NDArray[np.int64]
 
+# Steps that spread what waits evenly, whatever their order.
+_GOLDEN, _SILVER = (5**0.5 - 1) / 2, 2**0.5 - 1
+
 #: Bytes of a message.
 _SMALL, _ANSWER = 128, 1024
 
@@ -118,15 +121,6 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
         return Negotiation(self, run)
 
 
-def shuffled(seed: int, job: int, search: int, count: int) -> NDArray[np.uint64]:
-    """Numbers by which the neighbours are chosen for a search, whatever else happens (SplitMix64)."""
-    start = (seed ^ job * 0x9E3779B97F4A7C15 ^ search * 0xD1B54A32D192ED03) & (2**64 - 1)
-    x = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(start)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
 class Negotiation(Policy):
     """All nodes of a run: those who schedule, those who search, and those who keep their own schedule."""
 
@@ -153,7 +147,6 @@ class Negotiation(Policy):
         self.one_way = self.latency + byte * _ANSWER + nanoseconds(network.network.jitter)
         self.schedules = SlotSchedules(len(run.speeds), stale=self.latency > 0 or parameters.policy == "poll")
         self.neighbourhood = Neighbourhood(run, parameters, self.latency)
-        self.seed = int(run.streams("dgs.forward").integers(2**63))
         self.next_forget = 0
         # of each job
         self.phase = np.zeros(count, np.int8)
@@ -183,41 +176,45 @@ class Negotiation(Policy):
     def on_release(self, applications: list[int]) -> None:
         """Jobs are submitted."""
         self._forget()
-        for job in applications:
-            self.search(job)
+        self.search(applications)
 
-    def search(self, job: int) -> None:
-        """The scheduling node of `job` asks some of its neighbours to search."""
-        home, parameters = self.home(job), self.parameters
-        number = int(self.searches[job])
-        if self.in_vain[job] >= parameters.tries:
-            return self._give_up(job)
-        self.searches[job] += 1
-        self.in_vain[job] += 1
-        self.phase[job] = SEARCHING
-        if home < 0:
-            return self._wait(job)
-        asked = self.neighbourhood.of(home)
-        if len(asked) > parameters.forward:
-            order = np.argsort(shuffled(self.seed, job, number, len(asked)), kind="stable")
-            asked = asked[order[: parameters.forward]]
-        # what the scheduling node knows of the search; `found` is what searchers have, which it does not
-        # know before their answers come; `hope` that another search may do better
-        self.talks[job] = SimpleNamespace(
-            missing=len(asked), answers=[], found={}, nodes=None, start=-1, taken=[], hope=False, hit=False,
-            due=-1,
-        )  # fmt: skip
-        if not len(asked):
-            return self._choose(job)
-        rows = np.zeros(len(asked), REQUEST)
-        rows["node"], rows["sender"], rows["application"], rows["search"] = asked, home, job, number + 1
+    def search(self, jobs: list[int]) -> None:
+        """The scheduling nodes of `jobs` ask some of their neighbours to search."""
+        asking, homes = [], []
+        for job in jobs:
+            if self.in_vain[job] >= self.parameters.tries:
+                self._give_up(job)
+            elif (home := self.home(job)) < 0:
+                self._wait(job)
+            else:
+                asking.append(job)
+                homes.append(home)
+        who, home_of = np.array(asking, np.int64), np.array(homes, np.int64)
+        self.searches[who] += 1
+        self.in_vain[who] += 1
+        self.phase[who] = SEARCHING
+        numbers = self.searches[who]
+        offsets, asked = self.neighbourhood.pick(home_of, who, numbers, self.parameters.forward)
+        counts = np.diff(offsets)
+        for job, count in zip(asking, counts.tolist(), strict=True):
+            # what the scheduling node knows of the search; `found` is what searchers have, which it does not
+            # know before their answers come; `hope` that another search may do better
+            self.talks[job] = SimpleNamespace(
+                missing=count, answers=[], found={}, nodes=None, start=-1, taken=[], hope=False, hit=False,
+                due=-1,
+            )  # fmt: skip
+            self._await(job)
+        rows = np.empty(len(asked), REQUEST)
+        rows["node"], rows["sender"] = asked, home_of.repeat(counts)
+        rows["application"], rows["search"] = who.repeat(counts), numbers.repeat(counts)
         self.run.network.send("request", rows)
-        self._await(job)
-        return None
+        if not counts.all():
+            self._choose([job for job in asking if not self.talks[job].missing])
 
     def on_answers(self, rows: Rows) -> None:
         """Answers come; with the last one the scheduling node chooses."""
-        for sender, job, search, start in rows[["sender", "application", "search", "start"]].tolist():
+        complete = []
+        for _, sender, job, search, start in rows.tolist():
             if self.searches[job] != search or self.phase[job] != SEARCHING:
                 continue
             talk = self.talks[job]
@@ -226,34 +223,58 @@ class Negotiation(Policy):
                 talk.hope = True
             talk.missing -= 1
             if talk.missing == 0:
-                self._choose(job)
+                complete.append(job)
+        if complete:
+            self._choose(complete)
 
-    def _choose(self, job: int) -> None:
-        """Ask for the best answer that is left, if there is any."""
-        talk = self.talks[job]
-        now = self.run.engine.now
-        talk.answers.sort()
-        while talk.answers:
-            start, _, sender = talk.answers.pop(0)
-            if start * self.slot < now + self.one_way:
+    def _choose(self, jobs: list[int]) -> None:
+        """Ask for the best answers that are left, if there are any."""
+        soonest = self.run.engine.now + self.one_way
+        asking, again = [], []
+        for job in jobs:
+            talk = self.talks[job]
+            talk.answers.sort()
+            while talk.answers and talk.answers[0][0] * self.slot < soonest:
                 self.late[job] += 1
-                continue
-            self.attempt[job] += 1
-            self.phase[job] = COMMITTING
-            talk.nodes, talk.start, talk.taken, talk.hit = talk.found[sender], start, [], False
-            talk.missing = len(talk.nodes)
-            rows = np.zeros(len(talk.nodes), COMMIT)
-            rows["node"], rows["sender"], rows["application"] = talk.nodes, self.home(job), job
-            rows["attempt"], rows["start"] = self.attempt[job], start
-            self.run.network.send("commit", rows)
-            self._await(job)
-            return
-        if not talk.hope:
-            self._nowhere(job)
-        elif self.in_vain[job] % self.parameters.rounds == 0:
-            self._wait(job)
+                del talk.answers[0]
+            if talk.answers:
+                talk.start, _, sender = talk.answers.pop(0)
+                talk.nodes, talk.taken, talk.hit = talk.found[sender], [], False
+                talk.missing = len(talk.nodes)
+                asking.append(job)
+                self._await(job)
+            elif not talk.hope:
+                self._nowhere(job)
+            elif self.in_vain[job] % self.parameters.rounds == 0:
+                self._wait(job)
+            else:
+                again.append(job)
+        if asking:
+            self._ask(asking)
+        if again:
+            self.search(again)
+
+    def _ask(self, jobs: list[int]) -> None:
+        """Machines are asked to commit to jobs."""
+        talks = [self.talks[job] for job in jobs]
+        who = np.array(jobs, np.int64)
+        self.attempt[who] += 1
+        self.phase[who] = COMMITTING
+        counts = [talk.missing for talk in talks]
+        rows = np.empty(sum(counts), COMMIT)
+        if len(jobs) == 1:
+            rows["node"], rows["sender"] = talks[0].nodes, self.home(jobs[0])
+            rows["application"], rows["attempt"], rows["start"] = (
+                jobs[0],
+                self.attempt[jobs[0]],
+                talks[0].start,
+            )
         else:
-            self.search(job)
+            rows["node"] = np.concatenate([talk.nodes for talk in talks])
+            rows["sender"] = np.repeat([self.home(job) for job in jobs], counts)
+            rows["application"], rows["attempt"] = who.repeat(counts), self.attempt[who].repeat(counts)
+            rows["start"] = np.repeat([talk.start for talk in talks], counts)
+        self.run.network.send("commit", rows)
 
     def _nowhere(self, job: int) -> None:
         """Nobody has reached as many machines as the job wants."""
@@ -264,18 +285,15 @@ class Negotiation(Policy):
             self._give_up(job)
 
     def _wait(self, job: int) -> None:
+        """Search again after a while, which is not the same for jobs that stand in each other's way."""
         self.phase[job] = WAITING
         self.talks.pop(job, None)
-        chance = int(shuffled(self.seed ^ 1, job, int(self.searches[job]), 1)[0]) / 2**64
-        self.run.engine.at(
-            self.run.engine.now + nanoseconds(self.parameters.retry * (0.5 + chance)), "retry", job
-        )
+        share = 0.5 + (job * _GOLDEN + int(self.searches[job]) * _SILVER) % 1.0
+        self.run.engine.at(self.run.engine.now + nanoseconds(self.parameters.retry * share), "retry", job)
 
     def on_retry(self, jobs: list[int]) -> None:
         """Jobs have waited."""
-        for job in jobs:
-            if self.phase[job] == WAITING:
-                self.search(job)
+        self.search([job for job in jobs if self.phase[job] == WAITING])
 
     def _give_up(self, job: int) -> None:
         self.phase[job] = FAILED
@@ -310,20 +328,30 @@ class Negotiation(Policy):
                 continue
             if self.phase[job] == SEARCHING:
                 talk.hope = True
-                self._choose(job)
+                self._choose([job])
             elif self.phase[job] == COMMITTING:
                 self.abort(job)
 
     def on_replies(self, rows: Rows) -> None:
         """Machines have committed or refused."""
         jobs = rows["application"]
-        if (jobs == jobs[0]).all():
-            return self._hear(int(jobs[0]), rows)
+        if len(rows) == 1 or (jobs == jobs[0]).all():
+            self._hear(int(jobs[0]), rows)
+            return
         for job in np.unique(jobs).tolist():
             self._hear(job, rows[jobs == job])
-        return None
 
     def _hear(self, job: int, rows: Rows) -> None:
+        talk = self.talks.get(job)
+        if (
+            talk is not None
+            and self.phase[job] == COMMITTING
+            and len(rows) == talk.missing == len(talk.nodes)
+            and rows["taken"].all()
+            and (rows["attempt"] == self.attempt[job]).all()
+        ):
+            self._place(job)  # as nearly always
+            return
         current = (rows["attempt"] == self.attempt[job]) & (self.phase[job] == COMMITTING)
         old = rows[~current & (rows["taken"] == 1)]
         self._cancel(job, old["sender"], old["start"], old["node"])
@@ -338,12 +366,16 @@ class Negotiation(Policy):
             return
         if len(talk.taken) < len(talk.nodes):
             self.abort(job)
-            return
+        else:
+            self._place(job)
+
+    def _place(self, job: int) -> None:
+        """All machines have committed."""
+        talk = self.talks.pop(job)
         # one that has failed meanwhile is missed later
         self.phase[job] = BROKEN if talk.hit else PLACED
         self.in_vain[job] = 0
         end = self.runs.place(job, talk.nodes, talk.start * self.slot)
-        del self.talks[job]
         if not talk.hit:
             self.run.engine.at(max(end, self.run.engine.now), "finish", job)
 
@@ -354,7 +386,7 @@ class Negotiation(Policy):
             self.resubmitted[job] += len(nodes)
             home = np.full(len(nodes), self.home(job))
             self._cancel(job, nodes, np.full(len(nodes), start // self.slot), home)
-            self.search(job)
+            self.search([job])
         elif self.phase[job] == COMMITTING and self.talks[job].hit:
             self.abort(job)
 
@@ -366,7 +398,7 @@ class Negotiation(Policy):
         nodes = np.array(sorted(talk.taken), np.int64)
         starts = np.full(len(nodes), talk.start)
         self._cancel(job, nodes, starts, np.full(len(nodes), self.home(job)))
-        self._choose(job)
+        self._choose([job])
 
     def _cancel(self, job: int, nodes: Integers, starts: Integers, senders: Integers) -> None:
         if len(nodes):
@@ -377,69 +409,72 @@ class Negotiation(Policy):
     # -- those who search ---------------------------------------------------------------------------------
 
     def on_requests(self, rows: Rows) -> None:
-        """Requests come to the neighbours of scheduling nodes: all of a job are answered together."""
-        jobs = rows["application"]
-        if (jobs == jobs[0]).all():
-            return self._search_for(int(jobs[0]), rows)
-        for job in np.unique(jobs).tolist():
-            self._search_for(job, rows[jobs == job])
-        return None
-
-    def _search_for(self, job: int, rows: Rows) -> None:
-        run, neighbourhood, now = self.run, self.neighbourhood, self.run.engine.now
-        searchers = np.ascontiguousarray(rows["node"])
-        starts, nodes, opened, reached = self._look(job, searchers, int(rows["search"][0]))
-        takes = neighbourhood.takes(opened)
+        """Requests come to neighbours of scheduling nodes, who search."""
+        now, neighbourhood = self.run.engine.now, self.neighbourhood
+        jobs, searchers = rows["application"].copy(), rows["node"].copy()
+        starts, nodes, opened, reached = self._look(jobs, searchers)
         neighbourhood.searched(searchers, opened)
-        if job in self.talks and self.searches[job] == rows["search"][0]:
-            self.talks[job].found.update(zip(searchers.tolist(), nodes, strict=True))
-        self.reached[job] = max(int(self.reached[job]), int(reached.max()))
-        answers = np.zeros(len(rows), _FOUND)
-        answers["node"], answers["sender"], answers["application"] = rows["sender"], searchers, job
+        np.maximum.at(self.reached, jobs, reached)
+        answers = np.empty(len(rows), _FOUND)
+        answers["node"], answers["sender"], answers["application"] = rows["sender"], searchers, jobs
         answers["search"], answers["start"], answers["asked"] = rows["search"], starts, now
-        for wait in sorted(set(takes.tolist())):
+        for k, (home, searcher, job, search, _, _) in enumerate(answers.tolist()):
+            if self.searches[job] == search and job in self.talks and home >= 0:
+                self.talks[job].found[searcher] = nodes[k]
+        takes = neighbourhood.takes(opened)
+        if not takes.any():
+            self._answer(answers)
+            return
+        for wait in np.unique(takes).tolist():
             chosen = answers[takes == wait]
             if wait:
                 # the rows wait with the one who searches
                 chosen["node"], chosen["sender"] = chosen["sender"].copy(), chosen["node"].copy()
-                run.engine.post(now + wait, "found", chosen)
+                self.run.engine.post(now + wait, "found", chosen)
             else:
                 self._answer(chosen)
 
-    def _look(self, job: int, searchers: Integers, search: int) -> tuple[Integers, list[Integers], Any, Any]:
+    def _look(
+        self, jobs: Integers, searchers: Integers
+    ) -> tuple[Integers, list[Integers], Integers, Integers]:
         """What searchers find: starts that leave time for all messages, machines, how far they went."""
         now, neighbourhood, parameters = self.run.engine.now, self.neighbourhood, self.parameters
-        jobs = self.run.applications
-        count = len(searchers)
-        starts, opened = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        reached, nodes = np.zeros(count, np.int64), [np.zeros(0, np.int64)] * count
-        again = np.arange(count)
-        # request and answer, commit and reply, release
-        earliest = self._slot_at(now + 4 * self.one_way + int(neighbourhood.takes(np.zeros(1, np.int64))[0]))
-        while len(again):
-            found = self.schedules.search(
-                neighbourhood.views.views,
-                searchers[again],
-                int(jobs.tasks[job]),
-                int(self.length[job]),
+        applications = self.run.applications
+        views, seen = neighbourhood.views.views, neighbourhood.seen()
+
+        def search(which: Any, earliest: Any) -> Any:
+            return self.schedules.search(
+                views,
+                searchers[which],
+                applications.tasks[jobs[which]],
+                self.length[jobs[which]],
                 earliest,
-                exclude=int(jobs.submitter[job]),
+                exclude=applications.submitter[jobs[which]],
                 hops=parameters.hops,
                 wide=parameters.wide == "widen",
                 away=neighbourhood.away if self.run.faults else None,
-                **neighbourhood.seen(),
+                **seen,
             )
-            starts[again], reached[again], opened[again] = found[0], found[3], found[4]
-            for k, i in enumerate(again.tolist()):
-                nodes[i] = found[2][found[1][k] : found[1][k + 1]]
-            # openings take time, too: with many of them another slot may be the first
-            ready = now + 4 * self.one_way + neighbourhood.takes(opened)
-            again = np.flatnonzero((starts >= 0) & (starts * self.slot < ready))
-            if len(again):
-                earliest = max(earliest + 1, self._slot_at(int(ready[again].max())))
-        return starts, nodes, opened, reached
 
-    def _slot_at(self, time: int) -> int:
+        # commit and reply, answer, and a message that they are not wanted after all
+        ready = now + 4 * self.one_way
+        starts, offsets, chosen, reached, opened = search(
+            slice(None), self._slot_at(ready + neighbourhood.at_least)
+        )
+        ends = offsets.tolist()
+        nodes = [chosen[low:high] for low, high in zip(ends, ends[1:], strict=False)]
+        while True:
+            # openings take time, too: with many of them another slot may be the first
+            waits = neighbourhood.takes(opened)
+            late = np.flatnonzero((starts >= 0) & (starts * self.slot < ready + waits))
+            if not len(late):
+                return starts, nodes, opened, reached
+            found = search(late, np.maximum(starts[late] + 1, self._slot_at(ready + waits[late])))
+            starts[late], reached[late], opened[late] = found[0], found[3], found[4]
+            for k, i in enumerate(late.tolist()):
+                nodes[i] = found[2][found[1][k] : found[1][k + 1]]
+
+    def _slot_at(self, time: Any) -> Any:
         """The first slot that begins at `time` ns or later."""
         return -(-time // self.slot)
 
@@ -452,7 +487,7 @@ class Negotiation(Policy):
 
     def _answer(self, rows: Rows) -> None:
         if len(rows):
-            answers = np.zeros(len(rows), ANSWER)
+            answers = np.empty(len(rows), ANSWER)
             for name in ANSWER.names or ():
                 answers[name] = rows[name]
             self.run.network.send("answer", answers)
@@ -462,16 +497,14 @@ class Negotiation(Policy):
     def on_commits(self, rows: Rows) -> None:
         """Machines are asked to commit: who is free does, if it is not too late."""
         now = self.run.engine.now
-        replies = np.zeros(len(rows), REPLY)
-        for name in ("application", "attempt", "start"):
-            replies[name] = rows[name]
-        replies["node"], replies["sender"] = rows["sender"], rows["node"]
-        timely = np.flatnonzero(rows["start"] * self.slot >= now)
-        chosen = rows if len(timely) == len(rows) else rows[timely]
-        nodes, jobs = chosen["node"], chosen["application"]
-        taken = self.schedules.reserve(
-            nodes.copy(), chosen["start"].copy(), self.length[jobs], jobs.copy(), now
-        )
+        nodes, jobs, starts = (rows[name].copy() for name in ("node", "application", "start"))
+        replies = np.empty(len(rows), REPLY)
+        replies["node"], replies["sender"], replies["application"] = rows["sender"], nodes, jobs
+        replies["attempt"], replies["start"], replies["taken"] = rows["attempt"], starts, 0
+        timely = starts * self.slot >= now
+        if not timely.all():
+            nodes, jobs, starts = nodes[timely], jobs[timely], starts[timely]
+        taken = self.schedules.reserve(nodes, starts, self.length[jobs], jobs, now)
         replies["taken"][timely] = taken
         self.neighbourhood.changed(nodes[taken])
         self.run.network.send("reply", replies)

@@ -47,6 +47,7 @@ class Neighbourhood(Stateful):
             shuffle=min(parameters.shuffle, parameters.degree),
             seed=int(run.streams("dgs.overlay").integers(2**63)),
         )
+        self.seed = int(run.streams("dgs.forward").integers(2**63))
         for _ in range(WARM_UP):
             self.views.cycle()
         #: How many a node knows, if nobody is missing.
@@ -67,12 +68,12 @@ class Neighbourhood(Stateful):
 
     # -- whom a node knows ------------------------------------------------------------------------------
 
-    def of(self, node: int) -> Integers:
-        """Whom `node` knows, without those that it knows to be away."""
-        row = self.views.views[node]
-        known: Integers = row[row >= 0].astype(np.int64)
-        there: Integers = known[~self.away[known]]
-        return there
+    def pick(
+        self, nodes: Integers, first: Integers, second: Integers, count: int
+    ) -> tuple[Integers, Integers]:
+        """`count` of those that each of `nodes` knows; see `gridcore.overlay.Views.pick`."""
+        away = self.away if self.run.faults else None
+        return self.views.pick(nodes, first, second, count, seed=self.seed, away=away)
 
     def shuffle(self, _: list[int]) -> None:
         """A cycle of CYCLON; who is new to somebody brings its schedule."""
@@ -120,15 +121,18 @@ class Neighbourhood(Stateful):
         back = self.period if self.policy == "poll" else 0
         return self.run.engine.now - 2 * self.latency - back - 1
 
+    @property
+    def at_least(self) -> int:
+        """ns that the messages of a search take that opens nobody."""
+        return 2 * self.latency if self.policy == "pull" else 0
+
     def takes(self, opened: Integers) -> Integers:
         """ns[k]: the messages of a search that opens so many neighbours, one after the other.
 
         Pull asks the neighbours first, and for each that is opened its neighbours in turn; else one that is
         opened has their schedules.
         """
-        if self.policy == "pull":
-            return self.latency * (2 + 4 * opened)
-        return self.latency * 2 * opened
+        return self.at_least + opened * (self.latency * (4 if self.policy == "pull" else 2))
 
     def searched(self, searchers: Integers, opened: Integers) -> None:
         """Count the schedules of searches that opened so many neighbours each."""

@@ -56,6 +56,13 @@ def test_they_do_the_same(nodes: int, degree: int, seed: int, data: st.DataObjec
         assert np.array_equal(pair[0].ages, pair[1].ages)
         assert np.array_equal(pair[0].in_degree(), pair[1].in_degree())
         sound(pair[0])
+        k = data.draw(st.integers(0, 3))
+        drawn = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=k, max_size=k)
+        who = data.draw(st.lists(st.integers(0, nodes - 1), min_size=k, max_size=k))
+        arguments = who, data.draw(drawn), data.draw(drawn), data.draw(st.integers(0, 6))
+        away = data.draw(st.sampled_from((None, ~up)))
+        one, two = ([c.tolist() for c in each.pick(*arguments, seed=seed, away=away)] for each in pair)
+        assert one == two
     again = Views(nodes, degree, shuffle=shuffle)
     again.setstate(pair[0].getstate())
     assert again.cycle(up) == pair[0].cycle(up)
@@ -155,6 +162,20 @@ def test_what_is_drawn_is_uniform() -> None:
         off, mean = counts[~np.eye(nodes, dtype=bool)], 4000 * 2 / (nodes - 1)
         assert (np.diag(counts) == 0).all() and off.mean() == mean
         assert abs(off - mean).max() < 5 * mean**0.5
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_pick_depends_on_what_it_is_given_alone(kind: Callable[..., Any]) -> None:
+    views = kind(30, 8, shuffle=3, seed=5)
+    offsets, chosen = views.pick([4, 4, 9], [1, 2, 1], [0, 0, 0], 3, seed=7)
+    assert offsets.tolist() == [0, 3, 6, 9]
+    assert all(len(set(part)) == 3 for part in chosen.reshape(3, 3).tolist())
+    assert set(chosen[:6].tolist()) <= set(views.views[4].tolist())
+    for i, (node, first) in enumerate([(4, 1), (4, 2), (9, 1)]):
+        assert views.pick([node], [first], [0], 3, seed=7)[1].tolist() == chosen[3 * i : 3 * i + 3].tolist()
+    # each neighbour as often as another one: of 4000 draws 3 of 8, +- 4 standard deviations
+    drawn = views.pick([4] * 4000, range(4000), [1] * 4000, 3)[1]
+    assert (np.abs(np.bincount(drawn, minlength=30)[views.views[4]] - 1500) < 4 * 30.6).all()
 
 
 @pytest.mark.parametrize("kind", BOTH)

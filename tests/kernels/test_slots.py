@@ -115,7 +115,11 @@ def test_searches_are_the_same(story: list[tuple[Any, ...]], data: st.DataObject
         "until": data.draw(st.integers(0, 60)),
     }
     searchers = data.draw(st.lists(nodes, max_size=4))
-    job = data.draw(st.integers(1, NODES)), data.draw(slots), data.draw(starts)
+    k = len(searchers)
+    job = [
+        data.draw(each | st.lists(each, min_size=k, max_size=k))
+        for each in (st.integers(1, NODES), slots, starts)
+    ]
     one, two = (
         [column.tolist() for column in each.search(views, searchers, *job, **arguments)]
         for each in (kernel, twin)
