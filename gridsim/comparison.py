@@ -73,7 +73,7 @@ def _rows(name: str, one: Table, other: Table) -> Iterator[tuple[float, str]]:
         if not len(differs):
             continue
         timed = column in _INSTANTS
-        times = np.minimum(x[differs], y[differs]) if timed else np.full(len(differs), math.inf)
+        times = np.fmin(x[differs], y[differs]) if timed else np.full(len(differs), math.inf)
         k = int(differs[np.argmin(times)])
         at = float(times.min())
         when = f"t = {at:.9g} s: " if timed else ""

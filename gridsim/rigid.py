@@ -97,7 +97,8 @@ class JobLogRecipe(
             start=self.start,
             end=self.end,
             max_nodes=self.max_nodes,
-            **({} if share is None else {"utilization": share / copies, "machines": machines}),
+            utilization=None if share is None else share / copies,
+            machines=None if share is None else machines,
         )
         if not len(jobs):
             raise ScenarioError(f"{self.path}: no job of known run time within the window, so no workload")

@@ -49,14 +49,47 @@ def fault_schedules(draw: st.DrawFn, machines: int) -> Faults:
     return Faults.of(*(list(column) for column in zip(*kept, strict=True)))
 
 
-@st.composite
-def scenarios(draw: st.DrawFn, *, max_nodes: int = 40, faults: bool = False) -> Scenario:
+def scenarios(
+    *, max_nodes: int = 40, faults: bool = False, rigid: bool = False
+) -> st.SearchStrategy[Scenario]:
     """Up to `max_nodes` machines and 1..6 applications, often released at one instant, or at another event's.
 
-    faults : whether machines fail.
+    faults : whether machines fail.  rigid : whether the applications are rigid jobs.
     """
-    special = [n for n in _MACHINES if n <= max_nodes]
-    nodes = draw(st.sampled_from(special) | st.integers(1, max_nodes))
+    return (_rigid if rigid else _bags)(max_nodes, faults)
+
+
+@st.composite
+def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool) -> Scenario:
+    nodes = draw(_machines(max_nodes))
+    count = draw(st.integers(1, 6))
+
+    def column(values: st.SearchStrategy[Any]) -> list[Any]:
+        return draw(st.lists(values, min_size=count, max_size=count))
+
+    seconds = st.sampled_from((1.0, 59.0, 60.0, 61.0, 600.0)) | st.floats(0.1, 1000.0)
+    return Scenario(
+        platform=Platform.equal(nodes),
+        workload=Workload.jobs_of(
+            release=column(st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, 300.0)),
+            nodes=column(st.integers(1, nodes)),
+            run_time=column(seconds),
+            requested=column(seconds) if draw(st.booleans()) else None,
+            submitter=column(st.integers(0, nodes - 1)),
+        ),
+        network=draw(networks()),
+        seed=draw(st.integers(0, 3)),
+        faults=draw(fault_schedules(nodes)) if faults else None,
+    )
+
+
+def _machines(most: int) -> st.SearchStrategy[int]:
+    return st.sampled_from([n for n in _MACHINES if n <= most]) | st.integers(1, most)
+
+
+@st.composite
+def _bags(draw: st.DrawFn, max_nodes: int, faults: bool) -> Scenario:
+    nodes = draw(_machines(max_nodes))
     speeds = st.sampled_from((1000.0, 1000.0, 2000.0, 2800.0))
     count = draw(st.integers(1, 6))
 

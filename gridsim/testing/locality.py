@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from gridsim.engine import NS, nanoseconds
+from gridsim.model import Applications
 from gridsim.platform import Platform
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Policy, Run, Scheduler
@@ -42,10 +43,7 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler) -> str | None:
     first = _observe(plain, fixed)
     for i in range(len(applications)):
         v, at = int(applications.submitter[i]), int(applications.release_ns[i])
-        tasks = applications.tasks.copy()
-        tasks[i] += 1 + tasks[i] // 2
-        workload = Workload.of(applications.release, tasks, applications.task_size, applications.submitter)
-        what = f"application {i} of machine {v} has {tasks[i]} tasks instead of {applications.tasks[i]}"
+        workload, what = _another(applications, i, scenario.platform)
         if said := _differ(
             first, _observe(dataclasses.replace(plain, workload=workload), fixed), v, at, least
         ):
@@ -62,6 +60,25 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler) -> str | None:
     if said := _differ(first, _observe(other, fixed), v, 0, least):
         return f"messages take {LATENCY:g} s, and machine {v} is half as fast again: {said}"
     return None
+
+
+def _another(applications: Applications, i: int, platform: Platform) -> tuple[Workload, str]:
+    """The workload in which application i is another one, and what that is."""
+    tasks, release, submitter = applications.tasks.copy(), applications.release, applications.submitter
+    who = f"application {i} of machine {submitter[i]}"
+    if applications.requested is None:
+        tasks[i] += 1 + tasks[i] // 2
+        said = f"{who} has {tasks[i]} tasks instead of {applications.tasks[i]}"
+        return Workload.of(release, tasks, applications.task_size, submitter), said
+    run_time, requested = applications.task_size / platform.speeds[0], applications.requested.copy()
+    if i % 2 or platform.nodes == 1:
+        run_time[i] += 90.0
+        requested[i] += 90.0
+        said = f"{who} takes 90 s longer"
+    else:
+        tasks[i] += 1 if tasks[i] < platform.nodes else -1
+        said = f"{who} wants {tasks[i]} machines instead of {applications.tasks[i]}"
+    return Workload.jobs_of(release, tasks, run_time, requested, submitter), said
 
 
 Decisions = tuple[list[tuple[Any, ...]], int]
@@ -83,10 +100,16 @@ class _Observed(Scheduler, frozen=True, kw_only=True):
         return self.inner.start(run)
 
 
+class _ObservedJobs(_Observed, frozen=True, kw_only=True):
+    """The same for rigid jobs."""
+
+    rigid = True
+
+
 def _observe(scenario: Scenario, scheduler: Scheduler) -> Decisions:
     """What each machine sends and starts, by time (ns); and when the run ends."""
     seen: list[tuple[Any, ...]] = []
-    observed = _Observed(inner=scheduler, seen=seen)
+    observed = (_ObservedJobs if scheduler.rigid else _Observed)(inner=scheduler, seen=seen)
     result = simulate(scenario, observed, record=True, cohort_limit=_ALL)
     table = result.tables["schedule"]
     start = np.rint(table["start"] * NS).astype(np.int64).tolist()

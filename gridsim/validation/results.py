@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.faults import Faults
+from gridsim.metrics import job_slowdown
+from gridsim.model import durations
 from gridsim.results import Result
 from gridsim.validation.common import Floats, Violation, broken, column, differs, overlaps
 
@@ -57,33 +59,50 @@ def _applications(result: Result) -> list[Violation]:
         said = f"has {len(table)} rows, the workload has {len(given)} applications"
         return [Violation("workload", 1, "applications", said)]
     found = []
-    for name in ("release", "tasks", "task_size", "size", "submitter"):
+    names = ["release", "tasks", "task_size", "size", "submitter", *(["requested"] if given.rigid else [])]
+    for name in names:
         have, want = table[name], getattr(given, name)
         found += differs(
             "workload", column(f"applications.{name}"), have != want, have, want, "the scenario has"
         )
     first, finish, release = table["first_start"], table["finish"], table["release"]
+    given_up = _given_up(result)
     found += broken(
         "before release",
-        ~(first >= release),
+        ~(first >= release) & ~(given_up & np.isnan(first)),
         lambda i: f"applications.first_start[{i}]",
         lambda i: f"starts at {first[i]} s, released at {release[i]} s",
     )
     found += broken(
         "time",
-        ~(finish > first),
+        ~(finish > first) & ~(given_up & np.isnan(finish)),
         lambda i: f"applications.finish[{i}]",
         lambda i: f"finishes at {finish[i]} s, starts at {first[i]} s",
     )
     stretch = (finish - release) / table["size"]
     speed = result.aggregate_speed
-    for name, want in (("stretch", stretch), ("stretch_agg", stretch * speed)):
+    made = {"stretch": stretch, "stretch_agg": stretch * speed}
+    if result.rigid:
+        run_time: Floats = (durations(given, float(scenario.platform.speeds[0])) * _NS).astype(np.float64)
+        waiting: Floats = finish - run_time - release
+        made |= {"run_time": run_time, "waiting": waiting}
+        made["slowdown"] = job_slowdown(waiting, run_time)
+    for name, want in made.items():
         have = table[name]
-        wrong = ~(np.abs(have - want) <= 1e-9 * np.abs(want))
+        near = np.abs(have - want) <= 1e-9 * np.fmax(np.abs(want), finish if result.rigid else 0.0)
+        wrong = ~near & ~(np.isnan(have) & np.isnan(want))
         found += differs(
             "stretch", column(f"applications.{name}"), wrong, have, want, "release, finish and size make"
         )
     return found
+
+
+def _given_up(result: Result) -> NDArray[np.bool_]:
+    """bool[applications]: rigid jobs that the scheduler says it gave up."""
+    if not result.rigid:
+        return np.zeros(len(result.applications), np.bool_)
+    failed: NDArray[np.bool_] = result.applications["failed"] != 0
+    return failed
 
 
 def _machines(result: Result) -> list[Violation]:
@@ -93,7 +112,7 @@ def _machines(result: Result) -> list[Violation]:
         return [Violation("platform", 1, "machines", said)]
     have = table["speed"]
     found = differs("platform", column("machines.speed"), have != speeds, have, speeds, "the scenario has")
-    done, wanted = int(table["tasks"].sum()), int(result.applications["tasks"].sum())
+    done, wanted = int(table["tasks"].sum()), int(result.applications["tasks"][~_given_up(result)].sum())
     if done != wanted:
         said = f"add up to {done}, the applications have {wanted} tasks"
         found.append(Violation("tasks", 1, "machines.tasks", said))
@@ -163,11 +182,45 @@ def _schedule(result: Result) -> list[Violation]:
         a, b = int(earlier[0]), int(later[0])
         said = f"machine {u[b]} starts at {start[b]} s, while {place(a)} lasts until {end[a]} s"
         found.append(Violation("overlap", len(later), place(b), said))
-    found += _on_machines_that_are_up(result.scenario.faults, len(speeds), u, n, start, end, whole, place)
+    runs = np.unique(np.stack((i, start)), axis=1, return_inverse=True)[1] if result.rigid else None
+    if runs is not None:
+        found += _together(result, u, i, runs.ravel(), done, place)
+    faults = result.scenario.faults
+    found += _on_machines_that_are_up(faults, len(speeds), u, n, start, end, whole, runs, place)
     found += _agreement(result, u, i, done, start, end)
     if "arrivals" in result.tables and len(result.tables["arrivals"]):
         found += _arrivals(result, u, i, n, start, place)
     return found
+
+
+def _together(
+    result: Result,
+    u: NDArray[np.int64],
+    i: NDArray[np.int64],
+    runs: NDArray[np.int64],
+    done: NDArray[np.int64],
+    place: Callable[[int], str],
+) -> list[Violation]:
+    """Rigid jobs start on all their machines at once, and are completed on all of them or on none."""
+    wanted = result.applications["tasks"]
+    size = np.bincount(runs)
+    completed = np.bincount(runs, done)
+    found = broken(
+        "together",
+        (size[runs] > wanted[i]) | ((completed[runs] > 0) & (completed[runs] != wanted[i])),
+        place,
+        lambda k: (
+            f"application {i[k]} starts on {size[runs[k]]} machines and is completed on "
+            f"{completed[runs[k]]:.0f} of them, it wants {wanted[i[k]]}"
+        ),
+    )
+    pairs = np.stack((runs, u))
+    _, first = np.unique(pairs, axis=1, return_index=True)
+    twice = np.ones(len(u), np.bool_)
+    twice[first] = False
+    return found + broken(
+        "together", twice, place, lambda k: f"application {i[k]} starts twice at once on machine {u[k]}"
+    )
 
 
 def _outages(faults: Faults, machines: int, until: float) -> Iterator[tuple[int, Floats, Floats]]:
@@ -196,6 +249,7 @@ def _on_machines_that_are_up(
     start: Floats,
     end: Floats,
     whole: NDArray[np.bool_],
+    runs: NDArray[np.int64] | None,
     place: Callable[[int], str],
 ) -> list[Violation]:
     dead, uncut = np.zeros(len(u), np.bool_), ~whole
@@ -210,6 +264,11 @@ def _on_machines_that_are_up(
             for k, j in zip(rows[dead[rows]].tolist(), first[dead[rows]].tolist(), strict=True):
                 dead[k] = not _between_tasks(down[j:], up[j:], start[k], end[k], int(n[k]))
             uncut[rows] &= ~np.isin(end[rows], down)
+    if runs is not None and len(u):
+        # a rigid job that has lost a machine ends on the others when they are told
+        struck = np.full(runs.max() + 1, np.inf)
+        np.minimum.at(struck, runs.ravel()[~whole & ~uncut], end[~whole & ~uncut])
+        uncut &= end < struck[runs.ravel()]
     found = broken(
         "dead machine",
         dead,
@@ -247,7 +306,7 @@ def _agreement(
     applications, machines = result.applications, result.machines
     count = len(applications)
     completed = np.bincount(i, done, count).astype(np.int64)
-    tasks = applications["tasks"]
+    tasks = np.where(_given_up(result), 0, applications["tasks"])
     found = broken(
         "lost",
         completed < tasks,
@@ -263,6 +322,7 @@ def _agreement(
     first, last = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(first, i, start)
     np.maximum.at(last, i[done > 0], end[done > 0])
+    first, last = (np.where(np.isfinite(times), times, np.nan) for times in (first, last))
     busy = np.bincount(u, end - start, len(machines))
     ran = np.bincount(u, done, len(machines)).astype(np.int64)
     slack = _NS * np.bincount(u, minlength=len(machines))
@@ -271,7 +331,7 @@ def _agreement(
     met = (u, i) if came is None or not len(came) else (came["machine"], came["application"])
     pairs = np.unique(met[0] * count + met[1])
     used = np.bincount((pairs % count)[pairs >= 0], minlength=count)[:count]
-    span = float(applications["finish"].max() - applications["release"].min())
+    span = float(np.fmax.reduce(applications["finish"]) - applications["release"].min())
     more = {"utilization": machines["busy"] / span if span > 0 else np.zeros(len(machines))}
     if "interrupted" in machines:
         more["interrupted"] = np.bincount(u[done == 0], minlength=len(machines))
@@ -287,6 +347,7 @@ def _agreement(
         equal = (
             have == want if have.dtype.kind == "i" else _close(have, want, slack.max() if len(slack) else _NS)
         )
+        equal = equal | ((have != have) & (want != want))  # never
         found += differs("agreement", column(f"{table}.{name}"), ~equal, want, have, "the schedule makes")
     return found
 
