@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gridsim.resumption import resume
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Outcome, Policy, Run, Scheduler, register
-    from gridsim.schedulers import DgsAsap, FairTree, Fcfs, MinCent
+    from gridsim.schedulers import Asap, DgsAsap, FairTree, Fcfs, MinCent
     from gridsim.simulation import simulate
     from gridsim.workload import Workload, offered_load
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Applications",
+    "Asap",
     "Bound",
     "CheckpointWarning",
     "Comparison",
@@ -105,7 +106,7 @@ _HOMES = {
     "scenario": ("Scenario",),
     "model": ("Applications",),
     "scheduler": ("Outcome", "Policy", "Run", "Scheduler", "register"),
-    "schedulers": ("DgsAsap", "FairTree", "Fcfs", "MinCent"),
+    "schedulers": ("Asap", "DgsAsap", "FairTree", "Fcfs", "MinCent"),
     "simulation": ("simulate",),
     "workload": ("Workload", "offered_load"),
 }

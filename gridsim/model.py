@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,20 @@ class Applications:
 def durations(applications: Applications, speed: float) -> Integers:
     """int64 ns that a task of each application takes on a machine of `speed` Mflop/s, at least 1."""
     return np.maximum(1, np.rint(applications.task_size / speed * 1e9)).astype(np.int64)
+
+
+def reserved(
+    applications: Applications, speed: float, duration: Literal["run", "requested"]
+) -> tuple[Integers, Integers]:
+    """int64 ns: how long rigid jobs run on machines of `speed` Mflop/s, and how long they are taken to run.
+
+    duration : ``"run"``: that is known; ``"requested"``: as requested, or longer if they run longer.
+    """
+    assert applications.requested is not None
+    lasts = durations(applications, speed)
+    if duration == "run":
+        return lasts, lasts
+    return lasts, np.maximum(lasts, np.rint(applications.requested * 1e9).astype(np.int64))
 
 
 class Application(NamedTuple):

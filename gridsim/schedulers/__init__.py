@@ -6,11 +6,13 @@ from gridsim.scheduler import register
 from gridsim.schedulers.central import Fcfs, MinCent
 from gridsim.schedulers.dgs_asap import DgsAsap
 from gridsim.schedulers.fair_tree import FairTree
+from gridsim.schedulers.rigid_central import Asap
 
-__all__ = ["DgsAsap", "FairTree", "Fcfs", "MinCent"]
+__all__ = ["Asap", "DgsAsap", "FairTree", "Fcfs", "MinCent"]
 
 register("fair-tree", FairTree)
 register("dgs-asap", DgsAsap)
+register("asap", Asap)
 register("mincent", MinCent)
 register("mincent-once", MinCent, mode="once")
 register("fcfs", Fcfs)

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from gridcore.slots import SlotSchedules
 from gridsim.engine import TIMER, nanoseconds
 from gridsim.errors import ScenarioError
-from gridsim.model import durations
+from gridsim.model import reserved
 from gridsim.platform import real, whole
 from gridsim.scheduler import Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.dgs_failures import Failures
-from gridsim.schedulers.dgs_runs import (
+from gridsim.schedulers.dgs_views import Neighbourhood
+from gridsim.schedulers.rigid_runs import (
     BROKEN,
     COMMITTING,
     DONE,
@@ -34,7 +35,6 @@ from gridsim.schedulers.dgs_runs import (
     WAITING,
     Runs,
 )
-from gridsim.schedulers.dgs_views import Neighbourhood
 from gridsim.transport import Rows, message
 
 Integers = NDArray[np.int64]
@@ -135,11 +135,7 @@ class Negotiation(Policy):
         count = len(jobs)
         self.latency = nanoseconds(network.network.latency)
         self.slot = nanoseconds(parameters.slot)
-        lasts = durations(jobs, float(run.speeds[0]))
-        assert jobs.requested is not None
-        wanted = lasts
-        if parameters.duration == "requested":
-            wanted = np.maximum(lasts, np.rint(jobs.requested * 1e9).astype(np.int64))
+        lasts, wanted = reserved(jobs, float(run.speeds[0]), parameters.duration)
         #: Slots that each job reserves.
         self.length = -(-wanted // self.slot)
         # what a message takes: the search counts on it, and refuses what would come too late
@@ -552,25 +548,21 @@ class Negotiation(Policy):
         self.runs.settle(self.run.engine.now)
         degrees = self.neighbourhood.views.in_degree()
         exchanges = self.neighbourhood.table()
-        failed = self.phase == FAILED
-        return Outcome(
-            applications={
-                **self.runs.applications(),
-                "failed": failed.astype(np.int64),
-                "resubmitted": self.resubmitted,
-                "searches": self.searches,
-                "conflicts": self.conflicts,
-                "late": self.late,
-                "reached": self.reached,
-            },
-            machines={**self.runs.machines(), "schedules_received": self.neighbourhood.received},
-            tables={"exchanges": exchanges},
-            facts={
-                "too_large": self.too_large,
-                "in_degree_min": int(degrees.min()),
-                "in_degree_mean": float(degrees.mean()),
-                "in_degree_max": int(degrees.max()),
-                "in_degree_spread": float(degrees.std()),
-            },
-            schedule=self.runs.schedule(),
+        outcome = self.runs.outcome(
+            failed=(self.phase == FAILED).astype(np.int64),
+            resubmitted=self.resubmitted,
+            searches=self.searches,
+            conflicts=self.conflicts,
+            late=self.late,
+            reached=self.reached,
         )
+        outcome.machines["schedules_received"] = self.neighbourhood.received
+        outcome.tables["exchanges"] = exchanges
+        outcome.facts = {
+            "too_large": self.too_large,
+            "in_degree_min": int(degrees.min()),
+            "in_degree_mean": float(degrees.mean()),
+            "in_degree_max": int(degrees.max()),
+            "in_degree_spread": float(degrees.std()),
+        }
+        return outcome

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gridsim.engine import TIMER, nanoseconds
 from gridsim.scheduler import FAULT_PRIORITY
-from gridsim.schedulers.dgs_runs import BROKEN, COMMITTING, PLACED
+from gridsim.schedulers.rigid_runs import BROKEN, COMMITTING, PLACED
 from gridsim.states import Stateful
 
 if TYPE_CHECKING:

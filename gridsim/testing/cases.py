@@ -61,7 +61,8 @@ def scenarios(
 
 @st.composite
 def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool) -> Scenario:
-    nodes = draw(_machines(max_nodes))
+    # with few machines most jobs are too large for those that can be found
+    nodes = draw(st.integers(max(1, max_nodes // 2), max_nodes) | _machines(max_nodes))
     count = draw(st.integers(1, 6))
 
     def column(values: st.SearchStrategy[Any]) -> list[Any]:
@@ -72,7 +73,7 @@ def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool) -> Scenario:
         platform=Platform.equal(nodes),
         workload=Workload.jobs_of(
             release=column(st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, 300.0)),
-            nodes=column(st.integers(1, nodes)),
+            nodes=column(st.integers(1, max(1, nodes // 3)) | st.integers(1, nodes)),
             run_time=column(seconds),
             requested=column(seconds) if draw(st.booleans()) else None,
             submitter=column(st.integers(0, nodes - 1)),

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.scheduler import Run
+from gridsim.scheduler import SCHEDULE, Outcome, Run
 from gridsim.states import Stateful
 
 Integers = NDArray[np.int64]
@@ -92,6 +92,16 @@ class Runs(Stateful):
             self.wrecks.setdefault(job, []).append(wreck)
             self.stop(job, node, start, now)
 
+    def cut(self, job: int, now: int) -> None:
+        """The run of `job` is lost at `now` ns, and all its machines know it."""
+        nodes, start = self.placed.pop(job)
+        if start >= now:
+            return
+        self._begin(job, start)
+        self.used.setdefault(job, set())
+        for node in nodes.tolist():
+            self._cut(job, node, start, now)
+
     def stop(self, job: int, node: int, start: int, now: int) -> None:
         """If `node` still works on a lost run of `job` that began at `start` ns, it ends at `now` ns."""
         for wreck in self.wrecks.get(job, ()):
@@ -134,29 +144,26 @@ class Runs(Stateful):
                     self._cut(job, node, wreck.start, min(now, wreck.end))
         self.wrecks.clear()
 
-    def applications(self) -> dict[str, Integers]:
-        """See `gridsim.scheduler.Outcome`."""
+    def outcome(self, **columns: Integers) -> Outcome:
+        """What has been done; `columns` are further ones of the applications."""
         used = self.done.copy()
         for job in sorted(self.used):
             used[job] = len(self.used[job])
-        return {
-            "first_start": self.first_start,
-            "finish": self.end,
-            "completed": self.done,
-            "nodes_used": used,
-        }
-
-    def machines(self) -> dict[str, Integers]:
-        """See `gridsim.scheduler.Outcome`."""
-        return {
-            "busy": self.busy,
-            "tasks": self.tasks,
-            "interrupted": self.interrupted,
-            "peak_queue": np.zeros_like(self.busy),
-        }
-
-    def schedule(self) -> dict[str, Integers]:
-        """See `gridsim.scheduler.Outcome`."""
-        columns = np.array(sorted(self.rows, key=lambda row: (row[3], row[1], row[0])), np.int64)
-        names = ("machine", "application", "tasks", "start", "end", "completed")
-        return dict(zip(names, columns.reshape(-1, 6).T.copy(), strict=True))
+        rows = sorted(self.rows, key=lambda row: (row[3], row[1], row[0]))
+        schedule = np.array(rows, np.int64).reshape(-1, 6).T.copy()
+        return Outcome(
+            applications={
+                "first_start": self.first_start,
+                "finish": self.end,
+                "completed": self.done,
+                "nodes_used": used,
+                **columns,
+            },
+            machines={
+                "busy": self.busy,
+                "tasks": self.tasks,
+                "interrupted": self.interrupted,
+                "peak_queue": np.zeros_like(self.busy),  # nothing waits at machines without a start
+            },
+            schedule=dict(zip(SCHEDULE, schedule, strict=True)),
+        )
