@@ -17,6 +17,7 @@ KERNELS = [
     "slots",
     "overlay",
     "dispatch",
+    "backfill",
     "flow",
 ]
 CHECKED = os.environ.get("GRIDCORE_CHECKED") == "1"
@@ -35,7 +36,7 @@ setup(
                 f"gridcore.{name}",
                 [f"gridcore/{name}.pyx"],
                 extra_compile_args=FLAGS,
-                depends=["gridcore/cells.h", "gridcore/memory.h"],
+                depends=["gridcore/bits.h", "gridcore/cells.h", "gridcore/memory.h"],
             )
             for name in KERNELS
         ],

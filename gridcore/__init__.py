@@ -12,6 +12,7 @@ if find_spec("gridcore.edf") is None:
     )
 
 from gridcore.availability import available_tasks, gap, sample_availability, sample_availability_batch
+from gridcore.backfill import BackfillQueue
 from gridcore.dispatch import PullQueue, bind_earliest
 from gridcore.edf import meets_deadlines, optimal_stretch, project_queues
 from gridcore.flow import TreeFlow
@@ -25,6 +26,7 @@ from gridcore.tree import SummaryTree
 
 __all__ = [
     "NEVER",
+    "BackfillQueue",
     "Links",
     "PullQueue",
     "SlotSchedules",
