@@ -152,7 +152,8 @@ cdef class BackfillQueue:
     cdef Py_ssize_t head, tail             # nobody waits before the one or from the other on
     # the running jobs
     cdef End* ends
-    cdef Believed* believed                # in order of (at, job)
+    # the latest first, then the highest number: most that comes and goes is short, and little has to be moved
+    cdef Believed* believed
     cdef Py_ssize_t n_running
     cdef int[::1] spans                    # the first of each job
     cdef Span* span
@@ -267,9 +268,9 @@ cdef class BackfillQueue:
                 "tasks": np.array(self.done), "interrupted": np.array(self.interrupted)}
 
     def starts(self):
-        """(machine, job, start ns, end ns, completed) int64[k], a row for each machine of each run; empty without ``log``.
+        """(machine, job, start ns, end ns, completed) int64[k], a row for each machine of each run.
 
-        Those of runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.
+        Empty without ``log``.  Those of runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.
         A run that was cut off at the instant of its start has none.
         """
         cdef Py_ssize_t k, i, p, last, row = 0, rows = 0
@@ -461,19 +462,23 @@ cdef class BackfillQueue:
         cdef Py_ssize_t k
         cdef long long last = self.coming[self.n_coming - 1] if self.n_coming else -1
         cdef long long since = max(self.now, self.coming_at[self.n_coming - 1] if self.n_coming else 0)
-        many = not isinstance(now, int | np.integer)
-        if not many and not since <= now <= _LAST:
+        cdef long long one = 0
+        cdef bint many = not isinstance(now, int | np.integer)
+        if many:
+            at = integers(now, "now")
+            check_lengths(who.shape[0], at.shape[0], "jobs", "now")
+        elif not since <= now <= _LAST:
             raise ValueError(f"now must be in {since}..{_LAST}, got {now}")
-        at = integers(now if many else np.full(who.shape[0], now, np.int64), "now")
-        check_lengths(who.shape[0], at.shape[0], "jobs", "now")
+        else:
+            one = now
         for k in range(who.shape[0]):
             if who[k] <= last:
                 raise ValueError(f"jobs[{k}] must be above {last}, submitted before it, got {who[k]}")
-            if not since <= at[k] <= _LAST:
+            if many and not since <= at[k] <= _LAST:
                 raise ValueError(f"now[{k}] must be in {since}..{_LAST}, got {at[k]}")
-            last, since = who[k], at[k]
+            last, since = who[k], at[k] if many else one
         for k in range(who.shape[0]):
-            self.coming[self.n_coming], self.coming_at[self.n_coming] = <int> who[k], at[k]
+            self.coming[self.n_coming], self.coming_at[self.n_coming] = <int> who[k], at[k] if many else one
             self.status[who[k]] = COMING
             self.n_coming += 1
 
@@ -687,17 +692,17 @@ cdef class BackfillQueue:
     cdef void _reserve(self) noexcept nogil:
         """Shadow and extra of the head, which does not fit."""
         cdef long long n = self.n_idle, need = self.want[self.head]
-        cdef Py_ssize_t k = 0
-        while k < self.n_running and n < need:
+        cdef Py_ssize_t k = self.n_running
+        while k > 0 and n < need:
+            k -= 1
             n += self.believed[k].nodes
-            k += 1
         if n < need:
             self.shadow, self.extra = _NEVER, self.machines
             return
-        self.shadow = max(self.believed[k - 1].at, self.now)
-        while k < self.n_running and self.believed[k].at <= self.shadow:
+        self.shadow = max(self.believed[k].at, self.now)
+        while k > 0 and self.believed[k - 1].at <= self.shadow:
+            k -= 1
             n += self.believed[k].nodes
-            k += 1
         self.extra = n - need
 
     cdef int _fill(self, Py_ssize_t j) noexcept nogil:
@@ -730,12 +735,12 @@ cdef class BackfillQueue:
     # -- the running jobs -----------------------------------------------------------------------------------
 
     cdef inline Py_ssize_t _place(self, long long at, int job) noexcept nogil:
-        """The first running job that is not before (at, job), by the estimates."""
+        """The first running job that is not after (at, job), by the estimates."""
         cdef Py_ssize_t low = 0, high = self.n_running, middle
         while low < high:
             middle = (low + high) // 2
-            if self.believed[middle].at < at or (self.believed[middle].at == at
-                                                 and self.believed[middle].job < job):
+            if self.believed[middle].at > at or (self.believed[middle].at == at
+                                                 and self.believed[middle].job > job):
                 low = middle + 1
             else:
                 high = middle

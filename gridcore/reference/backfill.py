@@ -31,7 +31,11 @@ class BackfillQueue:
         easy: bool = True,
         log: bool = False,
     ) -> None:
-        if isinstance(machines, bool) or not isinstance(machines, int | np.integer) or not 1 <= machines < 2**31:
+        if (
+            isinstance(machines, bool)
+            or not isinstance(machines, int | np.integer)
+            or not 1 <= machines < 2**31
+        ):
             raise ValueError(f"machines must be in 1..{2**31 - 1}, got {machines!r}")
         self.machines, self.easy, self.log = int(machines), easy, log
         self._nodes = _indices(nodes, "nodes", 1, self.machines + 1)

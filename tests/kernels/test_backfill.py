@@ -57,16 +57,17 @@ def seen(queue: Any) -> Any:
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("easy", [True, False])
 def test_by_hand(kind: Callable[..., Any], easy: bool) -> None:
-    """Ten machines.  At 0, job 0 takes six until 10.  The head, job 1, wants eight: its shadow time is 10, with two
-    more than it needs then; four machines are free.
+    """Ten machines.  At 0, job 0 takes six until 10.  The head, job 1, wants eight: its shadow time is 10,
+    with two more than it needs then; four machines are free.
 
     - job 2 wants three for 10: it ends by the shadow time, and starts; one is left.
     - job 3 wants two for 5: it does not fit.
     - job 4 wants one for 100: it is one of the extra two, and starts; none is left.
     - job 5 wants one for 1: it has to wait.
 
-    At 10 the first and job 2 end: nine are free, the head starts, and one is left for job 5, since job 3, now the
-    head, wants two: its shadow time is 20, and eight more than it needs are free then.  Job 6 comes at 10, too.
+    At 10 jobs 0 and 2 end: nine are free, the head starts, and one is left.  Job 3, now the head, wants two;
+    its shadow time is 20, with seven extra.  Job 5 ends by then, and starts.  Job 6, which comes at 10 and
+    wants one for 30, does not, but when job 5 ends, at 11, there is one for it, out of the seven.
     """
     nodes, run = [6, 8, 3, 2, 1, 1, 1], [10, 10, 10, 5, 100, 1, 30]
     queue = kind(10, nodes, run, run, easy=easy, log=True)
@@ -80,7 +81,7 @@ def test_by_hand(kind: Callable[..., Any], easy: bool) -> None:
     totals = plain(queue.totals())
     if easy:
         assert totals["start"] == [0, 10, 0, 20, 0, 10, 11]
-        assert totals["tasks"] == [2, 3, 3, 3, 2, 2, 1, 1, 1, 3] or sum(totals["tasks"]) == sum(nodes)
+        assert totals["tasks"] == [3, 3, 2, 2, 2, 2, 2, 2, 3, 1]
     else:
         # eight and two from 10 to 20 and to 15, then nobody passes job 2, which wants three
         assert totals["start"] == [0, 10, 20, 20, 20, 20, 20]
@@ -91,9 +92,10 @@ def test_by_hand(kind: Callable[..., Any], easy: bool) -> None:
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_extra_is_used_up(kind: Callable[..., Any]) -> None:
-    """Ten machines, five taken until 10; the head wants eight, so two are extra and five free.  Two long jobs of one
-    node each start, the third one is refused though it fits; so is one that would end at 11, and one that ends at
-    10 starts.
+    """Ten machines, five taken until 10; the head wants eight, so two are extra and five free.
+
+    Two long jobs of one node each start, the third one is refused though it fits; so is one that would end at
+    11, and one that ends at 10 starts.
     """
     nodes, run = [5, 8, 1, 1, 1, 3, 3], [10, 10, 50, 50, 50, 11, 10]
     queue = kind(10, nodes, run, run)
@@ -104,8 +106,10 @@ def test_extra_is_used_up(kind: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_beyond_the_estimate(kind: Callable[..., Any]) -> None:
-    """Job 0 was to end at 5 and runs until 20.  At 7 it counts as ending now: nothing ends by the shadow time any
-    more, and of four free machines only the two that the head does not want are extra.
+    """Job 0 was to end at 5 and runs until 20.  At 7 it counts as ending now.
+
+    So nothing ends by the shadow time any more, and of four free machines only the two that the head does not
+    want are extra.
     """
     nodes, run, estimate = [6, 8, 4, 2, 1], [20, 1, 1, 30, 1], [5, 1, 1, 30, 1]
     queue = kind(10, nodes, run, estimate)
@@ -119,8 +123,10 @@ def test_beyond_the_estimate(kind: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_more_is_free_as_the_shadow_moves(kind: Callable[..., Any]) -> None:
-    """By the shadow of the head, 5, one machine would be extra: job 3, of two, has to wait.  At 9 jobs 0 and 1 are
-    both late; three are extra by then, and job 3 starts since job 4 is submitted: time alone starts nothing.
+    """By the shadow of the head, 5, one machine would be extra: job 3, of two, has to wait.
+
+    At 9 jobs 0 and 1 are both late; three are extra by then, and job 3 starts since job 4 is submitted: time
+    alone starts nothing.
     """
     nodes, run, estimate = [4, 2, 7, 2, 5], [20, 20, 1, 30, 1], [5, 8, 1, 30, 1]
     queue = kind(10, nodes, run, estimate)
@@ -315,20 +321,18 @@ def test_a_long_queue(machines: int, jobs: int) -> None:
 def test_thousands_wait() -> None:
     """What is skipped and what is looked at again only in part makes no difference: against a simple list."""
     chance = np.random.default_rng(5)
-    jobs, machines = 12_000, 64
+    jobs, machines = 5000, 64
     nodes = np.minimum(2 ** chance.integers(0, 7, jobs), machines)
     run = chance.integers(1, 300, jobs)
     estimate = np.maximum(1, (run * chance.uniform(0.5, 3.0, jobs)).astype(np.int64))
-    at = np.sort(chance.integers(0, 40_000, jobs))
+    at = np.sort(chance.integers(0, 16_000, jobs))
     queue = BackfillQueue(machines, nodes, run, estimate)
     queue.submit(range(jobs), at)
-    assert queue.run(60_000) < jobs
-    assert queue.totals()["start"].tolist() == by_list(machines, nodes, run, estimate, at, 60_000)
+    assert queue.run(30_000) < jobs - 1000
+    assert queue.totals()["start"].tolist() == by_list(machines, nodes, run, estimate, at, 30_000)
 
 
-def by_list(
-    machines: int, nodes: Any, run: Any, estimate: Any, at: Any, until: int
-) -> list[int]:
+def by_list(machines: int, nodes: Any, run: Any, estimate: Any, at: Any, until: int) -> list[int]:
     """EASY told anew, with numbers of machines only: the start of each job, -1 for none up to `until`."""
     starts = [-1] * len(nodes)
     waiting: list[int] = []
@@ -395,7 +399,7 @@ def test_a_schedule(log: Any, easy: bool) -> None:
 @given(logs())
 @QUICK
 def test_the_head_is_not_held_up(log: Any) -> None:
-    """Where no job runs beyond its estimate, nobody starts later than the first shadow time that it is given."""
+    """Where no job runs beyond its estimate, nobody starts later than the first shadow time that it gets."""
     machines, nodes, run, estimate, at = log
     estimate = [max(pair) for pair in zip(run, estimate, strict=True)]
     queue = BackfillQueue(machines, nodes, run, estimate)

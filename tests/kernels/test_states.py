@@ -17,9 +17,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
+from gridcore.backfill import BackfillQueue
 from gridsim.simulation import Options, Simulation
 
-NAMES = ("queues", "links", "tree", "flow", "pull")
+NAMES = ("queues", "links", "tree", "flow", "pull", "backfill")
+
+
+def backfill(events: int) -> BackfillQueue:
+    """Jobs on 70 machines, some of which fail, after so many of its events."""
+    chance = np.random.default_rng(1)
+    nodes, run, estimate = (chance.integers(1, most, 40) for most in (50, 9, 15))
+    queue = BackfillQueue(70, nodes, run * 10**9, estimate * 10**9, log=True)
+    if events:
+        queue.submit(np.arange(30), np.arange(30) * 10**9)
+    for event in range(events):
+        queue.run(event * 10**9)
+        if event % 4 == 0:
+            queue.fail([event, 2 * event + 9, 69], event * 10**9)
+        if event % 8 == 0:
+            queue.restore([event, 69], event * 10**9)
+    return queue
 
 
 def simulation(scheduler: gs.Scheduler) -> Simulation:
@@ -60,6 +77,7 @@ def states(at_wave: int) -> dict[str, dict[str, Any]]:
 
         run.engine.at_wave_end(look)
         run.engine.run()
+    found["backfill"] = copied(backfill(at_wave).getstate())
     assert set(found) == set(NAMES)
     return found
 
@@ -78,6 +96,8 @@ def copied(state: dict[str, Any]) -> dict[str, Any]:
 
 def fresh(name: str) -> Any:
     """A kernel as at the beginning; of a flow, the others have their states."""
+    if name == "backfill":
+        return {name: backfill(0)}
     run = simulation(gs.Fcfs(mode="pull") if name == "pull" else gs.FairTree(samples=(3, 2, 2), run_on=True))
     made = kernels(run)
     made["simulation"] = run  # keeps the others alive
@@ -123,9 +143,12 @@ def test_something_was_under_way() -> None:
     for name, entry in (
         ("queues", "came"), ("queues", "ran"), ("links", "messages"), ("links", "letters"),
         ("tree", "debt_counts"), ("tree", "references_0"), ("flow", "arrivals"),
-        ("pull", "seen"), ("pull", "log"),
+        ("pull", "seen"), ("pull", "log"), ("backfill", "coming"), ("backfill", "runs"),
     ):  # fmt: skip
         assert any(len(each[name][entry]) for each in seen), (name, entry)
+    for each in seen:
+        assert (each["backfill"]["on"] >= 0).any() and each["backfill"]["down"].any()
+        assert set(each["backfill"]["status"].tolist()) >= {0, 2, 3}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -204,6 +227,17 @@ def go_on(made: dict[str, Any], name: str) -> None:
             lambda: made["pull"].restore([1], made["pull"].now),
             lambda: made["pull"].run(made["pull"].now + 10**9, [3], np.full(6, 4), np.full(6, 4000.0)),
             lambda: (made["pull"].totals(), made["pull"].starts(), made["pull"].backlog(10**10)),
+        ],
+        "backfill": [
+            lambda: (made["backfill"].totals(), made["backfill"].starts(), made["backfill"].next_end()),
+            lambda: made["backfill"].run(made["backfill"].now + 10**9),
+            lambda: made["backfill"].fail([0, 1, 64], made["backfill"].now),
+            lambda: made["backfill"].restore(np.arange(40), made["backfill"].now),
+            lambda: made["backfill"].submit(np.arange(30, 40), made["backfill"].now + 10**10),
+            lambda: made["backfill"].run(made["backfill"].now + 10**12),
+            lambda: made["backfill"].restore(np.arange(70), made["backfill"].now),
+            lambda: made["backfill"].run(2**63 - 1),
+            lambda: (made["backfill"].totals(), made["backfill"].starts(), made["backfill"].getstate()),
         ],
     }
     for call in calls[name]:
