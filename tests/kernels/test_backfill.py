@@ -296,6 +296,29 @@ def test_running_in_pieces_changes_nothing(log: Any, easy: bool, stops: list[int
     assert seen(whole) == seen(pieces)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_late_jobs_and_failures(seed: int) -> None:
+    """Many small logs of jobs beyond their estimates, so that shadows move, with resets on the way."""
+    chance = np.random.default_rng(seed)
+    for _ in range(60):
+        machines, jobs = int(chance.integers(4, 16)), 30
+        nodes = np.minimum(chance.geometric(0.3, jobs) + 5 * (chance.random(jobs) < 0.2), machines)
+        run, estimate = chance.integers(1, 40, jobs), chance.integers(1, 25, jobs)
+        at = np.sort(chance.integers(0, 120, jobs))
+        queues: list[Any] = [kind(machines, nodes, run, estimate, log=True) for kind in BOTH]
+        for queue in queues:
+            queue.submit(range(jobs), at)
+        for stop in (30, 31, 70, 100):
+            who = np.flatnonzero(chance.random(machines) < 0.1)
+            assert queues[0].run(stop) == queues[1].run(stop)
+            assert np.array_equal(*(queue.fail(who, stop) for queue in queues))
+            for queue in queues:
+                queue.restore(who[: len(who) // 2], stop)
+            assert seen(queues[0]) == seen(queues[1])
+        assert queues[0].run(NEVER) == queues[1].run(NEVER)
+        assert seen(queues[0]) == seen(queues[1])
+
+
 @pytest.mark.parametrize(("machines", "jobs"), [(200, 400), (1000, 300)])
 def test_a_long_queue(machines: int, jobs: int) -> None:
     """More jobs than a block has, and more machines than a word."""
