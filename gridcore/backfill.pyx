@@ -270,8 +270,8 @@ cdef class BackfillQueue:
     def starts(self):
         """(machine, job, start ns, end ns, completed) int64[k], a row for each machine of each run.
 
-        Empty without ``log``.  Those of runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.
-        A run that was cut off at the instant of its start has none.
+        Those of runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.  A
+        run that was cut off at the instant of its start has none.  Empty without ``log``.
         """
         cdef Py_ssize_t k, i, p, last, row = 0, rows = 0
         cdef unsigned long long mask
