@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gridsim.resumption import resume
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Outcome, Policy, Run, Scheduler, register
-    from gridsim.schedulers import Asap, DgsAsap, FairTree, Fcfs, MinCent
+    from gridsim.schedulers import Asap, Backfill, DgsAsap, FairTree, Fcfs, MinCent
     from gridsim.simulation import simulate
     from gridsim.workload import Workload, offered_load
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Applications",
     "Asap",
+    "Backfill",
     "Bound",
     "CheckpointWarning",
     "Comparison",
@@ -106,7 +107,7 @@ _HOMES = {
     "scenario": ("Scenario",),
     "model": ("Applications",),
     "scheduler": ("Outcome", "Policy", "Run", "Scheduler", "register"),
-    "schedulers": ("Asap", "DgsAsap", "FairTree", "Fcfs", "MinCent"),
+    "schedulers": ("Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent"),
     "simulation": ("simulate",),
     "workload": ("Workload", "offered_load"),
 }

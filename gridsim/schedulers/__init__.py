@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from gridsim.scheduler import register
+from gridsim.schedulers.backfill import Backfill
 from gridsim.schedulers.central import Fcfs, MinCent
 from gridsim.schedulers.dgs_asap import DgsAsap
 from gridsim.schedulers.fair_tree import FairTree
 from gridsim.schedulers.rigid_central import Asap
 
-__all__ = ["Asap", "DgsAsap", "FairTree", "Fcfs", "MinCent"]
+__all__ = ["Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent"]
 
 register("fair-tree", FairTree)
 register("dgs-asap", DgsAsap)
 register("asap", Asap)
+register("backfill", Backfill)
+register("backfill-fcfs", Backfill, mode="fcfs")
 register("mincent", MinCent)
 register("mincent-once", MinCent, mode="once")
 register("fcfs", Fcfs)

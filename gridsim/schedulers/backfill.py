@@ -1,0 +1,127 @@
+"""Centralized queues of rigid jobs: first come, first served, and EASY backfilling over the whole grid."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from gridcore.backfill import BackfillQueue
+from gridsim.engine import NEVER, Engine
+from gridsim.errors import ScenarioError
+from gridsim.model import reserved
+from gridsim.scheduler import SCHEDULE, Integers, Outcome, Policy, Run, Scheduler
+
+
+class Backfill(Scheduler, frozen=True, kw_only=True):
+    """One queue for the whole grid, in the order of release; machines start jobs at once, not in slots.
+
+    mode : ``"easy"``: when the first job of the queue does not fit, it gets a reservation at the earliest
+        instant at which it will by the estimates, and later jobs that do not delay it start before it
+        (EASY, Lifka 1995); ``"fcfs"``: the others wait, too.
+    duration : what is estimated: ``"run"``: the run time, ``"requested"``: what the user asked for (or the
+        run time if that is longer).
+
+    Of the machines that are free the lowest ids are taken.  Where machines fail that is known at once, and a
+    job that has lost one goes back to its place in the queue.  Perfect information, no latency, no messages.
+    """
+
+    name: ClassVar[str] = "backfill"
+    decentralized: ClassVar[bool] = False
+    rigid: ClassVar[bool] = True
+
+    mode: Literal["easy", "fcfs"] = "easy"
+    duration: Literal["run", "requested"] = "run"
+
+    def __post_init__(self) -> None:
+        for name, known in (("mode", ("easy", "fcfs")), ("duration", ("run", "requested"))):
+            if (value := getattr(self, name)) not in known:
+                raise ScenarioError(f"backfill.{name} must be one of {known}, got {value!r}")
+
+    @property
+    def order(self) -> Literal["list"] | None:
+        """See `gridsim.scheduler.Scheduler`."""
+        return "list" if self.mode == "fcfs" else None
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduler.Scheduler`."""
+        return Queue(self, run)
+
+
+class Queue(Policy):
+    """The queue.  Where machines fail, it is a source of the engine and ends the run with the last job."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("queue", "unreleased", "resubmitted")
+
+    def __init__(self, parameters: Backfill, run: Run) -> None:
+        self.run = run
+        lasts, estimate = reserved(run.applications, float(run.speeds[0]), parameters.duration)
+        tasks, easy = run.applications.tasks, parameters.mode == "easy"
+        # where machines fail, what jobs have run on is told from the log
+        log = run.record or run.faults
+        self.queue = BackfillQueue(len(run.speeds), tasks, lasts, estimate, easy=easy, log=log)
+        self.unreleased = len(tasks)
+        self.resubmitted = np.zeros(len(tasks), np.int64)
+        if run.faults:
+            run.engine.add_source(self)
+
+    def on_release(self, applications: list[int]) -> None:
+        """Jobs join the queue."""
+        self.queue.submit(np.array(applications, np.int64), self.run.engine.now)
+        self.unreleased -= len(applications)
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """Jobs that have lost a machine go back to their places."""
+        now = self.run.engine.now
+        self.queue.run(now)
+        cut = self.queue.fail(failed, now)
+        self.resubmitted[cut] += self.run.applications.tasks[cut]
+        self.queue.restore(back[self.run.up[back]], now)
+
+    def advance(self, limit: int) -> int:
+        """See `gridsim.engine.Source`: the end of the last job is the end of the run."""
+        ended = self.queue.run(limit)
+        if self.unreleased or ended < len(self.resubmitted):
+            return NEVER
+        return int(self.queue.totals()["finish"].max())
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `gridsim.engine.Source`."""
+        engine.stop()
+
+    def finish(self) -> Outcome:
+        """Run what is left, and report; what still waits wants more machines than will ever be up."""
+        self.queue.run(NEVER)
+        totals = self.queue.totals()
+        done = totals["finish"] >= 0
+        tasks = self.run.applications.tasks
+        columns = self.queue.starts()  # empty where nobody wants to know
+        machine, job, start, end, completed = columns
+        first, used, interrupted = totals["first_start"], np.where(done, tasks, 0), totals["interrupted"]
+        if self.run.faults:
+            # runs that were cut off at the instant of their start have not been
+            first, used = np.full(len(tasks), NEVER), np.zeros(len(tasks), np.int64)
+            np.minimum.at(first, job, start)
+            first[first == NEVER] = -1
+            pairs = np.unique(job * len(interrupted) + machine)
+            used = np.bincount(pairs // len(interrupted), minlength=len(tasks))
+            interrupted = np.bincount(machine[completed == 0], minlength=len(interrupted))
+        return Outcome(
+            applications={
+                "first_start": first,
+                "finish": totals["finish"],
+                "completed": np.where(done, tasks, 0),
+                "nodes_used": used,
+                "failed": (~done).astype(np.int64),
+                "resubmitted": self.resubmitted,
+            },
+            machines={
+                "busy": totals["busy"],
+                "tasks": totals["tasks"],
+                "interrupted": interrupted,
+                "peak_queue": np.zeros_like(totals["busy"]),  # one queue for all
+            },
+            schedule=dict(
+                zip(SCHEDULE, (machine, job, np.ones_like(machine), start, end, completed), strict=True)
+            ),
+        )
