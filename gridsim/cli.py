@@ -85,6 +85,13 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
+#: Whether a workload has rigid jobs -> the schedulers that are compared on it.
+USUAL = {
+    False: ("fair-tree", "mincent", "fcfs"),
+    True: ("dgs-asap", "asap", "backfill", "backfill-fcfs"),
+}
+
+
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Show the version."
@@ -174,18 +181,26 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
 
 @cli.command()
 @_scenario_options
-@click.option("--schedulers", "names", default="fair-tree,mincent,fcfs", show_default=True, metavar="A,B,C")
+@click.option(
+    "--schedulers",
+    "names",
+    metavar="A,B,C",
+    help=f"[{','.join(USUAL[False])}; for rigid jobs {','.join(USUAL[True])}]",
+)
 @click.option(
     "--baseline",
     metavar="NAME",
-    help="Ratios are to this one's max stretch.  [mincent, else the first centralized one, else the first]",
+    help="Ratios are to this one's max stretch, or mean waiting time.  [mincent, else the first centralized "
+    "one, else the first]",
 )
-def compare(names: str, baseline: str | None, **flags: Any) -> None:
+def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
     """Compare schedulers on one scenario; without arguments: on a desktop grid of 1000 machines."""
     from gridsim import experiment
     from gridsim.records import to_json
 
-    chosen = [name.strip() for name in names.split(",") if name.strip()]
+    chosen = list(USUAL[_scenario(flags).workload.rigid])
+    if names is not None:
+        chosen = [name.strip() for name in names.split(",") if name.strip()]
     for i, name in enumerate(chosen):
         if name in chosen[:i]:
             raise ScenarioError(f"--schedulers names {name!r} twice")

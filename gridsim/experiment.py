@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -22,13 +22,16 @@ from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler, registered
 from gridsim.simulation import Progress, simulate
 
+# Head, unit, and what stands in a row of `Comparison.table`.
+_Cells = tuple[str, str, Callable[[dict[str, Any]], str]]
+
 
 @dataclass(frozen=True)
 class Comparison:
     """Results of several schedulers on one scenario.
 
     results : name -> `Result`, in the order in which they ran.
-    baseline : the name whose maximum stretch counts as 1.
+    baseline : the name whose `measure` counts as 1.
     bound : the kind of lower bound that the table sets maximum stretches over; see `Result.bound`.
     """
 
@@ -40,9 +43,17 @@ class Comparison:
     def __getitem__(self, name: str) -> Result:
         return self.results[name]
 
+    @property
+    def measure(self) -> str:
+        """What schedulers are compared by: max_stretch, or of rigid jobs mean_waiting."""
+        return "mean_waiting" if self.scenario.workload.rigid else "max_stretch"
+
     def ratio(self, name: str) -> float:
-        """Maximum stretch of `name` relative to the baseline's."""
-        return self.results[name].max_stretch / self.results[self.baseline].max_stretch
+        """`measure` of `name` relative to the baseline's."""
+        mine, other = (getattr(self.results[each], self.measure) for each in (name, self.baseline))
+        if other:
+            return float(mine / other)
+        return math.inf if mine else math.nan
 
     def table(self) -> list[dict[str, Any]]:
         """A row per scheduler: its name here, the ratio to the baseline, and `Result.summary`."""
@@ -54,19 +65,10 @@ class Comparison:
     def format(self) -> str:
         """Platform, workload and load; the table as aligned text; what each scheduler reports of itself."""
         rows = self.table()
-        largest = max(row["max_stretch"] for row in rows)
-        exponent = -8  # as the fair-tree papers print it, unless that makes long numbers
-        while largest / 10.0**exponent >= 1e6:
-            exponent += 3
-        unit = f"1e{exponent} s/Mflop"
         columns = [["scheduler", "", *(row["name"] for row in rows)]]
+        own = self._of_jobs() if self.scenario.workload.rigid else self._of_bags(rows)
         for title, below, cell in (
-            ("completed", "tasks", lambda row: self._completed(row["name"])),
-            ("max stretch", unit, lambda row: f"{row['max_stretch'] / 10.0**exponent:.5g}"),
-            ("mean", f"1e{exponent}", lambda row: f"{row['mean_stretch'] / 10.0**exponent:.5g}"),
-            ("relative", f"to {self.baseline}", lambda row: f"{row['ratio']:.3f}"),
-            ("over the", f"{self.bound} bound", lambda row: f"{row['gap']:.3f}" if row["gap"] else "-"),
-            ("S * s_agg", "max", lambda row: f"{row['max_stretch_agg']:.5g}"),
+            *own,
             ("makespan", "s", lambda row: f"{row['makespan']:.1f}"),
             ("busy", "%", lambda row: f"{100 * row['utilization']:.1f}"),
             ("messages", "", lambda row: f"{row['messages']}"),
@@ -76,15 +78,39 @@ class Comparison:
         ):
             columns.append([title, below, *map(cell, rows)])
         about = next(iter(self.results.values())).describe_scenario()
-        about["baseline"] = f"{self.baseline} (its max stretch counts as 1)"
+        about["baseline"] = f"{self.baseline} (its {self.measure.replace('_', ' ')} counts as 1)"
         lines = [*(f"{key:<8}  {value}" for key, value in about.items()), "", *align(columns, left=1), ""]
         for row in rows:
             facts = (f"{key} {_short(value)}" for key, value in row["facts"].items() if _scalar(value))
             if said := ", ".join(facts):
                 lines.append(f"{row['name']}: {said}")
-        if any(row["gap"] is None for row in rows):
+        if not self.scenario.workload.rigid and any(row["gap"] is None for row in rows):
             lines.append(f"no {self.bound} bound: it is computed for up to {BOUND_LIMIT} applications")
         return "\n".join(lines).rstrip()
+
+    def _of_bags(self, rows: list[dict[str, Any]]) -> tuple[_Cells, ...]:
+        largest = max(row["max_stretch"] for row in rows)
+        exponent = -8  # as the fair-tree papers print it, unless that makes long numbers
+        while largest / 10.0**exponent >= 1e6:
+            exponent += 3
+        unit = f"1e{exponent} s/Mflop"
+        return (
+            ("completed", "tasks", lambda row: self._completed(row["name"])),
+            ("max stretch", unit, lambda row: f"{row['max_stretch'] / 10.0**exponent:.5g}"),
+            ("mean", f"1e{exponent}", lambda row: f"{row['mean_stretch'] / 10.0**exponent:.5g}"),
+            ("relative", f"to {self.baseline}", lambda row: f"{row['ratio']:.3f}"),
+            ("over the", f"{self.bound} bound", lambda row: f"{row['gap']:.3f}" if row["gap"] else "-"),
+            ("S * s_agg", "max", lambda row: f"{row['max_stretch_agg']:.5g}"),
+        )
+
+    def _of_jobs(self) -> tuple[_Cells, ...]:
+        return (
+            ("given up", "jobs", lambda row: f"{row['failed']}"),
+            ("waiting", "mean, s", lambda row: f"{row['mean_waiting']:.6g}"),
+            ("relative", f"to {self.baseline}", lambda row: f"{row['ratio']:.3f}"),
+            ("waiting", "median, s", lambda row: f"{row['median_waiting']:.6g}"),
+            ("slowdown", "mean", lambda row: f"{row['mean_slowdown']:.4g}"),
+        )
 
     __str__ = format
 
@@ -99,7 +125,7 @@ class Comparison:
             "scenario": self.scenario.to_toml(),
             "baseline": self.baseline,
             "schedulers": self.table(),
-            "units": {**UNITS, "ratio": f"1 (max stretch / that of {self.baseline})"},
+            "units": {**UNITS, "ratio": f"1 ({self.measure.replace('_', ' ')} / that of {self.baseline})"},
         }
 
     def to_json(self) -> str:

@@ -43,6 +43,9 @@ METRICS: dict[str, Metric] = {
     "gap": lambda result: result.gap(),
     "makespan": lambda result: result.makespan,
     "utilization": lambda result: result.utilization,
+    "mean_waiting": lambda result: result.mean_waiting,
+    "median_waiting": lambda result: result.median_waiting,
+    "mean_slowdown": lambda result: result.mean_slowdown,
 }
 
 

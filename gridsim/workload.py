@@ -41,6 +41,11 @@ class Workload:
 
     recipe: WorkloadRecipe
 
+    @property
+    def rigid(self) -> bool:
+        """Whether it has rigid jobs, not bags of tasks."""
+        return isinstance(self.recipe, RigidRecipe)
+
     @classmethod
     def bags(
         cls,

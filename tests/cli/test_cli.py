@@ -375,7 +375,10 @@ def test_wrong_schedulers(folder, toy):
 
 def test_names():
     found = wrong("run", "--scheduler", "x")
-    known = "fair-tree, mincent, mincent-once, fcfs, fcfs-pull, fcfs-random"
+    known = (
+        "fair-tree, dgs-asap, asap, backfill, backfill-fcfs, mincent, mincent-once, fcfs, fcfs-pull, "
+        "fcfs-random"
+    )
     assert found == f"unknown scheduler 'x'; known: {known}"
 
 

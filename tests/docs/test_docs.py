@@ -204,6 +204,40 @@ def test_outputs_names_everything(scheduler):
     assert set(UNITS) <= names(said["Summary"])
 
 
+RIGID = gs.Scenario(gs.Platform.equal(30), gs.Workload.jobs(20, utilization=0.8, max_nodes=9, seed=2), seed=3)
+
+
+@pytest.mark.parametrize("scheduler", [gs.DgsAsap(), gs.Asap(), gs.Backfill()], ids=lambda each: each.name)
+def test_outputs_names_everything_of_rigid_jobs(scheduler):
+    result = gs.simulate(RIGID, scheduler)
+    said = sections(DOCS / "outputs.md")
+    for name, columns in result.tables.items():
+        rows = table(said[f"Table `{name}`"])
+        if name == "applications":
+            own = table(said["Columns of rigid jobs"])
+            if scheduler.name == "dgs-asap":
+                assert set(columns.keys()) - set(rows) == set(own) - set(rows)
+            rows = {**rows, **own}
+        for column, values in columns.items():
+            if column == "schedules_received":
+                assert column in names(said[f"Table `{name}`"])
+                continue
+            assert column in rows, f"column {name}.{column}"
+            kind = rows[column][1].split()[0]
+            assert {"float": "f", "int": "i", "text": "U"}[kind] == values.dtype.kind, f"{name}.{column}"
+    assert set(result.facts) <= names(said["Facts"])
+    assert set(result.summary()) <= names(said["Summary"])
+
+
+# -- dgs_asap.md --------------------------------------------------------------------------------------------
+
+
+def test_dgs_asap_names_every_parameter_with_its_default():
+    rows = table(sections(DOCS / "dgs_asap.md")["How a job is placed"])
+    fields = {field.name: field.default for field in msgspec.structs.fields(gs.DgsAsap)}
+    assert {name: ast.literal_eval(row[3]) for name, row in rows.items()} == fields
+
+
 # -- fair_tree.md -------------------------------------------------------------------------------------------
 
 

@@ -203,7 +203,8 @@ def test_only_their_package_imports_the_schedulers() -> None:
     found = set(leaves())
     for path in sources(".py"):
         if path != SIM / "schedulers" / "__init__.py":
-            assert not {entry.target for entry in imports(path)} & found, path
+            own = path.parent == SIM / "schedulers"  # helpers may name the type of what they help
+            assert not {e.target for e in imports(path) if not (own and e.typing)} & found, path
     everything = {entry.target for entry in imports(SIM / "schedulers" / "__init__.py")}
     assert found <= everything
 

@@ -114,7 +114,7 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
         ),
         (
             scenario_text('kind = "grid"'),
-            "platform.kind must be one of uniform, pareto, hosts, list, got 'grid'",
+            "platform.kind must be one of uniform, pareto, hosts, list, equal, got 'grid'",
         ),
         (
             scenario_text('kind = "pareto"\nnodse = 5\nseed = 1'),

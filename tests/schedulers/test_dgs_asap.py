@@ -1,0 +1,207 @@
+"""DGS_ASAP: small cases worked by hand, what its policies cost, conflicts, and failures."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.validation.results import validate_result
+
+IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)
+EQUAL = gs.Network(latency=0.05, bandwidth=math.inf, interfaces="equal")
+
+
+def run(workload: gs.Workload, nodes: int, network: gs.Network = IDEAL, **parameters: Any) -> gs.Result:
+    faults = parameters.pop("faults", None)
+    scenario = gs.Scenario(gs.Platform.equal(nodes), workload, network, seed=1, faults=faults)
+    result = gs.simulate(scenario, gs.DgsAsap(**parameters), record=True)
+    assert validate_result(result) == []
+    return result
+
+
+def one_at_a_time(jobs: int, utilization: float = 0.9, seed: int = 3) -> gs.Workload:
+    """Jobs of which no two are released at one instant."""
+    made = gs.Workload.jobs(jobs, utilization=utilization, max_nodes=30, seed=seed)
+    given = made.realize(gs.Platform.equal(100))
+    release = given.release + np.arange(jobs) * 1e-3
+    return gs.Workload.jobs_of(release, given.tasks, given.task_size / 1000.0, submitter=given.submitter)
+
+
+# -- by hand ------------------------------------------------------------------------------------------------
+
+
+def test_a_job_starts_in_the_first_slot_that_its_messages_leave() -> None:
+    jobs = gs.Workload.jobs_of([0.0, 60.0, 119.9], 1, 90.0)
+    ideal = run(jobs, 30).applications
+    assert ideal["first_start"].tolist() == [0.0, 60.0, 120.0]
+    assert ideal["finish"].tolist() == [90.0, 150.0, 210.0]
+    # at 119.9 s request, answer, commit, reply and release do not come before 120 s
+    slow = run(jobs, 30, EQUAL).applications
+    assert slow["first_start"].tolist() == [60.0, 120.0, 180.0]
+    assert slow["waiting"].tolist() == pytest.approx([60.0, 60.0, 60.1])
+    assert (slow["conflicts"] == 0).all() and (slow["searches"] == 1).all()
+
+
+def test_jobs_wait_for_one_another() -> None:
+    # 4 machines: scheduling node and searcher are no candidates, so that two are left, or three for wide jobs
+    jobs = gs.Workload.jobs_of([0.0, 1.0, 2.0], [2, 2, 1], [100.0, 50.0, 30.0], submitter=[0, 0, 0])
+    found = run(jobs, 4, forward=3, degree=3, slot=10.0)
+    table = found.applications
+    # each searcher sees two of machines 1, 2 and 3: the first job has two of them, the second one needs one
+    # of these, and the third finds the one that is left
+    assert table["first_start"].tolist() == [0.0, 100.0, 10.0]
+    assert table["nodes_used"].tolist() == [2, 2, 1]
+
+
+def test_the_rest_of_a_request_is_released_at_the_end() -> None:
+    jobs = gs.Workload.jobs_of([0.0, 5.0], 1, 60.0, requested=600.0, submitter=[0, 0])
+    table = run(jobs, 3, forward=2, degree=2, duration="requested").applications
+    # with three machines each searcher has one candidate, and there are two of them
+    assert table["first_start"].tolist() == [0.0, 60.0]
+    jobs = gs.Workload.jobs_of([0.0, 1.0, 100.0], 1, 60.0, requested=600.0, submitter=[0, 0, 0])
+    assert run(jobs, 3, forward=2, degree=2, duration="requested").applications["waiting"][2] == 20.0
+    jobs = gs.Workload.jobs_of([0.0, 1.0, 2.0], 1, 60.0, requested=600.0, submitter=[0, 0, 0])
+    # it was placed behind a whole request, and that is where it stays
+    assert run(jobs, 3, forward=2, degree=2, duration="requested").applications["first_start"][2] == 600.0
+
+
+def test_a_machine_fails() -> None:
+    jobs = gs.Workload.jobs_of([0.0], 2, 300.0, submitter=[0])
+    calm = run(jobs, 12, EQUAL, degree=6)
+    had = sorted(calm.tables["schedule"]["machine"].tolist())
+    # the first of its machines fails at 100 s, for good; the job is 40 s old
+    faults = gs.Faults.of([had[0]], [100.0], [math.inf])
+    found = run(jobs, 12, EQUAL, degree=6, faults=faults, detection=30.0)
+    rows = [tuple(row.values()) for row in found.tables["schedule"].rows()]
+    lost = [row for row in rows if row[5] == 0]
+    # the other one is told one latency after the failure has been missed
+    assert lost == [(had[0], 0, 1, 60.0, 100.0, 0), (had[1], 0, 1, 60.0, 130.05, 0)]
+    again = [row for row in rows if row[5] == 1]
+    assert len(again) == 2 and {row[3:5] for row in again} == {(180.0, 480.0)}
+    assert had[0] not in {row[0] for row in again}
+    table = found.applications
+    assert table[0]["resubmitted"] == 2 and table[0]["waiting"] == 180.0 and table[0]["first_start"] == 60.0
+    assert found.machines["interrupted"].sum() == 2
+    assert table[0]["nodes_used"] == len({row[0] for row in rows})
+
+
+# -- what is exchanged --------------------------------------------------------------------------------------
+
+
+def sent(result: gs.Result, kind: str) -> int:
+    table = result.tables["exchanges"]
+    return int(table["schedules"][table["kind"].tolist().index(kind)])
+
+
+def test_push_and_pull_count_schedules() -> None:
+    jobs = gs.Workload.jobs_of(np.arange(8) * 1000.0, [1, 3, 2, 5, 4, 1, 2, 9], 60.0)
+    degree, forward = 10, 5
+    pull = run(jobs, 60, policy="pull", degree=degree, forward=forward)
+    # the grid is idle: nobody is opened but for nine nodes, where some searchers know the scheduling node
+    searches = int(pull.applications["searches"].sum()) * forward
+    assert searches == 40
+    fewest = searches * degree
+    assert fewest <= sent(pull, "pull") <= fewest + forward * degree
+    assert sent(pull, "push") == sent(pull, "poll") == sent(pull, "retrieve") == 0
+    push = run(jobs, 60, policy="push", degree=degree, forward=forward)
+    # each machine of a job tells all who know it; everybody is known by ten on average
+    allocated = int(push.applications["tasks"].sum())
+    low, high = push.facts["in_degree_min"], push.facts["in_degree_max"]
+    assert allocated * low <= sent(push, "push") <= allocated * high
+    assert push.machines["schedules_received"].sum() == sent(push, "push") + sent(push, "retrieve")
+
+
+def test_poll_counts_schedules() -> None:
+    jobs = gs.Workload.jobs_of([0.0, 6000.0], 1, 600.0)
+    found = run(jobs, 50, policy="poll", poll_period=100.0, degree=7)
+    # until 6600 s: 66 polls of each node, whenever its first one was
+    assert sent(found, "poll") == 50 * 7 * 66
+
+
+@pytest.mark.parametrize("policy", ["push", "pull"])
+def test_no_conflicts_without_latency_and_one_at_a_time(policy: str) -> None:
+    found = run(one_at_a_time(250), 100, policy=policy, degree=8)
+    assert found.applications["conflicts"].sum() == 0
+    assert (found.applications["searches"] == 1).all() and found.failed == 0
+    # two at one instant do collide
+    both = gs.Workload.jobs_of([0.0] * 20, 10, 60.0, submitter=[0] * 20)
+    assert run(both, 100, policy=policy, degree=8).applications["conflicts"].sum() > 0
+
+
+def test_conflicts_of_poll_fall_with_the_period() -> None:
+    shares = []
+    for period in (600.0, 60.0, 1.0):
+        found = run(one_at_a_time(250), 100, policy="poll", poll_period=period, degree=8, rounds=10)
+        shares.append((found.applications["conflicts"] > 0).mean())
+    assert shares[0] > shares[1] > shares[2]
+
+
+# -- jobs that are too large --------------------------------------------------------------------------------
+
+
+def test_too_large_for_two_hops() -> None:
+    jobs = gs.Workload.jobs_of([0.0, 100.0, 200.0], [4, 60, 150], 60.0)
+    fails = run(jobs, 200, degree=4, wide="fail")
+    assert fails.applications["failed"].tolist() == [0, 1, 1] and fails.facts["too_large"] == 2
+    table = fails.applications
+    assert (table["reached"][1:] < table["tasks"][1:]).all() and table["reached"][0] >= 4
+    assert np.isnan(table["finish"][1:]).all() and math.isfinite(fails.mean_waiting)
+    widens = run(jobs, 200, degree=4, wide="widen")
+    assert widens.failed == 0 and (widens.applications["reached"] >= widens.applications["tasks"]).all()
+    # of all machines two are no candidates
+    too_large = gs.Workload.jobs_of([0.0], 199, 60.0)
+    assert run(too_large, 200, degree=4).failed == 1
+
+
+def test_a_machine_alone_has_nobody_to_ask() -> None:
+    found = run(gs.Workload.jobs_of([0.0], 1, 60.0), 1)
+    assert found.failed == 1 and math.isnan(found.max_stretch) and math.isnan(found.mean_waiting)
+    assert "given up" in found.format() and "1 given up" in repr(found)
+
+
+def test_everything_fails_somewhere() -> None:
+    """Jobs are placed in the end, whatever happens on the way."""
+    chance = np.random.default_rng(4)
+    made = gs.Workload.jobs_of(
+        np.sort(chance.uniform(0, 3600, 60)).round(), chance.integers(1, 9, 60), chance.uniform(60, 900, 60)
+    )
+    faults = gs.Faults.poisson(20_000.0, seed=5)
+    scenario = gs.Scenario(gs.Platform.equal(60), made, seed=2, faults=faults)
+    for policy, overlay in (("push", "static"), ("pull", "cyclon"), ("poll", "cyclon")):
+        scheduler = gs.DgsAsap(policy=policy, overlay=overlay, degree=8)  # type: ignore[arg-type]
+        found = gs.simulate(scenario, scheduler, record=True, time_limit=1e9)
+        assert validate_result(found) == []
+        assert found.applications["resubmitted"].sum() > 0
+        assert (found.tables["schedule"]["completed"] == 0).any()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"forward": 0}, "dgs-asap.forward must be a whole number in 1..32768, got 0"),
+        ({"degree": 1.5}, "dgs-asap.degree must be a whole number in 1..32768, got 1.5"),
+        ({"policy": "gossip"}, "dgs-asap.policy must be one of ('push', 'pull', 'poll'), got 'gossip'"),
+        ({"slot": 0.0}, "dgs-asap.slot must be a finite number > 0 s, got 0.0"),
+        ({"retry": 1e10}, "dgs-asap.retry must be in 1e-09..1e+09 s, got 10000000000.0"),
+        ({"tries": 0}, "dgs-asap.tries must be a whole number in 1..1000000, got 0"),
+    ],
+)
+def test_parameters_are_checked(parameters: dict[str, Any], said: str) -> None:
+    with pytest.raises(gs.ScenarioError) as caught:
+        gs.DgsAsap(**parameters)
+    assert str(caught.value) == said
+
+
+def test_bags_are_for_others() -> None:
+    bags = gs.Scenario(gs.Platform.equal(5), gs.Workload.of([0.0], 1, 1000.0))
+    with pytest.raises(
+        gs.ScenarioError, match="workload must have rigid jobs for dgs-asap, got bags of tasks"
+    ):
+        gs.simulate(bags, gs.DgsAsap())
+    jobs = gs.Scenario(gs.Platform.equal(5), gs.Workload.jobs_of([0.0], 1, 10.0))
+    with pytest.raises(gs.ScenarioError, match="workload must have bags of tasks for fcfs, got rigid jobs"):
+        gs.simulate(jobs, gs.Fcfs())
