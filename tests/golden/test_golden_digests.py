@@ -40,6 +40,14 @@ SCHEDULERS: dict[str, gs.Scheduler] = {
     "fcfs-pull": gs.Fcfs(mode="pull"),
     "fcfs-random": gs.Fcfs(mode="random"),
 }
+RIGID: dict[str, gs.Scheduler] = {
+    "dgs-asap": gs.DgsAsap(degree=8, slot=10.0),
+    "dgs-asap, pull": gs.DgsAsap(degree=6, policy="pull", overlay="cyclon", cycle=30.0, shuffle=3, slot=10.0),
+    "dgs-asap, poll": gs.DgsAsap(degree=6, policy="poll", duration="requested", slot=7.0, wide="fail"),
+    "asap": gs.Asap(slot=10.0),
+    "backfill": gs.Backfill(),
+    "backfill-fcfs": gs.Backfill(mode="fcfs", duration="requested"),
+}
 NETWORKS = {
     "fifo": gs.Network(),
     "equal": gs.Network(interfaces="equal", record_use=True, task_data=512e3),
@@ -49,11 +57,25 @@ NETWORKS = {
 FAULTS = {
     "no failures": None,
     "resets": gs.Faults.poisson(200.0, seed=4),
+    "a few resets": gs.Faults.poisson(4000.0, seed=4),
     "outages": gs.Faults.of([0, 3, 3, 7, 30], [0.0, 5.0, 60.0, 20.0, 8.0], [40.0, 5.0, 90.0, math.inf, 8.5]),
 }
 
 
-def scenario(network: str, faults: str) -> gs.Scenario:
+def scenario(name: str, network: str, faults: str) -> gs.Scenario:
+    if name in RIGID:
+        return gs.Scenario(
+            gs.Platform.equal(37),
+            gs.Workload.jobs_of(
+                [0.0, 0.0, 0.0, 3.5, 12.0, 12.0, 12.0, 70.0, 71.0],
+                [9, 12, 14, 1, 30, 4, 4, 2, 17],
+                [45.0, 33.0, 20.0, 80.5, 12.0, 31.0, 31.0, 8.0, 25.0],
+                requested=60.0,
+            ),
+            NETWORKS[network],
+            seed=3,
+            faults=FAULTS["a few resets" if faults == "resets" else faults],
+        )
     return gs.Scenario(
         gs.Platform.desktop_grid(nodes=37, seed=1),
         gs.Workload.bags(
@@ -70,13 +92,25 @@ CASES = {
     for name in SCHEDULERS
     for network in NETWORKS
     for faults in FAULTS
-    if network == "fifo" or (name.startswith("fair-tree") and faults != "resets")
+    if faults != "a few resets"
+    and (network == "fifo" or (name.startswith("fair-tree") and faults != "resets"))
+} | {
+    f"{name}; {network}; {faults}": (name, network, faults)
+    for name in RIGID
+    for network, faults in (
+        ("fifo", "no failures"),
+        ("fifo", "resets"),
+        ("fifo", "outages"),
+        ("jitter", "outages"),
+    )
+    if name.startswith("dgs") or network == "fifo"
 }
 
 
 def digest(case: str, threads: int = 1) -> str:
     name, network, faults = CASES[case]
-    return gs.simulate(scenario(network, faults), SCHEDULERS[name], threads=threads).digest
+    scheduler = (SCHEDULERS | RIGID)[name]
+    return gs.simulate(scenario(name, network, faults), scheduler, threads=threads).digest
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gridsim.scheduler import Outcome, Policy, Run, Scheduler
-from gridsim.schedulers import FairTree, Fcfs, MinCent
+from gridsim.schedulers import Asap, Backfill, DgsAsap, FairTree, Fcfs, MinCent
 
 CENTRAL: dict[str, Scheduler] = {
     "replan": MinCent(),
@@ -53,3 +53,34 @@ class Witness(Scheduler, frozen=True, kw_only=True):
 
         policy.finish = witnessed  # type: ignore[method-assign]
         return policy
+
+
+RIGID = [
+    Asap(slot=30.0),
+    Asap(duration="requested"),
+    Backfill(),
+    Backfill(duration="requested"),
+    Backfill(mode="fcfs"),
+]
+
+
+def dgs_asaps() -> st.SearchStrategy[DgsAsap]:
+    """DGS_ASAP of any kind."""
+    return st.builds(
+        DgsAsap,
+        forward=st.integers(1, 6),
+        degree=st.sampled_from((1, 3, 6, 6, 12)),
+        policy=st.sampled_from(("push", "pull", "poll")),
+        poll_period=st.sampled_from((1.0, 120.0)),
+        overlay=st.sampled_from(("static", "cyclon")),
+        cycle=st.sampled_from((7.0, 600.0)),
+        slot=st.sampled_from((1.0, 60.0, 300.0)),
+        hops=st.integers(1, 3),
+        wide=st.sampled_from(("widen", "fail")),
+        duration=st.sampled_from(("run", "requested")),
+        rounds=st.integers(1, 3),
+        retry=st.sampled_from((5.0, 600.0)),
+        tries=st.sampled_from((2, 100)),
+        detection=st.sampled_from((0.5, 60.0)),
+        patience=st.sampled_from((3.0, 120.0)),
+    )

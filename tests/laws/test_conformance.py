@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from law_scenarios import CENTRAL, fair_trees
+from law_scenarios import CENTRAL, RIGID, dgs_asaps, fair_trees
 
 import gridsim as gs
 from gridsim.testing import ConformanceError, check_scheduler
@@ -37,6 +37,19 @@ def test_the_baselines_pass(name: str, tmp_path: Path) -> None:
 def test_the_fair_tree_passes(tmp_path: Path) -> None:
     found = check_scheduler(fair_trees(), examples=30, max_nodes=9, folder=tmp_path)
     assert found.examples >= 30 and found.with_failures >= 8 and set(found.left_out) == {"locality of speeds"}
+
+
+def test_dgs_asap_passes(tmp_path: Path) -> None:
+    found = check_scheduler(dgs_asaps(), examples=60, folder=tmp_path)
+    assert found.examples >= 60 and found.with_failures >= 20
+    assert set(found.left_out) == {"locality of speeds", "order"}
+
+
+@pytest.mark.parametrize("scheduler", RIGID, ids=repr)
+def test_the_baselines_of_rigid_jobs_pass(scheduler: gs.Scheduler, tmp_path: Path) -> None:
+    found = check_scheduler(scheduler, examples=20, folder=tmp_path)
+    assert found.examples >= 20 and found.with_failures >= 5
+    assert set(found.left_out) == {"locality"} | ({"order"} if scheduler.order is None else set())
 
 
 @pytest.mark.claims

@@ -56,6 +56,69 @@ def test_what_was_simulated_is_sound(name: str, faults: str) -> None:
     assert plain.digest == result.digest and "schedule" not in plain.tables
 
 
+RIGID: dict[str, gs.Scheduler] = {
+    "dgs-asap": gs.DgsAsap(degree=5, slot=10.0),
+    "asap": gs.Asap(slot=10.0),
+    "backfill": gs.Backfill(),
+}
+
+
+def rigid_scenario(faults: gs.Faults | None = None) -> gs.Scenario:
+    jobs = gs.Workload.jobs_of([0.0, 0.0, 3.0, 8.0, 9.0], [3, 1, 4, 2, 2], [25.0, 40.0, 20.0, 12.0, 30.0])
+    return gs.Scenario(gs.Platform.equal(8), jobs, seed=3, faults=faults)
+
+
+RIGID_FAULTS = {
+    "none": None,
+    "resets": gs.Faults.of([0, 1, 2, 3], [25.0, 21.0, 14.0, 33.0], [25.0, 21.0, 14.0, 33.0]),
+    "outages": gs.Faults.of([1, 2, 3], [15.0, 30.0, 9.0], [120.0, 31.0, float("inf")]),
+}
+
+
+@pytest.mark.parametrize("faults", RIGID_FAULTS)
+@pytest.mark.parametrize("name", RIGID)
+def test_rigid_jobs_are_sound(name: str, faults: str) -> None:
+    result = gs.simulate(rigid_scenario(RIGID_FAULTS[faults]), RIGID[name], record=True)
+    assert validate_result(result) == []
+    cut = result.tables["schedule"]["completed"] == 0
+    assert cut.sum() == result.machines["interrupted"].sum() and (cut.sum() > 0) == (faults != "none")
+    plain = gs.simulate(rigid_scenario(RIGID_FAULTS[faults]), RIGID[name])
+    assert plain.digest == result.digest
+
+
+def _altered(table: str, column: str, k: int, value: float) -> list[str]:
+    """What is found when one value of a sound result of rigid jobs is another one."""
+    result = gs.simulate(rigid_scenario(), gs.Backfill(), record=True)
+    columns = {name: values.copy() for name, values in result.tables[table].items()}
+    columns[column][k] = value
+    other = gs.Result(
+        tables={**result.tables, table: gs.Table(columns)},
+        facts=result.facts,
+        scheduler=result.scheduler,
+        provenance=result.provenance,
+    )
+    return [violation.law for violation in validate_result(other)]
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "k", "value", "law"),
+    [
+        ("schedule", "start", 1, 0.5, "together"),
+        ("schedule", "machine", 1, 0, "together"),
+        ("schedule", "completed", 0, 0, "together"),
+        ("schedule", "application", 0, 1, "together"),
+        ("applications", "waiting", 2, 1.0, "stretch"),
+        ("applications", "slowdown", 0, 2.0, "stretch"),
+        ("applications", "run_time", 0, 26.0, "stretch"),
+        ("applications", "requested", 0, 26.0, "workload"),
+        ("applications", "failed", 1, 1, "done twice"),
+        ("applications", "finish", 1, np.nan, "time"),
+    ],
+)
+def test_corrupted_rigid_jobs_are_found(table: str, column: str, k: int, value: float, law: str) -> None:
+    assert law in _altered(table, column, k, value)
+
+
 def test_a_reset_between_two_tasks() -> None:
     """One ends as the machine is reset, the next, bound again at once, begins."""
     found = gs.Scenario(

@@ -1,0 +1,192 @@
+"""Workloads of rigid jobs: listed, from logs, and like those of a log."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim import Workload
+from gridsim.errors import ScenarioError, TraceWarning
+from gridsim.metrics import job_slowdown, request_utilization
+from gridsim.profiles import PROFILES, SHARES
+
+CLUSTER = gs.Platform.equal(100, speed=500.0)
+
+
+def utilization(jobs: gs.Applications, platform: gs.Platform) -> float:
+    run_time = jobs.task_size / platform.speeds[0]
+    return request_utilization(jobs.release, jobs.tasks, run_time, platform.nodes)
+
+
+# -- listed -------------------------------------------------------------------------------------------------
+
+
+def test_listed_jobs() -> None:
+    workload = gs.Workload.jobs_of([5.0, 0.0], [3, 100], [60.0, 1.5], requested=90.0)
+    jobs = workload.realize(CLUSTER)
+    assert jobs.rigid and workload.rigid and not gs.Workload.of([0.0], 1, 1.0).rigid
+    assert jobs.release.tolist() == [0.0, 5.0] and jobs.tasks.tolist() == [100, 3]
+    assert jobs.task_size.tolist() == [750.0, 30_000.0] and jobs.submitter.tolist() == [1, 0]
+    assert jobs.requested is not None and jobs.requested.tolist() == [90.0, 90.0]
+    plain = gs.Workload.jobs_of([0.0], 1, 7.0).realize(CLUSTER)
+    assert plain.requested is not None and plain.requested.tolist() == [7.0]
+
+
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        (lambda: Workload.jobs_of([], 1, 1.0), "workload.release must name at least one job, got none"),
+        (lambda: Workload.jobs_of([0.0], 0, 1.0), "workload.nodes[0] must be a whole number in 1..21"),
+        (
+            lambda: Workload.jobs_of([0.0], 1, 0.0),
+            "workload.run_time[0] must be a finite number > 0 s",
+        ),
+        (lambda: Workload.jobs_of([0.0], 1, 1.0, requested=-1.0), "workload.requested[0] must be a finite"),
+        (lambda: Workload.jobs_of([0.0], [1, 2], 1.0), "workload.nodes must have 1 entries as"),
+        (lambda: Workload.jobs(seed=1, profile="x"), "workload.profile must be one of wagap2013, ricc2010"),
+        (lambda: Workload.jobs(seed=1, utilization=0.0), "workload.utilization must be a finite number > 0"),
+        (lambda: Workload.jobs(seed=1, jobs=0), "workload.jobs must be a whole number >= 1, got 0"),
+        (lambda: Workload.jobs_from_log("x", start=5.0, end=5.0), "workload.end must be a number > 5 s"),
+        (
+            lambda: Workload.jobs_from_log("x", copies=0),
+            "workload.copies must be a whole number in 1..10",
+        ),
+        (lambda: Workload.jobs_from_log("x", at_home=1), "workload.at_home must be true or false, got 1"),
+    ],
+)
+def test_wrong_jobs_are_named(workload: Any, said: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        workload()
+    assert str(caught.value).startswith(said)
+
+
+def test_jobs_must_fit_the_platform() -> None:
+    for workload, said in (
+        (Workload.jobs_of([0.0], 101, 1.0), "workload.nodes[0] must be at most 100, the machines there are"),
+        (
+            Workload.jobs_of([0.0], 1, 1.0, submitter=[100]),
+            "workload.submitter[0] must be a machine",
+        ),
+    ):
+        with pytest.raises(ScenarioError) as caught:
+            workload.realize(CLUSTER)
+        assert str(caught.value).startswith(said)
+    with pytest.raises(
+        ScenarioError, match="platform must have machines of one speed for rigid jobs, got 1000 to"
+    ):
+        gs.Workload.jobs_of([0.0], 1, 1.0).realize(gs.Platform.of([1000.0, 2000.0]))
+
+
+# -- like those of a log ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_drawn_jobs_have_the_quantiles_of_the_log(profile: str) -> None:
+    given_, (nodes, run_time, gaps, requested) = (
+        PROFILES[profile],
+        PROFILES[profile].draw(20_000, np.random.default_rng(1)),
+    )
+    for drawn, wanted in ((nodes, given_.nodes), (run_time, given_.run_time), (gaps, given_.gap)):
+        assert (np.diff(wanted) >= 0).all() and len(wanted) == len(SHARES)
+        found = np.quantile(drawn, SHARES[1:-2])
+        # to whole numbers
+        assert np.allclose(found, wanted[1:-2], rtol=0.02, atol=0.75)
+        assert drawn.min() >= wanted[0] - 0.5 and drawn.max() <= wanted[-1] + 0.5
+    assert (requested >= 1).all() and (nodes >= 1).all()
+    from scipy.stats import spearmanr  # type: ignore[import-untyped]
+
+    for drawn, serial in zip((nodes, run_time, gaps), given_.serial, strict=True):
+        # most jobs have one node, most gaps are 0 s: with so many ties less is left of a correlation
+        assert 0.5 * serial < spearmanr(drawn[1:], drawn[:-1])[0] <= serial + 0.05
+    assert 0.3 * given_.together < spearmanr(nodes, run_time)[0] < given_.together + 0.1
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 400), st.floats(0.05, 2.0), st.none() | st.integers(1, 200), st.integers(0, 99))
+def test_generated_jobs(jobs: int, share: float, most: int | None, seed: int) -> None:
+    workload = gs.Workload.jobs(jobs, utilization=share, max_nodes=most, seed=seed)
+    found = workload.realize(CLUSTER)
+    assert len(found) == jobs and found.release[0] == 0.0
+    assert found.tasks.min() >= 1 and found.tasks.max() <= min(100, most or 100)
+    assert (np.diff(found.release_ns) >= 0).all()
+    if found.release[-1] > 0:
+        assert math.isclose(utilization(found, CLUSTER), share, rel_tol=1e-6)
+    again = gs.Scenario(CLUSTER, workload)
+    assert gs.Scenario.from_toml(again.to_toml()) == again
+    assert np.array_equal(workload.realize(CLUSTER).release_ns, found.release_ns)
+
+
+# -- from a log ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Five jobs: number, submit, wait, run time, processors, ..., requested processors and time, user."""
+    rows = [
+        "1 100 0 60 4 -1 -1 4 120 -1 1 7 1 1 1 1 -1 -1",
+        "2 150 0 600 9 -1 -1 9 -1 -1 1 8 1 1 1 1 -1 -1",
+        "3 150 0 -1 1 -1 -1 1 120 -1 1 8 1 1 1 1 -1 -1",
+        "4 200 0 0 1 -1 -1 1 120 -1 1 7 1 1 1 1 -1 -1",
+        "5 1100 0 300 40 -1 -1 40 120 -1 1 9 1 1 1 1 -1 -1",
+    ]
+    path = tmp_path / "log.swf"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def realized(workload: gs.Workload, platform: gs.Platform = CLUSTER) -> gs.Applications:
+    with pytest.warns(TraceWarning):
+        return workload.realize(platform)
+
+
+def test_jobs_of_a_log(log: Path) -> None:
+    found = realized(gs.Workload.jobs_from_log(log, procs_per_node=4))
+    assert found.release.tolist() == [0.0, 50.0, 100.0, 1000.0] and found.tasks.tolist() == [1, 3, 1, 10]
+    assert (found.task_size / 500.0).tolist() == [60.0, 600.0, 1.0, 300.0]
+    assert found.requested is not None and found.requested.tolist() == [120.0, 600.0, 120.0, 120.0]
+    window = realized(gs.Workload.jobs_from_log(log, start=50.0, end=900.0))
+    assert window.release.tolist() == [0.0, 50.0] and window.tasks.tolist() == [9, 1]
+    small = realized(gs.Workload.jobs_from_log(log, max_nodes=9))
+    assert small.tasks.tolist() == [4, 9, 1]
+
+
+def test_submit_times_are_compressed(log: Path) -> None:
+    found = realized(gs.Workload.jobs_from_log(log, utilization=0.95))
+    assert math.isclose(utilization(found, CLUSTER), 0.95, rel_tol=1e-6)
+
+
+def test_copies_keep_the_load(log: Path) -> None:
+    once = realized(gs.Workload.jobs_from_log(log, at_home=True, seed=3))
+    workload = gs.Workload.jobs_from_log(log, copies=20, jitter=10.0, at_home=True, seed=3)
+    many = realized(workload, gs.Platform.equal(2000))
+    assert len(many) == 80 and sorted(many.tasks.tolist()) == sorted(once.tasks.tolist() * 20)
+    later = np.sort(many.release) - np.sort(np.tile(once.release, 20))
+    assert later.min() == 0.0 and later.max() <= 10.0 and (many.release[:1] == 0.0).all()
+    # one user, one machine, in each copy
+    assert len(set(many.submitter[many.tasks == 4].tolist())) > 10
+    assert once.submitter[0] == once.submitter[2]
+    compressed = gs.Workload.jobs_from_log(log, copies=20, jitter=0.0, utilization=0.5)
+    assert math.isclose(utilization(realized(compressed), CLUSTER), 0.5, rel_tol=1e-6)
+
+
+def test_slowdown_is_bounded() -> None:
+    waiting, run_time = np.array([0.0, 5.0, 100.0, 0.0]), np.array([1.0, 5.0, 50.0, 1e6])
+    assert job_slowdown(waiting, run_time).tolist() == [1.0, 1.0, 3.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["mean_waiting", "median_waiting", "mean_slowdown"])
+def test_metrics_can_be_replicated(name: str) -> None:
+    made = gs.replicate(
+        lambda seed: gs.Scenario(CLUSTER, gs.Workload.jobs(40, max_nodes=20, utilization=0.9, seed=seed)),
+        {"easy": gs.Backfill(), "fcfs": gs.Backfill(mode="fcfs")},
+        [1, 2, 3],
+        metrics=[name],
+    )
+    assert (made[name]["easy"] <= made[name]["fcfs"] * 1.5 + 1.0).all()
