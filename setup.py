@@ -17,6 +17,7 @@ KERNELS = [
     "slots",
     "overlay",
     "dispatch",
+    "jobflow",
     "backfill",
     "flow",
 ]

@@ -17,6 +17,7 @@ from gridcore.dispatch import PullQueue, bind_earliest
 from gridcore.edf import meets_deadlines, optimal_stretch, project_queues
 from gridcore.flow import TreeFlow
 from gridcore.grid import SummaryGrid
+from gridcore.jobflow import JobFlow
 from gridcore.links import Links
 from gridcore.overlay import Views
 from gridcore.queues import NEVER, TaskQueues

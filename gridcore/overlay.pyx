@@ -36,15 +36,6 @@ cdef class Views:
     ValueError naming the argument and its value.
     """
 
-    cdef readonly Py_ssize_t nodes, degree, shuffle
-    cdef int[:, ::1] view
-    cdef unsigned char[:, ::1] age
-    cdef int[::1] count
-    cdef unsigned long long state
-    # scratch: what two nodes exchange
-    cdef int[:, ::1] entry
-    cdef unsigned char[:, ::1] entry_age
-
     def __init__(self, nodes, degree, *, shuffle=8, seed=0):
         cdef Py_ssize_t u
         cdef int other
@@ -140,36 +131,44 @@ cdef class Views:
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef const long long[::1] a = integers(first, "first"), b = integers(second, "second")
         cdef const unsigned char[::1] gone = self._there(away, "away")
-        cdef Py_ssize_t i, k, j, n, m = 0
-        cdef unsigned long long state = self.state
-        cdef int card
+        cdef Py_ssize_t i, k, n, m = 0
         if not u.shape[0] == a.shape[0] == b.shape[0]:
             raise ValueError(f"nodes, first and second must be equally long, got {u.shape[0]}, {a.shape[0]}, {b.shape[0]}")
         if count < 0:
             raise ValueError(f"count must be >= 0, got {count}")
         offsets, chosen = np.zeros(u.shape[0] + 1, np.int64), np.empty(u.shape[0] * min(count, self.degree), np.int64)
         cdef long long[::1] end_of = offsets, out = chosen
-        cdef int[::1] cards = self.entry[0]
         with nogil:
             for i in range(u.shape[0]):
-                # three numbers of the sequence in one
-                self.state = seed
-                self.state = self._next() ^ <unsigned long long> a[i]
-                self.state = self._next() ^ <unsigned long long> b[i]
-                n = 0
-                for k in range(self.count[u[i]]):
-                    card = self.view[u[i], k]
-                    if gone is None or not gone[card]:
-                        cards[n] = card
-                        n += 1
-                for k in range(min(n, count)):
-                    j = k + <Py_ssize_t> self._below(n - k)
-                    out[m] = cards[j]
-                    cards[j] = cards[k]
+                n = self._pick(u[i], a[i], b[i], count, seed, gone)
+                for k in range(n):
+                    out[m] = self.entry[0, k]
                     m += 1
                 end_of[i + 1] = m
-        self.state = state
         return offsets, chosen[:m]
+
+    cdef Py_ssize_t _pick(self, Py_ssize_t node, long long first, long long second, Py_ssize_t count,
+                          unsigned long long seed, const unsigned char[::1] gone) noexcept nogil:
+        """Draw from those that `node` knows; how many, which come first in `entry`."""
+        cdef unsigned long long state = self.state
+        cdef Py_ssize_t k, j, n = 0
+        cdef int card
+        cdef int* cards = &self.entry[0, 0]
+        # three numbers of the sequence in one
+        self.state = seed
+        self.state = self._next() ^ <unsigned long long> first
+        self.state = self._next() ^ <unsigned long long> second
+        for k in range(self.count[node]):
+            card = self.view[node, k]
+            if gone is None or not gone[card]:
+                cards[n] = card
+                n += 1
+        n, count = min(n, count), n
+        for k in range(n):
+            j = k + <Py_ssize_t> self._below(count - k)
+            cards[k], cards[j] = cards[j], cards[k]
+        self.state = state
+        return n
 
     # -- shuffling ------------------------------------------------------------------------------------------
 

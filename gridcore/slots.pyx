@@ -28,37 +28,6 @@ cdef long long _NEVER = 9223372036854775807
 # No slot and no number of them is larger: sums of two cannot overflow.
 cdef long long _LATEST = 2305843009213693952
 
-cdef struct Span:                       # a reservation: read by every search
-    long long start, end                # slots
-
-cdef struct Note:                       # and what goes with it
-    long long made                      # ns
-    long long job
-
-cdef struct Gone:                       # a reservation that was released, for those who have not heard
-    long long start, end, made, dropped
-
-cdef struct Node:
-    Span* row                           # in order; those from `first` on
-    Note* note
-    Gone* gone
-    int first, n, room, n_gone, room_gone
-
-cdef struct Fit:                        # a candidate
-    long long low, high                 # the next starts that fit it
-    long long as_of                     # ns, when it was seen
-    int node
-    int row                             # no earlier reservation of it matters any more
-
-cdef struct Quest:                      # what is searched for
-    long long n_nodes, slots, not_before, exclude, hops
-    long long seen, every, until        # ns; see `SlotSchedules.search`
-    bint wide
-
-cdef enum:
-    WINDOW = 1024                       # slots
-
-
 cdef inline long long instant(const long long[::1] as_of, Py_ssize_t k) noexcept nogil:
     return _NEVER - 1 if as_of is None else as_of[k]
 
@@ -103,20 +72,6 @@ cdef class SlotSchedules:
     ------
     ValueError naming the argument, its index and value.
     """
-
-    cdef readonly Py_ssize_t nodes
-    cdef readonly bint stale
-    cdef Node* node
-    cdef int* met                           # the search that has reached a node last
-    cdef int searches
-    # of the search in hand: candidates in the order in which they were reached
-    cdef Fit* fit
-    cdef long long* low                     # scratch
-    cdef int[WINDOW + 1] change                   # scratch: how many more candidates fit from each slot of a window on
-    cdef Py_ssize_t n_fit, room_fit
-    # of all searches of a call: the nodes chosen
-    cdef long long* chosen
-    cdef Py_ssize_t room_chosen
 
     def __cinit__(self, nodes, *, bint stale=False):
         if isinstance(nodes, bool) or not isinstance(nodes, int | np.integer) or not 0 <= nodes < 2**31:
@@ -209,9 +164,7 @@ cdef class SlotSchedules:
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
         cdef const long long[::1] to = self._slots(starts if ends is None else ends, "starts" if ends is None else "ends", 0)
         cdef const long long[::1] of = None if jobs is None else integers(jobs, "jobs")
-        cdef Py_ssize_t k, i
-        cdef Node* node
-        cdef long long job
+        cdef Py_ssize_t k
         self._same(u.shape[0], at.shape[0], to.shape[0], at.shape[0] if of is None else of.shape[0])
         for k in range(u.shape[0]):
             if to[k] < at[k]:
@@ -219,18 +172,21 @@ cdef class SlotSchedules:
         done = np.zeros(u.shape[0], np.bool_)
         cdef unsigned char[::1] out = done.view(np.uint8)
         for k in range(u.shape[0]):
-            node = &self.node[u[k]]
-            i = self._after(node, at[k])
-            if i == node.n or node.row[i].start != at[k] or node.row[i].end <= to[k]:
-                continue
-            job = node.note[i].job
-            if of is not None and of[k] != job:
-                continue
-            self._drop(node, i, now)
-            if to[k] > at[k]:
-                self._reserve(node, at[k], to[k], job, now)
-            out[k] = True
+            out[k] = self._release(&self.node[u[k]], at[k], to[k], -1 if of is None else of[k], of is None, now)
         return done
+
+    cdef bint _release(self, Node* node, long long start, long long end, long long job, bint anybody, long long now) except -1:
+        """Take back from slot `end` on what begins at `start`, of `job` or of `anybody`; whether there was such."""
+        cdef Py_ssize_t i = self._after(node, start)
+        if i == node.n or node.row[i].start != start or node.row[i].end <= end:
+            return False
+        if not anybody and node.note[i].job != job:
+            return False
+        job = node.note[i].job
+        self._drop(node, i, now)
+        if end > start:
+            self._reserve(node, start, end, job, now)
+        return True
 
     cdef int _drop(self, Node* node, Py_ssize_t i, long long now) except -1:
         """Take out the i-th reservation."""

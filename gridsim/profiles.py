@@ -46,7 +46,8 @@ class Profile:
         )
         run_time = _values(run, self.run_time)
         over = _values(chance.standard_normal(count), self.overestimate)
-        requested = np.maximum(1.0, np.rint(run_time * over))
+        # nobody asks for more than the longest run there is
+        requested = np.clip(np.rint(run_time * over), 1.0, self.run_time[-1])
         return (
             np.rint(_values(nodes, self.nodes)),
             np.rint(run_time),

@@ -17,8 +17,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcore.jobflow import ANSWER, CANCEL, COMMIT, REPLY, REQUEST, JobFlow
 from gridcore.slots import SlotSchedules
-from gridsim.engine import TIMER, nanoseconds
+from gridsim.engine import TIMER, Engine, nanoseconds
 from gridsim.errors import ScenarioError
 from gridsim.model import reserved
 from gridsim.platform import real, whole
@@ -35,7 +36,7 @@ from gridsim.schedulers.rigid_runs import (
     WAITING,
     Runs,
 )
-from gridsim.transport import Rows, message
+from gridsim.transport import Rows
 
 Integers = NDArray[np.int64]
 
@@ -45,11 +46,6 @@ _GOLDEN, _SILVER = (5**0.5 - 1) / 2, 2**0.5 - 1
 #: Bytes of a message.
 _SMALL, _ANSWER = 128, 1024
 
-REQUEST = message(("application", "i8"), ("search", "i8"))
-ANSWER = message(("application", "i8"), ("search", "i8"), ("start", "i8"))
-COMMIT = message(("application", "i8"), ("attempt", "i8"), ("start", "i8"))
-REPLY = message(("application", "i8"), ("attempt", "i8"), ("start", "i8"), ("taken", "i8"))
-CANCEL = message(("application", "i8"), ("start", "i8"))
 #: An answer that its searcher has not found yet.
 _FOUND = np.dtype([*ANSWER.descr, ("asked", "i8")])
 
@@ -166,6 +162,103 @@ class Negotiation(Policy):
         engine.on("retry", self.on_retry, priority=2, phase=TIMER)
         engine.on("overdue", self.on_overdue, priority=3, phase=TIMER)
         self.failures = Failures(self)
+        #: What handles messages instead of the handlers here, where no machine fails.
+        self.flow: JobFlow | None = None
+        if engine.whole_cohorts and not run.faults:
+            self.flow = JobFlow(
+                self.schedules, self.neighbourhood.views, network.links, **self._for_the_flow()
+            )
+            network.run_by(self)
+            engine.at_wave_end(self._flush)
+
+    def _for_the_flow(self) -> dict[str, Any]:
+        """The arguments of `gridcore.jobflow.JobFlow`."""
+        run, parameters, neighbourhood, runs = self.run, self.parameters, self.neighbourhood, self.runs
+        kinds = ("cancel", "request", "answer", "commit", "reply")
+        return {
+            "kinds": [run.network.number(kind) for kind in kinds],
+            "settings": {
+                "slot": self.slot,
+                "one_way": self.one_way,
+                "latency": self.latency,
+                "at_least": neighbourhood.at_least,
+                "opening": neighbourhood.opening,
+                "period": neighbourhood.period,
+                "width": neighbourhood.width,
+                "seed": neighbourhood.seed,
+                **{name: getattr(parameters, name) for name in ("forward", "hops", "rounds", "tries")},
+                "wide": parameters.wide == "widen",
+                **{policy: parameters.policy == policy for policy in ("push", "pull", "poll")},
+                "stale": self.schedules.stale,
+                "record": run.record,
+            },
+            **self._shared(),
+        }
+
+    def _shared(self) -> dict[str, Any]:
+        """The arrays that the flow shares with this."""
+        jobs, neighbourhood, runs = self.run.applications, self.neighbourhood, self.runs
+        own = ("phase", "attempt", "searches", "in_vain", "conflicts", "late", "reached", "length")
+        return {
+            "jobs": {
+                **{name: getattr(self, name) for name in own},
+                **{name: getattr(runs, name) for name in ("lasts", "first_start", "end", "done")},
+                "tasks": jobs.tasks,
+                "submitter": jobs.submitter,
+            },
+            "nodes": {
+                "received": neighbourhood.received,
+                "changes": neighbourhood.changes,
+                "first": neighbourhood.first,
+                "busy": runs.busy,
+                "tasks": runs.tasks,
+            },
+            "counts": neighbourhood.counts,
+        }
+
+    def getstate(self) -> dict[str, Any]:
+        """See `gridsim.states.Stateful`."""
+        state = super().getstate()
+        return state if self.flow is None else {**state, "flow": self.flow}
+
+    def setstate(self, state: dict[str, Any]) -> None:
+        """See `gridsim.states.Stateful`."""
+        own = dict(state)
+        kept = own.pop("flow", None)
+        super().setstate(own)
+        if (self.flow is None) != (kept is None):
+            raise ValueError("the state of Negotiation must have a flow if machines do not fail")
+        if self.flow is not None and kept is not None:
+            self.flow.bind(**self._shared())
+            self.flow.setstate(kept.state)
+
+    # -- as a source of the engine, behind the network ----------------------------------------------------
+
+    def advance(self, limit: int) -> int:
+        """See `gridsim.engine.Source`."""
+        assert self.flow is not None
+        return self.flow.advance(limit)
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `gridsim.engine.Source`."""
+        assert self.flow is not None
+        self._heed()
+        if self.flow.ending_now == time and not self.flow.over:
+            engine.at(time, "finish")  # in its turn among what is due now
+
+    def _heed(self) -> None:
+        """Do what the flow leaves to be done: jobs wait, have been given up, are over."""
+        assert self.flow is not None
+        waiting, given_up = self.flow.told()
+        for job in waiting:
+            self._wait(job)
+        self.too_large += sum(too_large for _, too_large in given_up)
+        if self.flow.over:
+            self.run.engine.stop()
+
+    def _flush(self) -> None:
+        assert self.flow is not None
+        self.flow.flush(self.run.engine.now)
 
     # -- the scheduling node ------------------------------------------------------------------------------
 
@@ -176,6 +269,10 @@ class Negotiation(Policy):
 
     def search(self, jobs: list[int]) -> None:
         """The scheduling nodes of `jobs` ask some of their neighbours to search."""
+        if self.flow is not None:
+            self.flow.search(np.array(jobs, np.int64), self.run.engine.now)
+            self._heed()
+            return
         asking, homes = [], []
         for job in jobs:
             if self.in_vain[job] >= self.parameters.tries:
@@ -518,6 +615,11 @@ class Negotiation(Policy):
     def on_finish(self, jobs: list[int]) -> None:
         """Jobs end on all their machines, which have nothing more to do with them."""
         now = self.run.engine.now
+        if self.flow is not None:
+            self.flow.finish(now)
+            if self.flow.over:
+                self.run.engine.stop()
+            return
         for job in jobs:
             self.runs.run_out(job, now)
             if self.phase[job] != PLACED or self.runs.end_of(job) > now:
@@ -546,6 +648,9 @@ class Negotiation(Policy):
     def finish(self) -> Outcome:
         """Report."""
         self.runs.settle(self.run.engine.now)
+        if self.flow is not None and self.run.record:
+            for job in np.flatnonzero(self.phase == DONE).tolist():
+                self.runs.note(job, self.flow.machines_of(job))
         degrees = self.neighbourhood.views.in_degree()
         exchanges = self.neighbourhood.table()
         outcome = self.runs.outcome(

@@ -126,13 +126,18 @@ class Neighbourhood(Stateful):
         """ns that the messages of a search take that opens nobody."""
         return 2 * self.latency if self.policy == "pull" else 0
 
+    @property
+    def opening(self) -> int:
+        """ns that it takes to open a neighbour."""
+        return self.latency * (4 if self.policy == "pull" else 2)
+
     def takes(self, opened: Integers) -> Integers:
         """ns[k]: the messages of a search that opens so many neighbours, one after the other.
 
         Pull asks the neighbours first, and for each that is opened its neighbours in turn; else one that is
         opened has their schedules.
         """
-        return self.at_least + opened * (self.latency * (4 if self.policy == "pull" else 2))
+        return self.at_least + opened * self.opening
 
     def searched(self, searchers: Integers, opened: Integers) -> None:
         """Count the schedules of searches that opened so many neighbours each."""

@@ -68,9 +68,15 @@ class Runs(Stateful):
         self.tasks[nodes] += 1
         if job in self.used:
             self.used[job].update(nodes.tolist())
-        if self.record:
-            self.rows += [(node, job, 1, start, end, 1) for node in nodes.tolist()]
+        self.note(job, nodes)
         return nodes, start
+
+    def note(self, job: int, nodes: Integers) -> None:
+        """The run of `job` that was completed was on `nodes`."""
+        if self.record:
+            end = int(self.end[job])
+            start = end - int(self.lasts[job])
+            self.rows += [(node, job, 1, start, end, 1) for node in nodes.tolist()]
 
     def _begin(self, job: int, start: int) -> None:
         if self.first_start[job] < 0:

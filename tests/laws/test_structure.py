@@ -22,7 +22,7 @@ import gridsim
 CORE, SIM = Path(gridcore.__file__).parent, Path(gridsim.__file__).parent
 KERNELS = sorted(path.stem for path in CORE.glob("*.pyx"))
 #: Kernels that only tie others together: tested against a run without them.
-NO_TWIN = {"flow"}
+NO_TWIN = {"flow", "jobflow"}
 #: How a kernel keeps what it has in memory, which twins have elsewhere: tested as a law of whole runs.
 MEMORY = {"getstate", "setstate"}
 #: What knows of scenarios, files and processes; everything else is below.
