@@ -28,6 +28,7 @@ from gridcore.tree import SummaryTree
 __all__ = [
     "NEVER",
     "BackfillQueue",
+    "JobFlow",
     "Links",
     "PullQueue",
     "SlotSchedules",

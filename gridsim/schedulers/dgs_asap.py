@@ -173,7 +173,7 @@ class Negotiation(Policy):
 
     def _for_the_flow(self) -> dict[str, Any]:
         """The arguments of `gridcore.jobflow.JobFlow`."""
-        run, parameters, neighbourhood, runs = self.run, self.parameters, self.neighbourhood, self.runs
+        run, parameters, neighbourhood = self.run, self.parameters, self.neighbourhood
         kinds = ("cancel", "request", "answer", "commit", "reply")
         return {
             "kinds": [run.network.number(kind) for kind in kinds],
