@@ -1,0 +1,164 @@
+"""JobFlow does what the handlers do (see also the law "cohorts"), and refuses states that are not its own."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.comparison import first_difference
+from gridsim.simulation import Options, Simulation
+from gridsim.states import unpacked
+from gridsim.testing.resuming import snapshot
+
+NETWORKS = {
+    "equal": gs.Network(interfaces="equal"),
+    "fifo": gs.Network(bandwidth=50_000.0),
+    "ideal": gs.Network(latency=0.0, bandwidth=math.inf),
+    "jitter": gs.Network(jitter=0.02),
+}
+SCHEDULERS = {
+    "push": gs.DgsAsap(degree=6),
+    "pull": gs.DgsAsap(degree=6, policy="pull", rounds=1, tries=3, retry=60.0, slot=7.0),
+    "poll": gs.DgsAsap(degree=6, policy="poll", duration="requested", wide="fail"),
+    "cyclon": gs.DgsAsap(degree=6, overlay="cyclon", cycle=7000.0, duration="requested"),
+}
+
+
+def scenario(network: gs.Network, jobs: int = 120) -> gs.Scenario:
+    workload = gs.Workload.jobs(jobs, utilization=0.95, max_nodes=50, profile="ricc2010", seed=1)
+    return gs.Scenario(gs.Platform.equal(100), workload, network, seed=3)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_with_and_without(name: str, network: str) -> None:
+    this = scenario(NETWORKS[network])
+    flow = gs.simulate(this, SCHEDULERS[name], record=True)
+    handlers = gs.simulate(this, SCHEDULERS[name], record=True, cohort_limit=2**40)
+    assert flow.digest == handlers.digest, first_difference(flow, handlers)
+    assert flow.tables == handlers.tables
+    assert (flow.applications["conflicts"] > 0).any()
+    # a time limit at which jobs end is not too short for them
+    last = float(np.nanmax(flow.applications["finish"]))
+    assert gs.simulate(this, SCHEDULERS[name], time_limit=last).digest == flow.digest
+    with pytest.raises(gs.ScenarioError, match="time_limit must let the run end"):
+        gs.simulate(this, SCHEDULERS[name], time_limit=last - 1e-6)
+
+
+# -- states -------------------------------------------------------------------------------------------------
+
+
+def started(scheduler: gs.Scheduler) -> Simulation:
+    """Jobs come so fast that others are being placed when they do: only then is the state told."""
+    chance = np.random.default_rng(2)
+    jobs = gs.Workload.jobs_of(np.arange(60) * 0.04, chance.integers(1, 30, 60), chance.uniform(5.0, 90.0, 60))
+    this = gs.Scenario(gs.Platform.equal(100), jobs, NETWORKS["fifo"], seed=3)
+    return Simulation(this, scheduler, Options(record=True, time_limit=1e8))
+
+
+def kept(scheduler: gs.Scheduler, wave: int) -> tuple[Any, dict[str, Any]]:
+    """What a checkpoint has after so many waves, and the state of the flow by itself."""
+    run = started(scheduler)
+    waves = 0
+    found: list[Any] = []
+
+    def look() -> None:
+        nonlocal waves
+        waves += 1
+        if waves == wave:
+            policy: Any = run.policy
+            state = {
+                k: v.copy() if isinstance(v, np.ndarray) else v for k, v in policy.flow.getstate().items()
+            }
+            found.append((snapshot(run), state))
+
+    run.engine.at_wave_end(look)
+    run.run()
+    made: tuple[Any, dict[str, Any]] = found[0]
+    return made
+
+
+def resumed(scheduler: gs.Scheduler, at: Any) -> Simulation:
+    run = started(scheduler)
+    text, arrays = at
+    copies = [array.copy() for array in arrays]
+    state: Any = unpacked(json.loads(text), copies.__getitem__)
+    run.setstate(state.state)
+    return run
+
+
+TAKEN = {
+    (name, wave): kept(SCHEDULERS[name], wave) for name in ("push", "pull") for wave in (2, 20, 50)
+}  # the same for all tests
+
+
+def test_something_was_under_way() -> None:
+    for entry in ("talks", "found", "pool", "ending", "thinking"):
+        assert any(len(state[entry]) for _, state in TAKEN.values()), entry
+
+
+@pytest.mark.parametrize("case", TAKEN, ids=str)
+def test_it_comes_out_as_it_went_in(case: tuple[str, int]) -> None:
+    at, state = TAKEN[case]
+    run = resumed(SCHEDULERS[case[0]], at)
+    policy: Any = run.policy
+    again = policy.flow.getstate()
+    assert set(again) == set(state)
+    assert all(np.array_equal(again[entry], state[entry]) for entry in state)
+    assert run.run().digest == started(SCHEDULERS[case[0]]).run().digest
+
+
+NUMBERS = (-(2**63), -2, -1, 0, 1, 2, 5, 50, 99, 100, 2**31, 2**40, 2**61, 2**62, 2**63 - 1)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(sorted(TAKEN)), st.data())
+def test_damaged_states_do_no_harm(case: tuple[str, int], data: st.DataObject) -> None:
+    """Some numbers are others: the state is refused, or the run goes on to no use, but within its memory."""
+    at, state = TAKEN[case]
+    bad = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in state.items()}
+    for _ in range(data.draw(st.integers(1, 3))):
+        entry = data.draw(st.sampled_from(sorted(bad)))
+        if isinstance(bad[entry], int):
+            bad[entry] = data.draw(st.sampled_from(NUMBERS))
+        elif bad[entry].size:
+            if data.draw(st.booleans()):
+                flat = bad[entry].reshape(-1)
+                flat[data.draw(st.integers(0, flat.size - 1))] = data.draw(st.sampled_from(NUMBERS))
+            else:
+                bad[entry] = bad[entry][: data.draw(st.integers(0, len(bad[entry]) - 1))]
+    run = resumed(SCHEDULERS[case[0]], at)
+    policy: Any = run.policy
+    try:
+        policy.flow.setstate(bad)
+        run.run()
+    except (ValueError, gs.GridSimError, OverflowError):
+        return
+
+
+def test_what_is_no_state() -> None:
+    at, state = TAKEN["push", 50]
+    run = resumed(SCHEDULERS["push"], at)
+    policy: Any = run.policy
+    for name in state:
+        with pytest.raises(ValueError, match=f"state has no entry '{name}'"):
+            policy.flow.setstate({key: value for key, value in state.items() if key != name})
+    with pytest.raises(ValueError, match="must have each job that is placed once"):
+        policy.flow.setstate({**state, "ending": state["ending"][:-1]})
+
+
+def test_arrays_must_be_those_of_the_policy() -> None:
+    run = started(SCHEDULERS["push"])
+    policy: Any = run.policy
+    shared = policy._shared()
+    for part, name in (("jobs", "phase"), ("jobs", "attempt"), ("nodes", "busy")):
+        wrong = {**shared, part: {**shared[part], name: shared[part][name][:-1]}}
+        with pytest.raises(ValueError, match=f"{name} must be int"):
+            policy.flow.bind(**wrong)
