@@ -58,7 +58,8 @@ def test_with_and_without(name: str, network: str) -> None:
 def started(scheduler: gs.Scheduler) -> Simulation:
     """Jobs come so fast that others are being placed when they do: only then is the state told."""
     chance = np.random.default_rng(2)
-    jobs = gs.Workload.jobs_of(np.arange(60) * 0.04, chance.integers(1, 30, 60), chance.uniform(5.0, 90.0, 60))
+    release, nodes, run_time = np.arange(60) * 0.04, chance.integers(1, 30, 60), chance.uniform(5.0, 90.0, 60)
+    jobs = gs.Workload.jobs_of(release, nodes, run_time)
     this = gs.Scenario(gs.Platform.equal(100), jobs, NETWORKS["fifo"], seed=3)
     return Simulation(this, scheduler, Options(record=True, time_limit=1e8))
 
