@@ -24,7 +24,7 @@ def intervals(start: float, end: float, length: float) -> Floats:
     """
     if not (0 < length < math.inf and start <= end < math.inf):
         raise ValueError(f"no intervals of {length} s from {start} to {end} s")
-    edges = start + length * np.arange(math.floor((end - start) / length) + 2)
+    edges: Floats = start + length * np.arange(math.floor((end - start) / length) + 2, dtype=np.float64)
     while edges[-1] <= end:  # rounding
         edges = np.append(edges, start + length * len(edges))
     return edges

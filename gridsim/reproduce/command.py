@@ -13,7 +13,7 @@ import click
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from gridsim.reproduce.common import Reproduction
+    from gridsim.reproduce.common import Log, Reproduction
 
 #: Name on the command line -> module of this package.
 MODULES = {
@@ -21,7 +21,15 @@ MODULES = {
     "celaya-table1": "celaya_table1",
     "celaya-fig4b": "celaya_fig4b",
     "celaya-failures": "celaya_failures",
+    "dgs-table1": "dgs_table1",
+    "dgs-table2": "dgs_table2",
+    "dgs-table3": "dgs_table3",
+    "dgs-fig4": "dgs_fig4",
+    "dgs-fig5": "dgs_fig5",
+    "dgs-fig6": "dgs_fig6",
 }
+#: Those of rigid jobs, which can be those of a log.
+RIGID = tuple(name for name in MODULES if name.startswith("dgs-"))
 
 
 def reproduction(name: str) -> Reproduction:
@@ -57,6 +65,8 @@ def pool(workers: int) -> Iterator[Executor | None]:
 @click.option("--seeds", type=int, metavar="N", help="Use seeds 1..N.  [as each experiment says]")
 @click.option("--out", metavar="DIR", help="Write DIR/NAME/table.md, table.json, figure.png, scenarios/.")
 @click.option("--workers", type=int, metavar="N", help="Processes.  [as many as there are processors]")
+@click.option("--log", metavar="FILE", help="Run jobs of this log (SWF or GWF), not drawn ones: dgs-*.")
+@click.option("--procs-per-node", type=int, metavar="N", help="Processors of the log that are a node.  [1]")
 @click.option("--progress/--no-progress", default=None, help="Show bars (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def reproduce(
@@ -66,6 +76,8 @@ def reproduce(
     seeds: int | None,
     out: str | None,
     workers: int | None,
+    log: str | None,
+    procs_per_node: int | None,
     progress: bool | None,
     as_json: bool,
 ) -> None:
@@ -87,6 +99,7 @@ def reproduce(
     if out is not None and (not out or (os.path.lexists(out) and not os.path.isdir(out))):
         raise ScenarioError(f"--out must name a folder, got {out!r}")
     _check_extras(out is not None)
+    jobs = _log(log, procs_per_node, [this.NAME for this in chosen])
     if out is not None:
         os.makedirs(out, exist_ok=True)  # what is wrong with it is told before anything is run
 
@@ -98,7 +111,7 @@ def reproduce(
         for this in chosen:
             number = this.SEEDS[quick] if seeds is None else seeds
             shown: Any = {None: True, True: "force", False: False}[progress]
-            how = Run(range(1, number + 1), quick, executor, shown)
+            how = Run(range(1, number + 1), quick, executor, shown, jobs)
             report = this.run(how)
             files = [] if out is None else write(this, report, how.ran, out)
             if as_json:
@@ -109,6 +122,25 @@ def reproduce(
                 click.echo(f"saved {file}")
     if as_json:
         click.echo(to_json({"reproductions": answers}))
+
+
+def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log | None:
+    """The log that is asked for, if it is for all of these experiments and can be read."""
+    from gridsim.platform import whole
+    from gridsim.reproduce.common import Log
+    from gridsim.traces import read_jobs
+
+    if path is None:
+        if procs_per_node is not None:
+            raise ScenarioError("--procs-per-node is of a log: it needs --log FILE")
+        return None
+    for name in names:
+        if name not in RIGID:
+            raise ScenarioError(f"--log is for {', '.join(RIGID)}; {name} runs bags of tasks")
+    log = Log(path, 1 if procs_per_node is None else whole("--procs-per-node", procs_per_node, low=1))
+    if not len(read_jobs(path)):
+        raise ScenarioError(f"{path}: no job, so nothing to run")
+    return log
 
 
 def _list(as_json: bool) -> None:

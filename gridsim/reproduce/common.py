@@ -13,7 +13,7 @@ import numpy as np
 from gridsim.faults import Faults
 from gridsim.network import Network
 from gridsim.platform import Platform
-from gridsim.replication import FEW, Estimate, Metric, Replicates, replicate
+from gridsim.replication import FEW, Estimate, Metric, Replicates, estimate, replicate
 from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
@@ -23,7 +23,7 @@ from gridsim.workload import Workload
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Verdict = Literal["reproduced", "not reproduced", "undecided", "cannot be compared"]
+Verdict = Literal["reproduced", "not reproduced", "not robust", "undecided", "cannot be compared"]
 
 #: What the calibrations stand for: the papers give neither how speeds are distributed nor the task size.
 CALIBRATIONS = {
@@ -44,6 +44,15 @@ def scenario(kind: str, nodes: int, seed: int, **further: Any) -> Scenario:
     platform = Platform.pareto(nodes, seed) if kind == "K1" else Platform.desktop_grid(nodes, seed)
     workload = Workload.bags(100, 10.0, 10.0, 0.2, _TASK_SIZE.get(kind, 65536.0), seed=seed)
     return Scenario(platform, workload, further.pop("network", Network()), seed, **further)
+
+
+class Maker(Protocol):
+    """Makes the scenario of a seed.  name : of the file that it is written to."""
+
+    @property
+    def name(self) -> str: ...
+
+    def __call__(self, seed: int) -> Scenario: ...
 
 
 @dataclass(frozen=True)
@@ -124,6 +133,37 @@ def near(
     return judge(quantity, f"{paper:g}", measured, low, high, **named)
 
 
+def sign(
+    quantity: str,
+    paper: str,
+    differences: Any,
+    *,
+    unit: str = "",
+    why: str = "",
+    cannot: str = "",
+) -> Row:
+    """A row whose verdict is told from the signs of n differences, one a seed, that should be above 0.
+
+    "reproduced" if all are, "not reproduced" if none is, and "not robust" if some are; "undecided" of fewer
+    than `FEW` seeds; "cannot be compared" for the reason `cannot`.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    above = int((values > 0).sum())
+    verdict: Verdict
+    if cannot:
+        verdict, reason = "cannot be compared", cannot
+    else:
+        reason = f"wanted above 0; it is in {above} of {len(values)} seeds"
+        if len(values) < FEW:
+            verdict, reason = "undecided", f"{reason}; fewer than {FEW} seeds"
+        elif above == len(values):
+            verdict = "reproduced"
+        else:
+            verdict = "not robust" if above else "not reproduced"
+    reason = "; ".join(part for part in (reason, why) if part)
+    return Row(quantity, paper, estimate(values), unit, verdict, reason)
+
+
 def _range(low: float, high: float) -> str:
     if math.isinf(low):
         return f"at most {high:.4g}"
@@ -162,15 +202,24 @@ class Report:
 class Ran:
     """What was run: a scenario of each seed, under these schedulers, and the values of each metric."""
 
-    make: Make
+    make: Maker
     schedulers: Mapping[str, Scheduler]
     made: Replicates
+
+
+@dataclass(frozen=True)
+class Log:
+    """A job log: its file, and how many of its processors count as a node."""
+
+    path: str
+    procs_per_node: int = 1
 
 
 @dataclass(frozen=True)
 class Run:
     """How to measure: the seeds, whether in small, where the runs go, and whether to show bars.
 
+    log : whose jobs are run instead of drawn ones; for the experiments of rigid jobs.
     ran : what has been run so far, which is written down beside the results.
     """
 
@@ -178,11 +227,12 @@ class Run:
     quick: bool = False
     executor: Executor | None = None
     progress: Progress = False
+    log: Log | None = None
     ran: list[Ran] = field(default_factory=list)
 
     def replicate(
         self,
-        make: Make,
+        make: Maker,
         schedulers: Mapping[str, Scheduler],
         metrics: Sequence[str] | Mapping[str, Metric] = ("max_stretch",),
     ) -> Replicates:
