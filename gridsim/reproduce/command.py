@@ -138,8 +138,7 @@ def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log 
         if name not in RIGID:
             raise ScenarioError(f"--log is for {', '.join(RIGID)}; {name} runs bags of tasks")
     log = Log(path, 1 if procs_per_node is None else whole("--procs-per-node", procs_per_node, low=1))
-    if not len(read_jobs(path)):
-        raise ScenarioError(f"{path}: no job, so nothing to run")
+    read_jobs(path)  # what is wrong with it is told before anything is run
     return log
 
 

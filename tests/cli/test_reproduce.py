@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -17,9 +18,10 @@ from gridsim import plots
 from gridsim.cli import cli
 from gridsim.records import Table
 from gridsim.replication import Estimate, estimate
-from gridsim.reproduce import celaya_table1
-from gridsim.reproduce.command import MODULES, pool, reproduction
+from gridsim.reproduce import celaya_table1, dgs_common, dgs_fig4, dgs_fig6
+from gridsim.reproduce.command import MODULES, RIGID, pool, reproduction
 from gridsim.reproduce.common import (
+    Log,
     Make,
     Report,
     Run,
@@ -29,7 +31,9 @@ from gridsim.reproduce.common import (
     near,
     per_doubling,
     scenario,
+    sign,
 )
+from gridsim.reproduce.dgs_common import Jobs
 from gridsim.reproduce.report import write
 from gridsim.simulation import describe
 
@@ -129,6 +133,11 @@ def test_the_number_of_workers_changes_nothing():
         (("celaya-fig4b", "--workers", 0), "--workers must be"),
         (("celaya-fig4b", "--out", ""), "--out must name a folder"),
         (("celaya-fig4b", "--list"), "--list takes no name"),
+        (("celaya-fig4b", "--log", "jobs.swf"), "--log is for dgs-table1, dgs-table2"),
+        (("all", "--log", "jobs.swf"), "celaya-fig4a runs bags of tasks"),
+        (("dgs-fig5", "--procs-per-node", 8), "--procs-per-node is of a log: it needs --log FILE"),
+        (("dgs-fig5", "--log", "jobs.swf", "--procs-per-node", 0), "--procs-per-node must be a whole number"),
+        (("dgs-fig5", "--log", "jobs.swf"), "jobs.swf"),
     ],
 )
 def test_wrong_input(arguments, said):
@@ -214,6 +223,144 @@ def test_link_use_is_missing_or_a_share():
     assert celaya_table1.peak_10s(recorded) == pytest.approx(10.0)
     assert 95.0 < celaya_table1.summary_share(result) < 100.0
     assert 0.5 < latest_update(result) < 5.0
+
+
+# -- of rigid jobs ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log(tmp_path):
+    """A log of 400 jobs, of 1 to 16 processors, the n-th after 3 n minutes; two of a time each."""
+    jobs = [
+        f"{n + 1} {n // 2 * 360} 0 {60 + n * 7} {1 + n % 16} -1 -1 {1 + n % 16} 5000 -1 1 7"
+        for n in range(400)
+    ]
+    file = tmp_path / "small.swf"
+    file.write_text("".join(f"{job} 1 1 1 1 -1 -1\n" for job in jobs))
+    return file
+
+
+@pytest.mark.parametrize("name", RIGID)
+def test_quick_reproductions_of_rigid_jobs_have_verdicts(name, tmp_path):
+    arguments = (name, "--quick", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress")
+    found = invoke(*arguments)
+    assert found.exit_code == 0, found.output
+    folder = tmp_path / name
+    table = json.loads((folder / "table.json").read_text())
+    verdicts = {row["verdict"] for row in table["rows"]}
+    assert verdicts in ({"cannot be compared"}, {"cannot be compared", ""})
+    assert all(row["why"] for row in table["rows"] if row["verdict"])
+    assert any(row["paper"] for row in table["rows"]) and table["remarks"]
+    assert (folder / "table.md").read_text() in found.stdout
+    assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert list((folder / "scenarios").iterdir())
+    for ran in table["runs"]:
+        assert gs.Scenario.from_toml(folder / ran["scenario"]).network.interfaces == "equal"
+
+
+@pytest.mark.parametrize("name", ["dgs-table2", "dgs-fig6"])
+def test_jobs_of_a_log(name, log, tmp_path):
+    arguments = (name, "--quick", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress")
+    found = invoke(*arguments, "--log", log, "--procs-per-node", 4)
+    assert found.exit_code == 0, found.output
+    assert "Jobs of small.swf, 4 processors a node: a window of it for each seed" in found.stdout
+    [*_, ran] = json.loads((tmp_path / name / "table.json").read_text())["runs"]
+    assert ran["scenario"].startswith("scenarios/small-")
+    made = gs.Scenario.from_toml(tmp_path / name / ran["scenario"])
+    assert made.workload.realize(made.platform).tasks.max() == 4
+
+
+def test_a_log_without_jobs(tmp_path):
+    (tmp_path / "none.swf").write_text("; nothing\n")
+    assert "no jobs in this log" in wrong("dgs-fig5", "--log", tmp_path / "none.swf")
+
+
+def test_windows_of_a_log_are_drawn_by_seed(log):
+    what = Jobs(100, 50, 0.5, log=Log(str(log), 2))
+    starts = set()
+    for seed in range(1, 6):
+        made = what(seed)
+        assert made == what(seed)
+        given = made.workload.realize(made.platform)
+        assert 49 <= len(given) <= 51 and given.tasks.max() == 8  # two jobs share a second
+        span = given.release[-1]
+        assert given.size.sum() / (100 * span * made.platform.speeds[0]) == pytest.approx(0.5)
+        starts.add(made.workload.recipe.start)
+    assert len(starts) == 5
+    whole = Jobs(100, 400, 0.5, log=Log(str(log)))(1)
+    assert len(whole.workload.realize(whole.platform)) == 400
+
+
+def test_jobs_of_a_day_one_at_a_time_and_in_parts():
+    day = Jobs(200, 300)
+    given = day(3).workload.realize(day(3).platform)
+    assert (given.release[0], given.release[-1]) == (0.0, pytest.approx(86_400))
+    apart = Jobs(200, 300, alone=True)(3)
+    assert apart.network.latency == 0
+    alone = apart.workload.realize(apart.platform)
+    assert np.diff(alone.release).min() > 0.9e-3 and np.abs(alone.release - given.release).max() < 1
+    assert (alone.tasks == given.tasks).all() and (alone.submitter == given.submitter).all()
+    assert alone.size == pytest.approx(given.size)
+    for name in ("push", "pull"):
+        result = gs.simulate(apart, gs.DgsAsap(policy=name))
+        assert dgs_common.refused(result) == dgs_common.refusals(result) == 0
+    half = Jobs(200, 300, part=(1, 2))(3)
+    early = half.workload.realize(half.platform)
+    assert (early.release == given.release[given.release <= 43_200]).all()
+    assert len({what.name for what in (day, Jobs(200, 300, alone=True), Jobs(200, 300, part=(1, 2)))}) == 3
+
+
+def test_costs_follow_from_what_is_told():
+    made = Jobs(300, 200, 0.9)(1)
+    for policy in ("push", "pull"):
+        result = gs.simulate(made, gs.DgsAsap(policy=policy))
+        searches = dgs_common.searched(result) * 200
+        if policy == "pull":
+            pulled = 20 * 5 * searches * (1 + dgs_common.opened(result))
+            assert dgs_common.exchanged(result) == pytest.approx(pulled)
+        else:
+            changes = 200 * (dgs_common.nodes(result) + 2 * dgs_common.cancelled(result))
+            assert dgs_common.exchanged(result) == pytest.approx(20 * changes, rel=0.1)
+            retrieved = 20 * 5 * searches * dgs_common.opened(result)
+            assert dgs_common.retrieved(result) == pytest.approx(retrieved)
+    polled = gs.simulate(made, gs.DgsAsap(policy="poll"))
+    expected = 300 * 20 * dgs_common.span(polled) / 120
+    assert dgs_common.polled(polled) == pytest.approx(expected, rel=0.01)
+    centralized = gs.simulate(made, gs.Asap())
+    for name, metric in dgs_common.METRICS.items():
+        assert math.isnan(metric(centralized)) == (
+            name
+            in ("schedules", "retrieved", "per node", "opened", "searched", "refused", "refusals", "again")
+        )
+
+
+def test_the_curves_of_figure_4_hold_all_the_work():
+    result = gs.simulate(Jobs(300, 200, 0.9)(2), gs.DgsAsap())
+    curves = dgs_fig4.curves(result)
+    assert curves.ru.sum() == pytest.approx(curves.eu.sum()) == pytest.approx(curves.ideal.sum())
+    assert curves.edges[curves.submissions] == pytest.approx(dgs_common.span(result))
+    assert dgs_fig4.peak(result) <= 100 + 1e-9
+
+
+def test_parts_of_the_time_add_up():
+    report = dgs_fig6.run(Run([1], quick=True))
+    last = next(each for each in report.data["costs"].values())
+    assert len(last) == dgs_fig6.PARTS and (last >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ([1.0, 2.0, 3.0, 1.0, 0.1], "reproduced"),
+        ([1.0, 2.0, -3.0, 1.0, 0.1], "not robust"),
+        ([-1.0, -2.0, -3.0, -1.0, 0.0], "not reproduced"),
+        ([1.0, 2.0, 3.0, 1.0], "undecided"),
+    ],
+)
+def test_signs(values, verdict):
+    row = sign("q", "p", np.array(values))
+    assert row.verdict == verdict and f"of {len(values)} seeds" in row.why
+    assert sign("q", "p", np.array(values), cannot="another N").verdict == "cannot be compared"
 
 
 # -- at length --------------------------------------------------------------------------------------------
