@@ -155,7 +155,7 @@ def run(how: Run) -> Report:
     ranges = {"nodes": ("grows", 2.0, math.inf), "duration": ("little or none", 0.5, 2.0)}
     for kind, (least, below) in ENDS.items():
         paper, low, high = ranges.get(kind, ("generally higher", 1.0, math.inf))
-        what = f"median waiting, {kind} of {least:g} {UNITS[kind]} and more / below {below:g}"
+        what = f"median waiting, {least:g} {UNITS[kind]} and more / below {below:g}"
         claims.append(judge(what, paper, made.mean("push", f"{kind} ends"), low, high, cannot=no))
     found = made.mean("push", "prompt")
     what = "large jobs that start without delay"
