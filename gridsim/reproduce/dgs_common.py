@@ -26,6 +26,8 @@ NODES, SMALL = 5000, 500
 LOW, HIGH = 0.28, 0.95
 DAY = 86_400.0
 SLOT = 60.0
+#: Users submit thousands of jobs at once: windows of a log that last for less are drawn again, s.
+SHORTEST = 3600.0
 #: What a job waits that starts as soon as it can: until the next slot, and for the messages of a search.
 PROMPT = 1.1 * SLOT
 #: Neighbours that search, and neighbours of each node, in the paper.
@@ -40,6 +42,17 @@ def _submissions(path: str) -> NDArray[np.float64]:
     submit = read_jobs(path).jobs["submit"]
     since: NDArray[np.float64] = np.sort(submit) - submit.min()
     return since
+
+
+def _window(submit: NDArray[np.float64], count: int, seed: int) -> tuple[float, float]:
+    """A window of `count` jobs, s; of those that are drawn the first that lasts `SHORTEST`, or all jobs."""
+    draw = Streams(seed)("reproduce.window")
+    for _ in range(1000 if count < len(submit) else 0):
+        first = int(draw.integers(len(submit) - count + 1))
+        if submit[first + count - 1] - submit[first] >= SHORTEST:
+            end = math.inf if first + count == len(submit) else float(submit[first + count])
+            return float(submit[first]), end
+    return 0.0, math.inf
 
 
 @dataclass(frozen=True)
@@ -84,12 +97,9 @@ class Jobs:
     def _workload(self, seed: int, load: float) -> Workload:
         if self.log is None:
             return Workload.jobs(self.jobs, self.profile, load, self.widest, seed=seed)
-        submit, end = _submissions(self.log.path), math.inf
-        first = int(Streams(seed)("reproduce.window").integers(max(1, len(submit) - self.jobs + 1)))
-        if first + self.jobs < len(submit):
-            end = max(float(submit[first + self.jobs]), math.nextafter(submit[first], math.inf))
+        start, end = _window(_submissions(self.log.path), self.jobs, seed)
         return Workload.jobs_from_log(
-            self.log.path, self.log.procs_per_node, load, submit[first], end, self.nodes, seed=seed
+            self.log.path, self.log.procs_per_node, load, start, end, self.nodes, seed=seed
         )
 
     def _load_of_a_day(self, seed: int, platform: Platform) -> float:

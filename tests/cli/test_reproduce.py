@@ -291,6 +291,14 @@ def test_windows_of_a_log_are_drawn_by_seed(log):
     assert len(whole.workload.realize(whole.platform)) == 400
 
 
+def test_windows_without_time_are_drawn_again():
+    submit = np.concatenate([np.zeros(900), np.arange(100) * 600.0])
+    for seed in range(20):
+        start, end = dgs_common._window(submit, 50, seed)
+        assert end - start >= dgs_common.SHORTEST
+    assert dgs_common._window(np.zeros(60), 50, 1) == (0.0, math.inf)
+
+
 def test_jobs_of_a_day_one_at_a_time_and_in_parts():
     day = Jobs(200, 300)
     given = day(3).workload.realize(day(3).platform)
