@@ -635,7 +635,7 @@ cdef class JobFlow:
             first = pending_first(&self.thinking)
             at = _NEVER if first == NULL else first.time
             at = min(self.links.advance(min(limit, min(at, ends))), at)
-            if min(at, ends) > limit:
+            if min(at, ends) > limit or min(at, ends) == _NEVER:
                 return _NEVER
             if ends < at:
                 if ends == limit:

@@ -144,6 +144,17 @@ def test_damaged_states_do_no_harm(case: tuple[str, int], data: st.DataObject) -
         return
 
 
+def test_nothing_left_to_do_is_an_end() -> None:
+    """Where messages are lost to a state, jobs are left over: the run ends all the same."""
+    at, state = TAKEN["pull", 50]
+    run = resumed(SCHEDULERS["pull"], at)
+    policy: Any = run.policy
+    assert len(state["thinking"])
+    policy.flow.setstate({**state, "thinking": state["thinking"][:0], "thoughts": state["thoughts"][:0]})
+    with pytest.raises(gs.GridSimError, match="tasks were completed"):
+        run.run()
+
+
 def test_what_is_no_state() -> None:
     at, state = TAKEN["push", 50]
     run = resumed(SCHEDULERS["push"], at)
