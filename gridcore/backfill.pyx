@@ -432,7 +432,7 @@ cdef class BackfillQueue:
             raise ValueError("state['masks'] must belong to runs")
         inside = np.full(self.idle.shape[0], 2**64 - 1, np.uint64)
         if self.machines & 63:
-            inside[self.idle.shape[0] - 1] = (1 << (self.machines & 63)) - 1
+            inside[self.idle.shape[0] - 1] = ((<unsigned long long> 1) << (self.machines & 63)) - 1
         counts = np.bitwise_count(masks).astype(np.int64)
         if (masks & ~inside[words]).any() or (len(runs) and not np.array_equal(
                 np.add.reduceat(counts, np.cumsum(runs[:, 4]) - runs[:, 4]), np.asarray(self.nodes)[runs[:, 0]])):

@@ -27,7 +27,7 @@ from gridsim.provenance import sha256
 from gridsim.simulation import Options, Simulation
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "golden"))
-from test_golden_digests import CASES, SCHEDULERS
+from test_golden_digests import CASES, RIGID, SCHEDULERS
 from test_golden_digests import scenario as golden_scenario
 
 
@@ -76,7 +76,7 @@ CHOSEN = [
 @pytest.mark.parametrize("case", CHOSEN)
 def test_it_ends_as_it_would_have(case: str, tmp_path: Path) -> None:
     name, network, faults = CASES[case]
-    scenario, scheduler = golden_scenario(network, faults), SCHEDULERS[name]
+    scenario, scheduler = golden_scenario(name, network, faults), (SCHEDULERS | RIGID)[name]
     whole = gs.simulate(scenario, scheduler, record=True)
     file = tmp_path / "run.checkpoint"
     for wave in (1, 7, 40):
@@ -88,7 +88,7 @@ def test_it_ends_as_it_would_have(case: str, tmp_path: Path) -> None:
 
 
 def test_cohorts_and_threads(tmp_path: Path) -> None:
-    scenario, scheduler = golden_scenario("equal", "outages"), SCHEDULERS["fair-tree"]
+    scenario, scheduler = golden_scenario("fair-tree", "equal", "outages"), SCHEDULERS["fair-tree"]
     whole = gs.simulate(scenario, scheduler)
     file = tmp_path / "run.checkpoint"
     for options in ({"cohort_limit": 2}, {"threads": 2}):
@@ -98,7 +98,7 @@ def test_cohorts_and_threads(tmp_path: Path) -> None:
 
 
 def test_keeping_it_changes_nothing(tmp_path: Path) -> None:
-    scenario, scheduler = golden_scenario("equal", "outages"), SCHEDULERS["fair-tree"]
+    scenario, scheduler = golden_scenario("fair-tree", "equal", "outages"), SCHEDULERS["fair-tree"]
     file = tmp_path / "run.checkpoint"
     kept = gs.simulate(scenario, scheduler, checkpoint=file, checkpoint_every=0.0)
     assert kept.digest == gs.simulate(scenario, scheduler).digest
@@ -112,7 +112,8 @@ def test_keeping_it_changes_nothing(tmp_path: Path) -> None:
 
 def test_taken_up_again_and_again(tmp_path: Path) -> None:
     """Each time a little further, from what the one before has left."""
-    scenario, scheduler = golden_scenario("jitter", "outages"), SCHEDULERS["fair-tree, on change"]
+    scenario = golden_scenario("fair-tree", "jitter", "outages")
+    scheduler = SCHEDULERS["fair-tree, on change"]
     whole = gs.simulate(scenario, scheduler)
     file = tmp_path / "run.checkpoint"
     cut_at(file, 5, scenario, scheduler)
@@ -236,7 +237,7 @@ def test_killed_while_it_is_written(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("kept") / "run.checkpoint"
-    cut_at(file, 20, golden_scenario("fifo", "outages"), SCHEDULERS["fair-tree"])
+    cut_at(file, 20, golden_scenario("fair-tree", "fifo", "outages"), SCHEDULERS["fair-tree"])
     return file
 
 
@@ -399,14 +400,14 @@ class Stateless(gs.Scheduler, frozen=True, kw_only=True):
 
 def test_a_scheduler_that_cannot_be_kept(tmp_path: Path) -> None:
     """It is told before the run."""
-    scenario = golden_scenario("fifo", "no failures")
+    scenario = golden_scenario("fair-tree", "fifo", "no failures")
     with pytest.raises(gs.SchedulerError, match="Forgetful does not say what of it changes while it runs"):
         gs.simulate(scenario, Stateless(), checkpoint=tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    scenario = golden_scenario("fifo", "no failures")
+    scenario = golden_scenario("fair-tree", "fifo", "no failures")
     with pytest.raises(FileNotFoundError, match="no such folder"):
         gs.simulate(scenario, gs.Fcfs(), checkpoint=tmp_path / "none" / "file")
     (tmp_path / "folder").mkdir()
@@ -418,7 +419,7 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("every", [-1.0, float("nan"), "often"])
 def test_how_often(every: Any, tmp_path: Path) -> None:
-    scenario = golden_scenario("fifo", "no failures")
+    scenario = golden_scenario("fair-tree", "fifo", "no failures")
     with pytest.raises(gs.ScenarioError, match="checkpoint_every must be"):
         gs.simulate(scenario, gs.Fcfs(), checkpoint=tmp_path / "file", checkpoint_every=every)
 
