@@ -147,7 +147,7 @@ class Negotiation(Policy):
         self.reached, self.resubmitted = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.in_vain = np.zeros(count, np.int64)  # searches since it was last placed
         self.runs = Runs(run, lasts)
-        # of those that are being placed: see `_search`
+        # of those that are being placed: see `search`
         self.talks: dict[int, SimpleNamespace] = {}
         self.too_large = self.given_up = 0
 
@@ -355,18 +355,10 @@ class Negotiation(Policy):
         self.phase[who] = COMMITTING
         counts = [talk.missing for talk in talks]
         rows = np.empty(sum(counts), COMMIT)
-        if len(jobs) == 1:
-            rows["node"], rows["sender"] = talks[0].nodes, self.home(jobs[0])
-            rows["application"], rows["attempt"], rows["start"] = (
-                jobs[0],
-                self.attempt[jobs[0]],
-                talks[0].start,
-            )
-        else:
-            rows["node"] = np.concatenate([talk.nodes for talk in talks])
-            rows["sender"] = np.repeat([self.home(job) for job in jobs], counts)
-            rows["application"], rows["attempt"] = who.repeat(counts), self.attempt[who].repeat(counts)
-            rows["start"] = np.repeat([talk.start for talk in talks], counts)
+        rows["node"] = np.concatenate([talk.nodes for talk in talks])
+        rows["sender"] = np.repeat([self.home(job) for job in jobs], counts)
+        rows["application"], rows["attempt"] = who.repeat(counts), self.attempt[who].repeat(counts)
+        rows["start"] = np.repeat([talk.start for talk in talks], counts)
         self.run.network.send("commit", rows)
 
     def _nowhere(self, job: int) -> None:
@@ -428,23 +420,10 @@ class Negotiation(Policy):
     def on_replies(self, rows: Rows) -> None:
         """Machines have committed or refused."""
         jobs = rows["application"]
-        if len(rows) == 1 or (jobs == jobs[0]).all():
-            self._hear(int(jobs[0]), rows)
-            return
         for job in np.unique(jobs).tolist():
             self._hear(job, rows[jobs == job])
 
     def _hear(self, job: int, rows: Rows) -> None:
-        talk = self.talks.get(job)
-        if (
-            talk is not None
-            and self.phase[job] == COMMITTING
-            and len(rows) == talk.missing == len(talk.nodes)
-            and rows["taken"].all()
-            and (rows["attempt"] == self.attempt[job]).all()
-        ):
-            self._place(job)  # as nearly always
-            return
         current = (rows["attempt"] == self.attempt[job]) & (self.phase[job] == COMMITTING)
         old = rows[~current & (rows["taken"] == 1)]
         self._cancel(job, old["sender"], old["start"], old["node"])
@@ -511,13 +490,10 @@ class Negotiation(Policy):
         answers = np.empty(len(rows), _FOUND)
         answers["node"], answers["sender"], answers["application"] = rows["sender"], searchers, jobs
         answers["search"], answers["start"], answers["asked"] = rows["search"], starts, now
-        for k, (home, searcher, job, search, _, _) in enumerate(answers.tolist()):
-            if self.searches[job] == search and job in self.talks and home >= 0:
+        for k, (_, searcher, job, search, _, _) in enumerate(answers.tolist()):
+            if self.searches[job] == search and job in self.talks:
                 self.talks[job].found[searcher] = nodes[k]
         takes = neighbourhood.takes(opened)
-        if not takes.any():
-            self._answer(answers)
-            return
         for wait in np.unique(takes).tolist():
             chosen = answers[takes == wait]
             if wait:
@@ -609,8 +585,9 @@ class Negotiation(Policy):
         ends = np.where(starts * self.slot >= now, starts, self._slot_at(now))
         freed = self.schedules.release(nodes, starts, now, ends=ends, jobs=jobs)
         self.neighbourhood.changed(nodes[freed])
-        for node, job, start in zip(nodes.tolist(), jobs.tolist(), starts.tolist(), strict=True):
-            self.runs.stop(job, node, start * self.slot, now)
+        if self.runs.wrecks:
+            for node, job, start in zip(nodes.tolist(), jobs.tolist(), starts.tolist(), strict=True):
+                self.runs.stop(job, node, start * self.slot, now)
 
     def on_finish(self, jobs: list[int]) -> None:
         """Jobs end on all their machines, which have nothing more to do with them."""

@@ -171,8 +171,11 @@ def test_everything_fails_somewhere() -> None:
     )
     faults = gs.Faults.poisson(20_000.0, seed=5)
     scenario = gs.Scenario(gs.Platform.equal(60), made, seed=2, faults=faults)
-    for policy, overlay in (("push", "static"), ("pull", "cyclon"), ("poll", "cyclon")):
-        scheduler = gs.DgsAsap(policy=policy, overlay=overlay, degree=8)  # type: ignore[arg-type]
+    for scheduler in (
+        gs.DgsAsap(policy="push", degree=8),
+        gs.DgsAsap(policy="pull", overlay="cyclon", degree=8),
+        gs.DgsAsap(policy="poll", overlay="cyclon", degree=8),
+    ):
         found = gs.simulate(scenario, scheduler, record=True, time_limit=1e9)
         assert validate_result(found) == []
         assert found.applications["resubmitted"].sum() > 0
