@@ -37,7 +37,7 @@ setup(
                 f"gridcore.{name}",
                 [f"gridcore/{name}.pyx"],
                 extra_compile_args=FLAGS,
-                depends=["gridcore/bits.h", "gridcore/cells.h", "gridcore/memory.h"],
+                depends=["gridcore/bits.h", "gridcore/cells.h", "gridcore/memory.h", "gridcore/shuffle.h"],
             )
             for name in KERNELS
         ],

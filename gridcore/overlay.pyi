@@ -6,6 +6,8 @@ from typing_extensions import disjoint_base
 
 __all__ = ["Views"]
 
+def _vector_level(most: int) -> int: ...
+
 @disjoint_base
 class Views:
     @property

@@ -21,6 +21,14 @@ from gridcore.states import State
 
 __all__ = ["Views"]
 
+detect(1)
+
+
+def _vector_level(int most) -> int:
+    """As in `gridcore.availability`: each module has its own level, 1 for AVX-512 here. For tests."""
+    return detect(most)
+
+
 
 @cython.auto_pickle(False)
 cdef class Views:
@@ -45,20 +53,35 @@ cdef class Views:
         ):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
                 raise ValueError(f"{name} must be in {low}..{high}, got {value!r}")
-        self.nodes, self.degree, self.shuffle, self.state = nodes, degree, shuffle, seed
-        self.view = np.full((nodes, degree), -1, np.int32)
-        self.age = np.zeros((nodes, degree), np.uint8)
-        self.count = np.zeros(nodes, np.int32)
-        self.entry, self.entry_age = np.zeros((2, degree), np.int32), np.zeros((2, degree), np.uint8)
+        self.nodes, self.degree, self.shuffle, self.it.chance = nodes, degree, shuffle, seed
+        self._lay()
         if self.nodes - 1 <= 2 * self.degree:
             self._deal()
             return
         for u in range(self.nodes):
             while self.count[u] < self.degree:
-                other = <int> self._below(self.nodes)
-                if other != u and not self._knows(u, other):
+                other = <int> below(&self.it, self.nodes)
+                if other != u and not knows(&self.it, u, other):
                     self.view[u, self.count[u]] = other
                     self.count[u] += 1
+
+    cdef int _lay(self) except -1:
+        """Room for empty views, a record of whole cache lines for each node."""
+        cdef Py_ssize_t count_at = (5 * self.degree + 3) // 4 * 4, stride = (count_at + 4 + 63) // 64 * 64
+        block = np.zeros(self.nodes * stride + 64, np.uint8)
+        block = block[-block.ctypes.data % 64:][:self.nodes * stride]
+        self.view = np.ndarray((self.nodes, self.degree), np.int32, block, strides=(stride, 4))
+        self.age = np.ndarray((self.nodes, self.degree), np.uint8, block, 4 * self.degree, strides=(stride, 1))
+        self.count = np.ndarray(self.nodes, np.int32, block, count_at, strides=(stride,))
+        self.entry, self.entry_age = np.zeros((2, self.degree), np.int32), np.zeros((2, self.degree), np.uint8)
+        self.drawn = np.zeros(2 * self.degree + 16, np.int32)
+        self.view[:, :] = -1
+        self.it.records, self.it.nodes, self.it.stride = <unsigned char*> &self.view[0, 0], self.nodes, stride
+        self.it.age_at, self.it.count_at = 4 * self.degree, count_at
+        self.it.degree, self.it.shuffle = <int> self.degree, <int> self.shuffle
+        self.it.entry, self.it.entry_age = &self.entry[0, 0], &self.entry_age[0, 0]
+        self.it.drawn = &self.drawn[0]
+        return 0
 
     cdef int _deal(self) except -1:
         """The first views where nearly all are known: the others, shuffled as far as they are dealt."""
@@ -69,34 +92,12 @@ cdef class Views:
             for k in range(others):
                 cards[k] = <int> (k + (k >= u))
             for k in range(min(self.degree, others)):
-                j = k + self._below(others - k)
+                j = k + below(&self.it, others - k)
                 card = cards[j]
                 cards[j] = cards[k]
                 self.view[u, k] = card
                 self.count[u] += 1
         return 0
-
-    cdef unsigned long long _below(self, unsigned long long n) noexcept nogil:
-        """A number below n < 2**32."""
-        # the upper bits, multiplied: no division
-        return (self._next() >> 32) * n >> 32
-
-    cdef unsigned long long _next(self) noexcept nogil:
-        """The next number of SplitMix64 (Steele, Lea and Flood 2014)."""
-        self.state += <unsigned long long> 0x9E3779B97F4A7C15
-        cdef unsigned long long x = self.state
-        x = (x ^ (x >> 30)) * <unsigned long long> 0xBF58476D1CE4E5B9
-        x = (x ^ (x >> 27)) * <unsigned long long> 0x94D049BB133111EB
-        return x ^ (x >> 31)
-
-    cdef bint _knows(self, Py_ssize_t u, int other) noexcept nogil:
-        cdef Py_ssize_t k
-        cdef int found = 0
-        cdef const int* row = &self.view[u, 0]
-        # all of the row: what is empty is -1
-        for k in range(self.degree):
-            found |= row[k] == other
-        return found
 
     # -- what there is --------------------------------------------------------------------------------------
 
@@ -150,14 +151,14 @@ cdef class Views:
     cdef Py_ssize_t _pick(self, Py_ssize_t node, long long first, long long second, Py_ssize_t count,
                           unsigned long long seed, const unsigned char[::1] gone) noexcept nogil:
         """Draw from those that `node` knows; how many, which come first in `entry`."""
-        cdef unsigned long long state = self.state
+        cdef unsigned long long state = self.it.chance
         cdef Py_ssize_t k, j, n = 0
         cdef int card
         cdef int* cards = &self.entry[0, 0]
         # three numbers of the sequence in one
-        self.state = seed
-        self.state = self._next() ^ <unsigned long long> first
-        self.state = self._next() ^ <unsigned long long> second
+        self.it.chance = seed
+        self.it.chance = following(&self.it) ^ <unsigned long long> first
+        self.it.chance = following(&self.it) ^ <unsigned long long> second
         for k in range(self.count[node]):
             card = self.view[node, k]
             if gone is None or not gone[card]:
@@ -165,9 +166,9 @@ cdef class Views:
                 n += 1
         n, count = min(n, count), n
         for k in range(n):
-            j = k + <Py_ssize_t> self._below(count - k)
+            j = k + <Py_ssize_t> below(&self.it, count - k)
             cards[k], cards[j] = cards[j], cards[k]
-        self.state = state
+        self.it.chance = state
         return n
 
     # -- shuffling ------------------------------------------------------------------------------------------
@@ -180,75 +181,14 @@ cdef class Views:
         Returns (exchanges, entries dropped since the other one was away, entries that were new to somebody).
         """
         cdef const unsigned char[::1] there = self._there(up)
-        cdef Py_ssize_t u
         cdef long long[3] done
+        cdef const unsigned char* who = NULL
         done[0] = done[1] = done[2] = 0
+        if there is not None:
+            who = &there[0]
         with nogil:
-            for u in range(self.nodes):
-                if there is None or there[u]:
-                    self._turn(u, there, done)
+            cycle(&self.it, who, done)
         return done[0], done[1], done[2]
-
-    cdef void _turn(self, Py_ssize_t u, const unsigned char[::1] there, long long* done) noexcept nogil:
-        cdef Py_ssize_t n = self.count[u], k, oldest = 0, q, m, j
-        cdef unsigned char* age = &self.age[u, 0]
-        if n == 0:
-            return
-        for k in range(n):
-            age[k] += age[k] < 255
-        for k in range(1, n):
-            if age[k] > age[oldest]:
-                oldest = k
-        q = self.view[u, oldest]
-        self._swap(u, oldest, n - 1)
-        if there is not None and not there[q]:
-            self.view[u, n - 1], self.age[u, n - 1] = -1, 0
-            self.count[u] = <int> n - 1
-            done[1] += 1
-            return
-        # what is exchanged moves to the end of the views; of u that is q, in whose place u itself is sent
-        m, j = min(self.shuffle, n), min(self.shuffle, <Py_ssize_t> self.count[q])
-        for k in range(1, m):
-            self._swap(u, self._below(n - k), n - 1 - k)
-        for k in range(j):
-            self._swap(q, self._below(self.count[q] - k), self.count[q] - 1 - k)
-        self._copy(u, m, &self.entry[0, 0], &self.entry_age[0, 0])
-        self.entry[0, 0], self.entry_age[0, 0] = <int> u, 0
-        self._copy(q, j, &self.entry[1, 0], &self.entry_age[1, 0])
-        done[0] += 1
-        done[2] += self._take(q, j, &self.entry[0, 0], &self.entry_age[0, 0], m)
-        done[2] += self._take(u, m, &self.entry[1, 0], &self.entry_age[1, 0], j)
-
-    cdef void _swap(self, Py_ssize_t u, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
-        cdef int entry = self.view[u, a]
-        cdef unsigned char age = self.age[u, a]
-        self.view[u, a], self.age[u, a] = self.view[u, b], self.age[u, b]
-        self.view[u, b], self.age[u, b] = entry, age
-
-    cdef void _copy(self, Py_ssize_t u, Py_ssize_t m, int* entry, unsigned char* age) noexcept nogil:
-        """The last m entries of u, the last one first."""
-        cdef Py_ssize_t k, n = self.count[u]
-        for k in range(m):
-            entry[k], age[k] = self.view[u, n - 1 - k], self.age[u, n - 1 - k]
-
-    cdef long long _take(self, Py_ssize_t u, Py_ssize_t given, const int* entry, const unsigned char* age,
-                         Py_ssize_t m) noexcept nogil:
-        """u gets m entries for the last `given` of its own; how many were new to it."""
-        cdef Py_ssize_t k, place = self.count[u] - 1, last = self.count[u] - given
-        cdef long long new = 0
-        for k in range(m):
-            if entry[k] == u or self._knows(u, entry[k]):
-                continue
-            if self.count[u] < self.degree:
-                self.view[u, self.count[u]], self.age[u, self.count[u]] = entry[k], age[k]
-                self.count[u] += 1
-            elif place >= last:
-                self.view[u, place], self.age[u, place] = entry[k], age[k]
-                place -= 1
-            else:
-                break
-            new += 1
-        return new
 
     # -- coming and going -----------------------------------------------------------------------------------
 
@@ -286,19 +226,19 @@ cdef class Views:
             for step in range(steps):
                 if self.count[at] == 0:
                     break
-                next_ = self.view[at, self._below(self.count[at])]
+                next_ = self.view[at, below(&self.it, self.count[at])]
                 if next_ != node and (there is None or there[next_]):
                     at = next_
             next_ = <int> at
-            if not self._knows(at, <int> node):
+            if not knows(&self.it, at, <int> node):
                 k = self.count[at]
                 if k == self.degree:
-                    k = self._below(k)
+                    k = below(&self.it, k)
                     next_ = self.view[at, k]
                 else:
                     self.count[at] += 1
                 self.view[at, k], self.age[at, k] = <int> node, 0
-            if next_ != node and not self._knows(node, next_):
+            if next_ != node and not knows(&self.it, node, next_):
                 self.view[node, self.count[node]], self.age[node, self.count[node]] = next_, 0
                 self.count[node] += 1
 
@@ -314,8 +254,8 @@ cdef class Views:
 
     def getstate(self):
         """The views, and where chance has got to; see `gridcore.states`."""
-        return {"views": np.asarray(self.view), "ages": np.asarray(self.age),
-                "chance": np.array([self.state], np.uint64)}
+        return {"views": np.ascontiguousarray(self.view), "ages": np.ascontiguousarray(self.age),
+                "chance": np.array([self.it.chance], np.uint64)}
 
     def setstate(self, state):
         """Go on from what `getstate` of as many nodes of the same degree gave.
@@ -329,4 +269,6 @@ cdef class Views:
         count = (view >= 0).sum(axis=1)
         if (view[np.arange(self.degree) < count[:, None]] < 0).any():
             raise ValueError("state['views'] must have what is empty last")
-        self.view, self.age, self.count, self.state = view, age, count.astype(np.int32), int(chance[0])
+        for mine, given in ((self.view, view), (self.age, age), (self.count, count)):
+            np.asarray(mine)[:] = given
+        self.it.chance = int(chance[0])

@@ -51,9 +51,9 @@ cdef class SlotSchedules:
     cdef Py_ssize_t _after(self, const Node* node, long long slot) noexcept nogil
     cdef bint _release(self, Node* node, long long start, long long end, long long job, bint anybody, long long now) except -1
     cdef int _drop(self, Node* node, Py_ssize_t i, long long now) except -1
-    cdef long long _search(self, const Quest* quest, const int[:, ::1] views, const unsigned char[::1] gone,
+    cdef long long _search(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
                            const long long[::1] seen, Py_ssize_t searcher, long long* opened) except -2 nogil
-    cdef int _open(self, const Quest* quest, const int[:, ::1] views, const unsigned char[::1] gone,
+    cdef int _open(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
                    const long long[::1] seen, Py_ssize_t who, long long* free_now) except -1 nogil
     cdef void _begin(self) noexcept nogil
     cdef int _meet(self, int who, long long as_of) except -1 nogil

@@ -291,7 +291,7 @@ cdef class SlotSchedules:
             self._choose(n_nodes, start, slots, &out[0])
         return start, chosen
 
-    def search(self, const int[:, ::1] views, searchers, n_nodes, slots, not_before, *, exclude=-1, long long hops=2,
+    def search(self, const int[:, :] views, searchers, n_nodes, slots, not_before, *, exclude=-1, long long hops=2,
                bint wide=False, away=None, as_of=None, long long every=0, long long until=0):
         """What `searchers` (int64[k]) answer to jobs of `n_nodes` nodes for `slots` slots from `not_before` on.
 
@@ -361,7 +361,7 @@ cdef class SlotSchedules:
             out[k] = self.chosen[k]
         return starts, offsets, chosen, reached, opened
 
-    cdef long long _search(self, const Quest* quest, const int[:, ::1] views, const unsigned char[::1] gone,
+    cdef long long _search(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
                            const long long[::1] seen, Py_ssize_t searcher, long long* opened) except -2 nogil:
         cdef Py_ssize_t k = 0, end, hop = 1
         cdef long long free_now = 0
@@ -389,7 +389,7 @@ cdef class SlotSchedules:
             return -1
         return self._earliest(quest.n_nodes, quest.slots)
 
-    cdef int _open(self, const Quest* quest, const int[:, ::1] views, const unsigned char[::1] gone,
+    cdef int _open(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
                    const long long[::1] seen, Py_ssize_t who, long long* free_now) except -1 nogil:
         """The neighbours of `who` join the candidates."""
         cdef Py_ssize_t j, n = self.n_fit

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gridcore.overlay import Views
+from gridcore.overlay import Views, _vector_level
 from gridcore.reference.overlay import Views as Twin
 
 BOTH = [Views, Twin]
@@ -24,13 +24,25 @@ def sound(views: Any) -> None:
         assert row == known + [-1] * (len(row) - len(known))
 
 
+@pytest.fixture(params=[0, 1], ids=["plain", "avx512"], autouse=True)
+def level(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Each test with each of the kernel's variants; of one that this processor lacks, the plain one again."""
+    found: int = _vector_level(request.param)
+    yield found
+    _vector_level(1)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.integers(1, 12),
-    st.integers(1, 5),
+    # rows in a vector, in two, and in more than the wide variant takes
+    st.one_of(
+        st.tuples(st.integers(1, 12), st.integers(1, 5)), st.tuples(st.integers(30, 45), st.integers(14, 36))
+    ),
     st.integers(0, 2**64 - 1),
     st.data(),
 )
-def test_they_do_the_same(nodes: int, degree: int, seed: int, data: st.DataObject) -> None:
+def test_they_do_the_same(size: tuple[int, int], seed: int, data: st.DataObject) -> None:
+    nodes, degree = size
     shuffle = data.draw(st.integers(1, degree))
     pair = [kind(nodes, degree, shuffle=shuffle, seed=seed) for kind in BOTH]
     up = np.ones(nodes, np.bool_)
