@@ -29,6 +29,7 @@ cdef struct Quest:                      # what is searched for
 
 cdef enum:
     WINDOW = 1024                       # slots
+    AHEAD = 4                           # candidates
 
 
 cdef class SlotSchedules:
@@ -57,6 +58,9 @@ cdef class SlotSchedules:
                    const long long[::1] seen, Py_ssize_t who, long long* free_now) except -1 nogil
     cdef void _begin(self) noexcept nogil
     cdef int _meet(self, int who, long long as_of) except -1 nogil
+    cdef bint _free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil
+    cdef void _sweep(self, Fit* fit, long long at, long long slots) noexcept nogil
+    cdef void _fetch(self, Py_ssize_t k) noexcept nogil
     cdef void _next(self, Fit* fit, long long since, long long slots) noexcept nogil
     cdef long long _earliest(self, long long n_nodes, long long slots) noexcept nogil
     cdef void _choose(self, long long n_nodes, long long start, long long slots, long long* out) noexcept nogil

@@ -16,7 +16,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memmove, memset
 
 from gridcore.edf cimport indices, integers
-from gridcore.memory cimport grown
+from gridcore.memory cimport grown, prefetch
 
 import numpy as np
 
@@ -144,13 +144,14 @@ cdef class SlotSchedules:
 
     cdef Py_ssize_t _after(self, const Node* node, long long slot) noexcept nogil:
         """The first reservation that ends after `slot`."""
-        cdef Py_ssize_t low = node.first, high = node.n, middle
-        while low < high:
-            middle = (low + high) // 2
-            if node.row[middle].end > slot:
-                high = middle
-            else:
-                low = middle + 1
+        cdef Py_ssize_t low = node.first, n = node.n - node.first, half
+        # mostly it is the first one: who searches from now on; otherwise nobody can foretell which half: no branch
+        if n == 0 or node.row[low].end > slot:
+            return low
+        while n > 0:
+            half = (n + 1) // 2
+            low += half if node.row[low + half - 1].end <= slot else 0
+            n -= half
         return low
 
     def release(self, nodes, starts, long long now, *, ends=None, jobs=None):
@@ -253,16 +254,26 @@ cdef class SlotSchedules:
         """
         cdef const long long[::1] u = self._nodes(nodes), seen = self._as_of(as_of, u.shape[0], "nodes")
         cdef Py_ssize_t k
-        cdef Fit fit
         self._check_job(1, slots, start)
         free_ = np.zeros(u.shape[0], np.bool_)
         cdef unsigned char[::1] out = free_.view(np.uint8)
         with nogil:
             for k in range(u.shape[0]):
-                fit.node, fit.as_of, fit.row = <int> u[k], instant(seen, k), 0
-                self._next(&fit, start, slots)
-                out[k] = fit.low == start
+                out[k] = self._free(&self.node[u[k]], instant(seen, k), start, slots)
         return free_
+
+    cdef bint _free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil:
+        """Whether nothing is reserved in [start, start + slots), as seen at `as_of`."""
+        cdef Py_ssize_t k = self._after(node, start), j
+        while k < node.n and node.row[k].start - start < slots:
+            if not self.stale or node.note[k].made <= as_of:
+                return False
+            k += 1
+        for j in range(node.n_gone):
+            if (node.gone[j].made <= as_of < node.gone[j].dropped and node.gone[j].end > start
+                    and node.gone[j].start - start < slots):
+                return False
+        return True
 
     def earliest_start(self, candidates, long long n_nodes, long long slots, long long not_before, as_of=None):
         """The first slot, not before `not_before`, from which on `n_nodes` of `candidates` are free for `slots`.
@@ -286,6 +297,7 @@ cdef class SlotSchedules:
         cdef long long[::1] out = chosen
         with nogil:
             for k in range(self.n_fit):
+                self._fetch(k + AHEAD)
                 self._next(&self.fit[k], not_before, slots)
             start = self._earliest(n_nodes, slots)
             self._choose(n_nodes, start, slots, &out[0])
@@ -408,6 +420,7 @@ cdef class SlotSchedules:
             if gone is None or not gone[other]:
                 self._meet(other, at)
         for j in range(n, self.n_fit):
+            self._fetch(j + AHEAD)
             self._next(&self.fit[j], quest.not_before, quest.slots)
             free_now[0] += self.fit[j].low == quest.not_before
         return 0
@@ -436,6 +449,16 @@ cdef class SlotSchedules:
         self.fit[self.n_fit].node, self.fit[self.n_fit].as_of, self.fit[self.n_fit].row = who, as_of, 0
         self.n_fit += 1
         return True
+
+    cdef inline void _fetch(self, Py_ssize_t k) noexcept nogil:
+        """Read ahead what a candidate has reserved, and who comes after it."""
+        cdef const Node* node
+        if k + AHEAD < self.n_fit:
+            prefetch(&self.node[self.fit[k + AHEAD].node])
+        if k < self.n_fit:
+            node = &self.node[self.fit[k].node]
+            prefetch(&node.row[max(self.fit[k].row, node.first)])
+            prefetch(&node.row[max(self.fit[k].row, node.first) + 4])
 
     cdef void _next(self, Fit* fit, long long since, long long slots) noexcept nogil:
         """The first starts from `since` on that fit; `since` does not fall while a search goes on."""
@@ -480,8 +503,12 @@ cdef class SlotSchedules:
             memset(self.change, 0, sizeof(self.change))
             for k in range(self.n_fit):
                 fit = &self.fit[k]
+                self._fetch(k + AHEAD)
                 if fit.high < at:
-                    self._next(fit, at, slots)
+                    self._next(fit, max(at, fit.low), slots)
+                if fit.low < end and not self.node[fit.node].n_gone:
+                    self._sweep(fit, at, slots)
+                    continue
                 while fit.low < end:
                     self.change[max(fit.low - at, 0)] += 1
                     if fit.high >= end:
@@ -497,13 +524,40 @@ cdef class SlotSchedules:
                 if self.fit[k].low < end:
                     self.fit[k].low = end
 
+    cdef void _sweep(self, Fit* fit, long long at, long long slots) noexcept nogil:
+        """Count the starts of a candidate in the window at `at`: gap by gap, whether the job fits it or not.
+
+        Which gaps are long enough cannot be foretold, so there is no branch on it.
+        """
+        cdef const Node* node = &self.node[fit.node]
+        cdef const Note* note = node.note if self.stale else NULL
+        cdef Py_ssize_t k = fit.row
+        cdef long long low = max(fit.low - at, 0), high = WINDOW
+        cdef bint fits, seen = True
+        while low < WINDOW:
+            high = _NEVER
+            if k < node.n:
+                high = node.row[k].start - slots - at
+                seen = note == NULL or note[k].made <= fit.as_of
+            if high >= WINDOW - 1:
+                # the gap reaches beyond the window; how far is another matter where the next one is not seen
+                self.change[low] += 1
+                fit.high = high + at if seen and high != _NEVER else _NEVER if seen else -1
+                break
+            fits = seen & (high >= low)
+            self.change[low] += fits
+            self.change[max(high + 1, 0)] -= fits
+            low = max(low, node.row[k].end - at) if seen else low
+            k += 1
+            fit.high = -1
+        fit.low, fit.row = low + at, <int> k
+
     cdef void _choose(self, long long n_nodes, long long start, long long slots, long long* out) noexcept nogil:
         """The first candidates that fit `start`."""
         cdef Py_ssize_t k = 0, n = 0
         while n < n_nodes:
-            self.fit[k].row = 0
-            self._next(&self.fit[k], start, slots)
-            if self.fit[k].low == start:
+            self._fetch(k + AHEAD)
+            if self._free(&self.node[self.fit[k].node], self.fit[k].as_of, start, slots):
                 out[n] = self.fit[k].node
                 n += 1
             k += 1
