@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -59,7 +59,9 @@ def _window(submit: NDArray[np.float64], count: int, seed: int) -> tuple[float, 
 class Jobs:
     """``Jobs(5000, 2000)(seed)`` is a scenario of rigid jobs; it can be sent to another process.
 
-    load : request utilization to which the submissions are scaled; 0: so that they take a day.
+    jobs : 0 for all of the log.
+    load : request utilization to which the submissions are scaled; 0: so that they take a day; None: as they
+        are in the log.
     profile : of the jobs that are drawn.  log : whose jobs are run instead: so many in a row, from a place in
         the log that the seed tells.
     widest : drawn jobs want at most so many nodes.
@@ -69,7 +71,7 @@ class Jobs:
 
     nodes: int
     jobs: int
-    load: float = 0.0
+    load: float | None = 0.0
     profile: str = "ricc2010"
     log: Log | None = None
     widest: int | None = None
@@ -80,13 +82,15 @@ class Jobs:
     def name(self) -> str:
         """Of a file: as ``ricc2010-2000-5000-0.28``."""
         source = self.profile if self.log is None else os.path.basename(self.log.path).split(".")[0].lower()
-        name = f"{source}-{self.jobs}-{self.nodes}-{f'{self.load:g}' if self.load else 'day'}"
+        load = "own" if self.load is None else f"{self.load:g}" if self.load else "day"
+        name = f"{source}-{self.jobs or 'all'}-{self.nodes}-{load}"
         name += "-alone" if self.alone else ""
         return name if self.part == (1, 1) else f"{name}-{self.part[0]}of{self.part[1]}"
 
     def __call__(self, seed: int) -> Scenario:
         platform = Platform.equal(self.nodes)
-        workload = self._workload(seed, self.load or self._load_of_a_day(seed, platform))
+        load = self._load_of_a_day(seed, platform) if self.load == 0.0 else self.load
+        workload = self._workload(seed, load)
         network = Network(interfaces="equal")
         if self.alone:
             network = Network(interfaces="equal", latency=0.0, bandwidth=math.inf)
@@ -94,10 +98,14 @@ class Jobs:
             workload = self._listed(workload, platform)
         return Scenario(platform, workload, network, seed)
 
-    def _workload(self, seed: int, load: float) -> Workload:
+    def _workload(self, seed: int, load: float | None) -> Workload:
         if self.log is None:
+            if not self.jobs or load is None:
+                raise ValueError("jobs that are drawn need a number and a load")
             return Workload.jobs(self.jobs, self.profile, load, self.widest, seed=seed)
-        start, end = _window(_submissions(self.log.path), self.jobs, seed)
+        start, end = 0.0, math.inf
+        if self.jobs:
+            start, end = _window(_submissions(self.log.path), self.jobs, seed)
         return Workload.jobs_from_log(
             self.log.path, self.log.procs_per_node, load, start, end, self.nodes, seed=seed
         )
@@ -286,13 +294,50 @@ def shown(found: Estimate) -> Estimate | str:
     return found if math.isfinite(found.mean) else "-"
 
 
-def about_jobs(how: Run, *profiles: str) -> list[str]:
+def conflicts(made: Mapping[str, Replicates], names: Collection[str]) -> Grid:
+    """Refused commits, searches again and jobs that were never placed, of these schedulers."""
+    columns = {
+        "refused": "first commit refused (%)",
+        "refusals": "refused commits per 100 jobs",
+        "again": "searched for again (%)",
+        "never": "never placed (%)",
+    }
+    rows = {
+        f"{case}: {name}": [each.mean(name, metric) for metric in columns]
+        for case, each in made.items()
+        for name in each.schedulers
+        if name in names
+    }
+    return Grid("Conflicts, searches again, and jobs that were never placed", ["", *columns.values()], rows)
+
+
+def costs(made: Mapping[str, Replicates], names: Collection[str]) -> Grid:
+    """What the schedules exchanged follow from, of these schedulers."""
+    columns = {
+        "nodes": "E[n]",
+        "searched": "searches per job",
+        "opened": "m, neighbours opened",
+        "cancelled": "cancelled nodes per job",
+        "retrieved": "schedules of opened neighbours",
+        "span": "D (s)",
+    }
+    rows = {
+        f"{case}: {name}": [each.mean(name, metric) for metric in columns]
+        for case, each in made.items()
+        for name in each.schedulers
+        if name in names
+    }
+    return Grid("What the costs are made of", ["", *columns.values()], rows)
+
+
+def about_jobs(how: Run, *profiles: str, whole: bool = False) -> list[str]:
     """Remarks: whose jobs were run."""
     if how.log is not None:
         name = os.path.basename(how.log.path)
         each = how.log.procs_per_node
+        part = "all of it" if whole and not how.quick else "a window of it for each seed"
         return [
-            f"Jobs of {name}, {each} processor{'s' * (each > 1)} a node: a window of it for each seed, "
+            f"Jobs of {name}, {each} processor{'s' * (each > 1)} a node: {part}, "
             "with submission times scaled to the request utilization."
         ]
     return [

@@ -17,6 +17,8 @@ from gridsim.reproduce.dgs_common import (
     Jobs,
     about_jobs,
     cannot,
+    conflicts,
+    costs,
     jobs_of,
     polled,
     predicted,
@@ -78,8 +80,8 @@ def run(how: Run) -> Report:
         what = f"{name}: growth of schedules per node per doubling, N = {sizes[0]} to {sizes[-1]}"
         claims.append(judge(what, "0", slope, -10.0, 10.0, unit="% of the mean", cannot=cannot(how)))
     grids = [
-        _conflicts(made),
-        _searches(made),
+        conflicts(made, [name for name in SCHEDULERS if name not in (ASAP, EASY)]),
+        costs(made, (PUSH, PULL, POLL)),
         Grid(
             "Schedules per node with as many jobs per node, in a day",
             ["policy", *(f"N = {size}" for size in sizes)],
@@ -154,39 +156,6 @@ def _sizes(day: Jobs, how: Run, last: Replicates) -> tuple[list[int], dict[str, 
         made.append(how.replicate(fewer, FEW, METRICS))
     sizes = [*(day.nodes // part for part in PARTS), day.nodes]
     return sizes, {name: [each["per node"][name] for each in (*made, last)] for name in FEW}
-
-
-def _conflicts(made: dict[str, Replicates]) -> Grid:
-    columns = {
-        "refused": "first commit refused (%)",
-        "refusals": "refused commits per 100 jobs",
-        "again": "searched for again (%)",
-        "never": "never placed (%)",
-    }
-    rows = {
-        f"{case}: {name}": [each.mean(name, metric) for metric in columns]
-        for case, each in made.items()
-        for name in each.schedulers
-        if name not in (ASAP, EASY)
-    }
-    return Grid("Conflicts, searches again, and jobs that were never placed", ["", *columns.values()], rows)
-
-
-def _searches(made: dict[str, Replicates]) -> Grid:
-    columns = {
-        "nodes": "E[n]",
-        "searched": "searches per job",
-        "opened": "m, neighbours opened",
-        "cancelled": "cancelled nodes per job",
-        "retrieved": "schedules of opened neighbours",
-        "span": "D (s)",
-    }
-    rows = {
-        f"{case}: {name}": [each.mean(name, metric) for metric in columns]
-        for case, each in made.items()
-        for name in (PUSH, PULL, POLL)
-    }
-    return Grid("What the costs are made of", ["", *columns.values()], rows)
 
 
 #: The paper's numbers against one another: N d D / p = 72,000,000 for p = 120 s.

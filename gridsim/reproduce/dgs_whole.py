@@ -1,0 +1,165 @@
+"""A whole log under DGS_ASAP, as it is and compressed: what Table I and Figure 4 claim, on all its jobs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gridsim.replication import Metric, Replicates, estimate
+from gridsim.reproduce import dgs_fig4
+from gridsim.reproduce.common import Grid, Report, Row, Run, judge
+from gridsim.reproduce.dgs_common import (
+    HIGH,
+    LOW,
+    METRICS,
+    Jobs,
+    about_jobs,
+    cannot,
+    conflicts,
+    costs,
+    jobs_of,
+    predicted,
+    prices,
+    shown,
+)
+from gridsim.scheduler import Scheduler
+from gridsim.schedulers import Asap, Backfill, DgsAsap
+from gridsim.simulation import simulate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAME = "dgs-whole"
+TITLE = "a whole log, as it is and at a load of 95 %: messages, conflicts, waiting, utilization"
+CLAIMS = (
+    "poll exchanges most schedules, push fewest, and pull over push rises with the load",
+    "failures under poll grow rarer with a shorter period; one at a time push and pull have none",
+    "effective utilization nearly overlaps request utilization at low load, and is over 90 % when overbooked",
+)
+SEEDS = (5, 2)
+
+#: Jobs to draw where there is no log.
+JOBS, PROFILE = 20_000, "ricc2010"
+PUSH, PULL, POLL = "push", "pull", "poll, 120 s"
+SHORT, LONG = "poll, 30 s", "poll, 480 s"
+POLICIES: dict[str, Scheduler] = {
+    PUSH: DgsAsap(),
+    PULL: DgsAsap(policy="pull"),
+    POLL: DgsAsap(policy="poll"),
+}
+PERIODS: dict[str, Scheduler] = {
+    SHORT: DgsAsap(policy="poll", poll_period=30.0),
+    LONG: DgsAsap(policy="poll", poll_period=480.0),
+}
+CENTRAL = {"asap": "Asap", "easy": "EASY backfilling", "fcfs": "FCFS"}
+_CENTRAL: dict[str, Scheduler] = {"asap": Asap(), "easy": Backfill(), "fcfs": Backfill(mode="fcfs")}
+UTILIZATION = {
+    "average": "EU of the time of submissions (%)",
+    "ideal": "largest EU without waiting (%)",
+    "peak": "largest EU (%)",
+    "overbooked": "EU where it would be 100 % or more without waiting (%)",
+    "distance": "distance of EU from that without waiting, where this is below 60 % (% points)",
+    "after": "EU positive after the last submission (days)",
+}
+_METRICS: dict[str, Metric] = METRICS | {name: dgs_fig4.METRICS[name] for name in UTILIZATION}
+
+
+def run(how: Run) -> Report:
+    """Both loads; the curves are those of the first seed."""
+    cases = _cases(how)
+    no = cannot(how)
+    made = {
+        case: how.replicate(jobs, POLICIES | (PERIODS if not number else {}) | _CENTRAL, _METRICS)
+        for number, (case, jobs) in enumerate(cases.items())
+    }
+    low, high = made
+    few = {name: POLICIES[name] for name in (PUSH, PULL)}
+    apart = how.replicate(replace(cases[low], alone=True), few, METRICS)
+    claims = _costs(made, no)
+    for short, long in ((SHORT, POLL), (POLL, LONG)):
+        more = made[low].difference(long, short, "refused")
+        what = f"{low}: first commits refused, {long} - {short}"
+        claims.append(judge(what, "> 0", more, 0.0, math.inf, unit="%", cannot=no))
+    for name in few:
+        what = f"{low}: first commits refused, {name}, one submission at a time, no latency"
+        claims.append(judge(what, "0", apart.mean(name, "refused"), 0.0, 0.0, unit="%", cannot=no))
+    found = made[low].mean(PUSH, "distance")
+    what = f"{low}: distance of EU from that without waiting, below 60 %"
+    claims.append(judge(what, "nearly none", found, 0.0, 1.0, unit="% points", cannot=no))
+    found = made[high].mean(PUSH, "peak")
+    claims.append(judge(f"{high}: largest EU", "> 90", found, 90.0, 100.0, unit="%", cannot=no))
+    names = [*POLICIES, *PERIODS]
+    grids = [
+        _messages(made),
+        conflicts(made, names),
+        costs(made, names),
+        prices("Price of decentralization", made, PUSH, CENTRAL),
+        _utilization(made),
+    ]
+    data = {
+        case: dgs_fig4.curves(simulate(jobs(how.seeds[0]), POLICIES[PUSH])) for case, jobs in cases.items()
+    }
+    return Report(
+        tuple(how.seeds), how.quick, claims, grids, (*about_jobs(how, PROFILE, whole=True), *_REMARKS), data
+    )
+
+
+def _cases(how: Run) -> dict[str, Jobs]:
+    """The jobs as they are, and compressed."""
+    high = jobs_of(how, JOBS, HIGH, PROFILE)
+    if how.log is None:
+        return {f"RU {LOW:g}": replace(high, load=LOW), f"RU {HIGH:g}": high}
+    if not how.quick:
+        high = replace(high, jobs=0)
+    return {"own load": replace(high, load=None), f"RU {HIGH:g}": high}
+
+
+def _costs(made: dict[str, Replicates], no: str) -> list[Row]:
+    rows: list[Row] = []
+    measured = []
+    for case, each in made.items():
+        schedules = each["schedules"]
+        poll = estimate(schedules[POLL] / schedules[PULL])
+        rows.append(judge(f"{case}: poll / pull", "> 1", poll, 1.0, math.inf, cannot=no))
+        ratio = schedules[PULL] / schedules[PUSH]
+        measured.append(ratio)
+        rows.append(judge(f"{case}: pull / push", "> 1", estimate(ratio), 1.0, math.inf, cannot=no))
+        share = estimate(ratio / predicted(each, PULL, PUSH))
+        what = f"{case}: pull / push over fwd (1 + m) searches / (E[n] + 2 cancelled)"
+        rows.append(judge(what, "1", share, 0.9, 1.1, cannot=no))
+    rise = estimate(measured[1] / measured[0])
+    low, high = made
+    rows.append(judge(f"pull / push: {high} over {low}", "> 1", rise, 1.0, math.inf, cannot=no))
+    return rows
+
+
+def _messages(made: dict[str, Replicates]) -> Grid:
+    rows = {
+        f"{case}: {name}": [each.mean(name, "schedules"), each.mean(name, "per node")]
+        for case, each in made.items()
+        for name in each.schedulers
+        if name not in CENTRAL
+    }
+    return Grid("Schedules exchanged", ["", "schedules", "per node"], rows)
+
+
+def _utilization(made: dict[str, Replicates]) -> Grid:
+    rows = {
+        f"{case}: {name}": [shown(each.mean(name, metric)) for metric in UTILIZATION]
+        for case, each in made.items()
+        for name in (PUSH, "easy")
+    }
+    return Grid("Effective utilization", ["", *UTILIZATION.values()], rows)
+
+
+_REMARKS = (
+    "A log has the same jobs with each seed; what differs is where they are submitted, who knows whom, and "
+    "what is drawn on the way.",
+    f"Intervals of utilization are a {dgs_fig4.PARTS}th of the time of submissions.",
+)
+
+
+def figure(report: Report) -> Figure:
+    """RU and EU over time with the first seed, a panel per load."""
+    return dgs_fig4.figure(report)
