@@ -270,6 +270,23 @@ def test_jobs_of_a_log(name, log, tmp_path):
     assert made.workload.realize(made.platform).tasks.max() == 4
 
 
+def test_a_whole_log(log, tmp_path):
+    """As it is and compressed, all 400 jobs of it are run, though the nodes are as many as in full."""
+    arguments = ("dgs-whole", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress", "--json")
+    found = invoke(*arguments, "--log", log, "--procs-per-node", 2)
+    assert found.exit_code == 0, found.output
+    [table] = json.loads(found.stdout)["reproductions"]
+    assert "Jobs of small.swf, 2 processors a node: all of it" in table["remarks"][0]
+    own, high, alone = [
+        gs.Scenario.from_toml(tmp_path / "dgs-whole" / ran["scenario"]) for ran in table["runs"]
+    ]
+    submitted = [each.workload.realize(each.platform).release for each in (own, high, alone)]
+    assert [len(each) for each in submitted] == [400] * 3
+    assert submitted[0][-1] == 199 * 360 > submitted[1][-1] and alone.network.latency == 0
+    asked = [row for row in table["rows"] if "one submission at a time" in row["quantity"]]
+    assert len(asked) == 2 and all(row["measured"]["mean"] == 0 for row in asked)
+
+
 def test_a_log_without_jobs(tmp_path):
     (tmp_path / "none.swf").write_text("; nothing\n")
     assert "no jobs in this log" in wrong("dgs-fig5", "--log", tmp_path / "none.swf")
