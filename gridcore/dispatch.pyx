@@ -12,6 +12,7 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
 from gridcore.edf cimport POSITIVE, check_array, check_lengths, check_scalar, doubles, indices, refuse
+from gridcore.heap cimport Entry, heap_before, heap_make, heap_pop, heap_push, heap_settle
 
 import numpy as np
 
@@ -23,83 +24,23 @@ cdef long long _NEVER = 9223372036854775807
 cdef double _LONGEST = 9.2e18
 
 
-# --- a heap of machines ---------------------------------------------------------------------------
-
-cdef struct Slot:
-    long long at
-    Py_ssize_t rank
-
-
-cdef inline bint before(Slot a, Slot b) noexcept nogil:
-    # without branches: which of two comes first is a coin toss
-    return (a.at < b.at) | ((a.at == b.at) & (a.rank < b.rank))
-
-
-cdef inline void settle(Slot* heap, Py_ssize_t n, Py_ssize_t k, Slot moved) noexcept nogil:
-    """Put `moved` at position k or below; four children a node."""
-    cdef Py_ssize_t child = 4 * k + 1, other, least
-    while child + 3 < n:
-        least = child + before(heap[child + 1], heap[child])
-        other = child + 2 + before(heap[child + 3], heap[child + 2])
-        least += (other - least) * before(heap[other], heap[least])
-        if not before(heap[least], moved):
-            heap[k] = moved
-            return
-        heap[k] = heap[least]
-        k = least
-        child = 4 * k + 1
-    if child < n:
-        least = child
-        for other in range(child + 1, n):
-            if before(heap[other], heap[least]):
-                least = other
-        if before(heap[least], moved):
-            heap[k] = heap[least]
-            k = least
-    heap[k] = moved
-
-
-cdef inline void push(Slot* heap, Py_ssize_t n, Slot new) noexcept nogil:
-    """Add `new` to a heap of n."""
-    cdef Py_ssize_t k = n, parent
-    while k > 0:
-        parent = (k - 1) // 4
-        if not before(new, heap[parent]):
-            break
-        heap[k] = heap[parent]
-        k = parent
-    heap[k] = new
-
-
-cdef inline Py_ssize_t drop(Slot* heap, Py_ssize_t n, const long long[::1] machine,
+cdef inline Py_ssize_t drop(Entry* heap, Py_ssize_t n, const long long[::1] machine,
                             const char[::1] away) noexcept nogil:
     """Take the machines that are `away` out of a heap of n; how many are left."""
     cdef Py_ssize_t k
-    cdef Slot moved
+    cdef Entry moved
     for k in range(n - 1, -1, -1):
         # what comes to k from above may have to go as well; what is below k stays
-        while k < n and away[machine[heap[k].rank]]:
+        while k < n and away[machine[heap[k].number]]:
             n -= 1
             if k == n:
                 break
             moved = heap[n]
-            if k > 0 and before(moved, heap[(k - 1) // 4]):
-                push(heap, k, moved)
+            if k > 0 and heap_before(moved, heap[(k - 1) // 4]):
+                heap_push(heap, k, moved)
             else:
-                settle(heap, n, k, moved)
+                heap_settle(heap, n, k, moved)
     return n
-
-
-cdef inline void pop(Slot* heap, Py_ssize_t n) noexcept nogil:
-    """Take the first of a heap of n away."""
-    if n > 1:
-        settle(heap, n - 1, 0, heap[n - 1])
-
-
-cdef inline void heapify(Slot* heap, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t k
-    for k in range((n - 2) // 4 if n > 1 else -1, -1, -1):
-        settle(heap, n, k, heap[k])
 
 
 cdef inline long long duration(double task_size, double speed) noexcept nogil:
@@ -141,8 +82,8 @@ cdef class PullQueue:
     cdef readonly long long now
     cdef readonly bint log
     cdef const double[::1] speed
-    cdef Slot* heap                        # busy machines by (end, rank)
-    cdef Slot* idle                        # machines free by `now`, by rank; at is 0
+    cdef Entry* heap                       # busy machines by (end, rank)
+    cdef Entry* idle                       # machines free by `now`, by rank; at is 0
     cdef Py_ssize_t n_heap, n_idle
     cdef const long long[::1] machine      # by rank
     cdef long long[::1] rank
@@ -181,13 +122,13 @@ cdef class PullQueue:
         self.started = np.zeros(self.applications, np.int64)
         self.nodes = np.zeros(self.applications, np.int64)
         self.seen = <unsigned long long**> calloc(self.applications + 1, sizeof(void*))
-        self.heap = <Slot*> malloc((self.machines + 1) * sizeof(Slot))
-        self.idle = <Slot*> malloc((self.machines + 1) * sizeof(Slot))
+        self.heap = <Entry*> malloc((self.machines + 1) * sizeof(Entry))
+        self.idle = <Entry*> malloc((self.machines + 1) * sizeof(Entry))
         if self.seen == NULL or self.heap == NULL or self.idle == NULL:
             raise MemoryError
         for k in range(self.machines):
             self.idle[k].at = 0
-            self.idle[k].rank = k
+            self.idle[k].number = k
         self.n_idle = self.machines
 
     def __dealloc__(self):
@@ -269,7 +210,7 @@ cdef class PullQueue:
         Raises ValueError for a state that cannot be its own.
         """
         cdef Py_ssize_t k, i, words = (self.machines + 63) >> 6
-        cdef Slot slot
+        cdef Entry entry
         read, known = State(state), self._columns()
         lows = {"last": (0, self.applications), "away": (0, 1), "free": (0, LATEST)}
         given = {name: read.array(name, column.dtype, column.shape, *lows.get(name, ()))
@@ -302,12 +243,12 @@ cdef class PullQueue:
         self.n_heap = self.n_idle = 0
         for k in range(self.machines):
             if not self.away[k]:
-                slot.at, slot.rank = self.free[k] if self.free[k] > self.now else 0, self.rank[k]
-                if slot.at:
-                    push(self.heap, self.n_heap, slot)
+                entry.at, entry.number = self.free[k] if self.free[k] > self.now else 0, self.rank[k]
+                if entry.at:
+                    heap_push(self.heap, self.n_heap, entry)
                     self.n_heap += 1
                 else:
-                    push(self.idle, self.n_idle, slot)
+                    heap_push(self.idle, self.n_idle, entry)
                     self.n_idle += 1
 
     cdef dict _columns(self):
@@ -396,13 +337,13 @@ cdef class PullQueue:
         """
         cdef const long long[::1] who = self._machines(machines, now)
         cdef Py_ssize_t k
-        cdef Slot slot
-        slot.at = 0
+        cdef Entry entry
+        entry.at = 0
         for k in range(who.shape[0]):
             if self.away[who[k]]:
                 self.away[who[k]] = False
-                slot.rank = self.rank[who[k]]
-                push(self.idle, self.n_idle, slot)
+                entry.number = self.rank[who[k]]
+                heap_push(self.idle, self.n_idle, entry)
                 self.n_idle += 1
 
     cdef const long long[::1] _machines(self, machines, long long now):
@@ -414,16 +355,16 @@ cdef class PullQueue:
                         const double[::1] task_size) noexcept nogil:
         cdef Py_ssize_t k = 0
         cdef long long u, i, at, end, length, before_it, count = 0
-        cdef Slot slot
+        cdef Entry entry
         cdef bint waiting
         if until <= self.now:
             return 0
         while self.n_heap > 0 and self.heap[0].at <= self.now:
-            slot = self.heap[0]
-            pop(self.heap, self.n_heap)
+            entry = self.heap[0]
+            heap_pop(self.heap, self.n_heap)
             self.n_heap -= 1
-            slot.at = 0
-            push(self.idle, self.n_idle, slot)
+            entry.at = 0
+            heap_push(self.idle, self.n_idle, entry)
             self.n_idle += 1
         while k < order.shape[0]:
             i = order[k]
@@ -432,14 +373,14 @@ cdef class PullQueue:
                 continue
             waiting = self.n_idle > 0
             if waiting:
-                slot = self.idle[0]
+                entry = self.idle[0]
                 at = self.now
             elif self.n_heap > 0 and self.heap[0].at < until:
-                slot = self.heap[0]
-                at = slot.at
+                entry = self.heap[0]
+                at = entry.at
             else:
                 break
-            u = self.machine[slot.rank]
+            u = self.machine[entry.number]
             length = duration(task_size[i], self.speed[u])
             if length > _NEVER - at:
                 return -2
@@ -460,13 +401,13 @@ cdef class PullQueue:
             left[i] -= 1
             count += 1
             if not waiting:
-                slot.at = end
-                settle(self.heap, self.n_heap, 0, slot)
+                entry.at = end
+                heap_settle(self.heap, self.n_heap, 0, entry)
             elif end > self.now:
-                pop(self.idle, self.n_idle)
+                heap_pop(self.idle, self.n_idle)
                 self.n_idle -= 1
-                slot.at = end
-                push(self.heap, self.n_heap, slot)
+                entry.at = end
+                heap_push(self.heap, self.n_heap, entry)
                 self.n_heap += 1
         self.now = until
         return count
@@ -527,7 +468,7 @@ def bind_earliest(free_at, speed, double task_size, n_tasks, long long now):
     cdef const double[::1] s = doubles(speed, "speed")
     cdef Py_ssize_t n = s.shape[0], u
     cdef long long rest
-    cdef Slot* heap
+    cdef Entry* heap
     cdef long long* length
     cdef bint fine
     check_array(s, "speed", POSITIVE)
@@ -549,7 +490,7 @@ def bind_earliest(free_at, speed, double task_size, n_tasks, long long now):
         return result
     if n == 0:
         raise ValueError(f"speed must have an entry, there are {n_tasks} tasks to bind")
-    heap = <Slot*> malloc(n * (sizeof(Slot) + sizeof(long long)))
+    heap = <Entry*> malloc(n * (sizeof(Entry) + sizeof(long long)))
     if heap == NULL:
         raise MemoryError
     length = <long long*> (heap + n)
@@ -613,18 +554,18 @@ cdef long long take_bulk(const long long[::1] at, const long long* length, long 
     return count
 
 
-cdef bint take_first(const long long[::1] at, const long long* length, Slot* heap, long long[::1] out,
+cdef bint take_first(const long long[::1] at, const long long* length, Entry* heap, long long[::1] out,
                      long long tasks, long long now) noexcept nogil:
     """Take the next `tasks` ends one by one; False if one is after the last instant."""
     cdef Py_ssize_t n = at.shape[0], u
     cdef long long base
     for u in range(n):
         base = (at[u] if at[u] > now else now) + out[u] * length[u]
-        heap[u].rank = u
+        heap[u].number = u
         heap[u].at = base + length[u] if length[u] <= _NEVER - base else _NEVER
-    heapify(heap, n)
+    heap_make(heap, n)
     while tasks > 0:
-        u = heap[0].rank
+        u = heap[0].number
         if heap[0].at == _NEVER:
             return False
         if length[u] == 0:
@@ -633,5 +574,5 @@ cdef bint take_first(const long long[::1] at, const long long* length, Slot* hea
         out[u] += 1
         tasks -= 1
         heap[0].at = heap[0].at + length[u] if length[u] <= _NEVER - heap[0].at else _NEVER
-        settle(heap, n, 0, heap[0])
+        heap_settle(heap, n, 0, heap[0])
     return True
