@@ -12,13 +12,18 @@ from libc.string cimport memset
 from gridcore.edf cimport indices
 from gridcore.links cimport Links
 from gridcore.memory cimport grown
+from gridcore.outbox cimport (Delayed, Outbox, Row, delayed_add, delayed_clear, delayed_free, delayed_take, outbox_add,
+                              sort_rows)
 from gridcore.overlay cimport Views
 from gridcore.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
                                pending_read)
 from gridcore.slots cimport Node, Quest, SlotSchedules
+from gridcore.talks cimport (Tables, Talk, talk_copy, talk_count, talk_drop, talk_fill, talk_open, talk_place,
+                             talk_pool, talk_taken)
 
 import numpy as np
 
+from gridcore.rigid_states import check_ending, check_talks, check_thoughts
 from gridcore.states import LATEST, State
 
 __all__ = ["ANSWER", "CANCEL", "COMMIT", "NEVER", "REPLY", "REQUEST", "JobFlow"]
@@ -34,10 +39,7 @@ REQUEST = np.dtype([*_HEAD, ("search", "i8")])
 ANSWER = np.dtype([*_HEAD, ("search", "i8"), ("start", "i8")])
 COMMIT = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8")])
 REPLY = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8"), ("taken", "i8")])
-
-# The fields of any of them; the meaning of what follows the first three depends on the kind.
-cdef struct Row:
-    long long node, sender, job, a, b, c
+_RECORDS = CANCEL, REQUEST, ANSWER, COMMIT, REPLY
 
 cdef enum:
     CANCEL_KIND, REQUEST_KIND, ANSWER_KIND, COMMIT_KIND, REPLY_KIND, KINDS
@@ -45,64 +47,9 @@ cdef enum:
 cdef enum Phase:                        # as in the policy
     NEW, SEARCHING, COMMITTING, WAITING, PLACED, BROKEN, DONE, FAILED
 
-cdef struct Outbox:                     # what leaves at the end of a wave
-    Row* row
-    Py_ssize_t n, room
-
-cdef struct Answer:
-    long long start                     # slot; -1: it has been tried
-    int searcher, place                 # where its machines are in the pool
-
-cdef struct Talk:                       # what a scheduling node knows of a job that is being placed
-    long long start                     # slot of the allocation that is tried or was taken
-    int asked, missing, n_answers, n_found, n_taken, n_nodes, current
-    bint hope                           # that another search may do better
-    Answer* answer                      # as they came
-    Answer* found                       # what searchers have; unknown before their answers come
-    int* pool                           # machines found, n_nodes for each
-    int* taken                          # machines that have committed
-
-
 cdef int ascending(const void* x, const void* y) noexcept nogil:
     cdef int a = (<const int*> x)[0], b = (<const int*> y)[0]
     return -1 if a < b else a > b
-
-
-cdef void in_order(Row* row, Row* spare, Py_ssize_t n, bint by_job) noexcept nogil:
-    """Sort by sender, or by job; what has the same one stays in order (merge sort; nearly always in order)."""
-    cdef Py_ssize_t width = 1, low, middle, high, i, j, k
-    cdef Row* source = row
-    cdef Row* target = spare
-    cdef Row* swap
-    cdef bint sorted_ = True
-    for k in range(1, n):
-        if (row[k].job < row[k - 1].job) if by_job else (row[k].sender < row[k - 1].sender):
-            sorted_ = False
-            break
-    if sorted_:
-        return
-    while width < n:
-        low = 0
-        while low < n:
-            middle, high = min(low + width, n), min(low + 2 * width, n)
-            i, j, k = low, middle, low
-            while i < middle or j < high:
-                if j >= high or (i < middle and (
-                        source[i].job <= source[j].job if by_job else source[i].sender <= source[j].sender)):
-                    target[k] = source[i]
-                    i += 1
-                else:
-                    target[k] = source[j]
-                    j += 1
-                k += 1
-            low = high
-        swap = source
-        source = target
-        target = swap
-        width *= 2
-    if source != row:
-        for k in range(n):
-            row[k] = source[k]
 
 
 cdef class JobFlow:
@@ -124,7 +71,7 @@ cdef class JobFlow:
     cdef Views views
     cdef Links links
     cdef Py_ssize_t jobs, nodes
-    cdef int[KINDS] number
+    cdef int[KINDS] number, fields
     cdef long long[KINDS] nbytes
     cdef long long[KINDS] span
     cdef signed char[::1] phase
@@ -141,12 +88,7 @@ cdef class JobFlow:
     cdef Row* spare
     cdef Py_ssize_t room
     cdef long long* chosen              # scratch
-    # searches that take their time: an answer each, by (time, number)
-    cdef Pending thinking
-    cdef Row* thought
-    cdef int* unused
-    cdef Py_ssize_t n_thought, n_unused, room_thought
-    cdef long long sequence
+    cdef Delayed thinking               # searches that take their time: requests, with the start that was found
     cdef Pending ending                 # jobs by the end of their run
     cdef readonly long long completed, given_up
     cdef long long told_end             # ns: the caller knows that jobs end then
@@ -164,9 +106,10 @@ cdef class JobFlow:
         if len(kinds) != KINDS:
             raise ValueError(f"kinds must be {KINDS} pairs, got {len(kinds)}")
         for k, (number, nbytes) in enumerate(kinds):
-            if not 0 <= number < links.kinds or links.width[number] != (4 if k < 2 else 5 if k < 4 else 6) * 8:
+            if not 0 <= number < links.kinds or links.width[number] != _RECORDS[k].itemsize:
                 raise ValueError(f"kinds[{k}] must be a kind of such messages, got {number}")
             self.number[k], self.nbytes[k], self.span[k] = number, nbytes, links._length(nbytes)
+            self.fields[k] = _RECORDS[k].itemsize // 8
             links.inner[number] = True
         for name in ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "seed", "forward", "hops",
                      "rounds", "tries", "wide", "push", "pull", "poll", "stale", "record"):
@@ -195,7 +138,8 @@ cdef class JobFlow:
         of = {name: column(values, name, self.jobs, np.int8 if name == "phase" else np.int64)
               for name, values in jobs.items()}
         at = {name: column(values, name, self.nodes) for name, values in nodes.items()}
-        self.phase, self.tasks, self.length, self.lasts = of["phase"], of["tasks"].copy(), of["length"].copy(), of["lasts"].copy()
+        self.phase = of["phase"]
+        self.tasks, self.length, self.lasts = of["tasks"].copy(), of["length"].copy(), of["lasts"].copy()
         self.submitter = indices(of["submitter"], "submitter", 0, self.nodes).copy()
         self.attempt, self.searches, self.in_vain = of["attempt"], of["searches"], of["in_vain"]
         self.conflicts, self.late, self.reached = of["conflicts"], of["late"], of["reached"]
@@ -208,57 +152,20 @@ cdef class JobFlow:
         cdef Py_ssize_t k
         if self.talk != NULL:
             for k in range(self.jobs):
-                self._drop(k)
+                talk_drop(&self.talk[k])
         free(self.talk)
         for k in range(KINDS):
             free(self.out[k].row)
         free(self.row)
         free(self.spare)
         free(self.chosen)
-        free(self.thought)
-        free(self.unused)
-        pending_free(&self.thinking)
+        delayed_free(&self.thinking)
         pending_free(&self.ending)
-
-    # -- talks ----------------------------------------------------------------------------------------------
-
-    cdef int _open(self, Py_ssize_t job, Py_ssize_t asked) except -1 nogil:
-        """A further search for `job`, of which nothing is known yet."""
-        cdef Talk* talk
-        cdef Py_ssize_t n = self.tasks[job]
-        self._drop(job)
-        talk = <Talk*> grown(NULL, sizeof(Talk))
-        memset(talk, 0, sizeof(Talk))
-        self.talk[job] = talk
-        talk.n_nodes, talk.asked, talk.missing, talk.start, talk.current = <int> n, <int> asked, <int> asked, -1, -1
-        if asked:
-            talk.answer = <Answer*> grown(NULL, asked * sizeof(Answer))
-            talk.found = <Answer*> grown(NULL, asked * sizeof(Answer))
-        return 0
-
-    cdef void _drop(self, Py_ssize_t job) noexcept nogil:
-        cdef Talk* talk = self.talk[job]
-        if talk == NULL:
-            return
-        free(talk.answer)
-        free(talk.found)
-        free(talk.pool)
-        free(talk.taken)
-        free(talk)
-        self.talk[job] = NULL
 
     # -- what leaves ----------------------------------------------------------------------------------------
 
     cdef Row* _out(self, int kind, long long node, long long sender, long long job) except NULL nogil:
-        cdef Outbox* out = &self.out[kind]
-        cdef Row* row
-        if out.n == out.room:
-            out.row = <Row*> grown(out.row, (2 * out.room + 64) * sizeof(Row))
-            out.room = 2 * out.room + 64
-        row = &out.row[out.n]
-        out.n += 1
-        row.node, row.sender, row.job = node, sender, job
-        return row
+        return outbox_add(&self.out[kind], node, sender, job)
 
     cdef int _room_for(self, Py_ssize_t n) except -1 nogil:
         if n > self.room:
@@ -280,7 +187,7 @@ cdef class JobFlow:
             if out.n == 0:
                 continue
             self._room_for(out.n)
-            in_order(out.row, self.spare, out.n, False)
+            sort_rows(out.row, self.spare, out.n, False)
             for k in range(out.n):
                 # a record is the first fields of a row
                 self.links._send(now, self.number[kind], &out.row[k], self.nbytes[kind], self.span[kind])
@@ -305,7 +212,7 @@ cdef class JobFlow:
         self.in_vain[job] += 1
         self.phase[job] = SEARCHING
         n = self.views._pick(home, job, self.searches[job], self.forward, self.seed, None)
-        self._open(job, n)
+        talk_open(&self.talk[job], self.tasks[job], n)
         for k in range(n):
             row = self._out(REQUEST_KIND, self.views.entry[0, k], home, job)
             row.a = self.searches[job]
@@ -316,7 +223,7 @@ cdef class JobFlow:
     cdef int _give_up(self, Py_ssize_t job, bint too_large) except -1:
         self.phase[job] = FAILED
         self.given_up += 1
-        self._drop(job)
+        talk_drop(&self.talk[job])
         self._given_up.append((job, bool(too_large)))
         return 0
 
@@ -338,8 +245,7 @@ cdef class JobFlow:
             talk.start, talk.current = talk.answer[best].start, talk.answer[best].place
             talk.answer[best].start = -1
             talk.n_taken, talk.missing = 0, talk.n_nodes
-            if talk.taken == NULL:
-                talk.taken = <int*> grown(NULL, talk.n_nodes * sizeof(int))
+            talk_taken(talk)
             self.attempt[job] += 1
             self.phase[job] = COMMITTING
             nodes = talk.pool + talk.current * talk.n_nodes
@@ -350,7 +256,7 @@ cdef class JobFlow:
             self._give_up(job, True)
         elif self.in_vain[job] % self.rounds == 0:
             self.phase[job] = WAITING
-            self._drop(job)
+            talk_drop(&self.talk[job])
             self._waiting.append(job)
         else:
             self._search(job, now)
@@ -370,17 +276,7 @@ cdef class JobFlow:
 
     cdef int _place(self, Py_ssize_t job, long long now) except -1:
         cdef Talk* talk = self.talk[job]
-        cdef int* nodes = <int*> grown(NULL, talk.n_nodes * sizeof(int))
-        cdef Py_ssize_t k
-        for k in range(talk.n_nodes):
-            nodes[k] = talk.pool[talk.current * talk.n_nodes + k]
-        # all that is left of the talk
-        free(talk.answer)
-        free(talk.found)
-        free(talk.pool)
-        free(talk.taken)
-        talk.answer, talk.found, talk.taken, talk.pool, talk.current = NULL, NULL, NULL, nodes, 0
-        talk.asked = talk.n_answers = talk.n_found = talk.n_taken = talk.missing = 0
+        talk_place(talk)
         self.phase[job] = PLACED
         self.in_vain[job] = 0
         return pending_push(&self.ending, max(talk.start * self.slot + self.lasts[job], now), job, <int> job)
@@ -392,7 +288,7 @@ cdef class JobFlow:
         cdef Py_ssize_t k, n = self.links._take(self.number[kind], now)
         cdef const Row* record
         cdef long long start
-        cdef int fields = 4 if kind < 2 else 5 if kind < 4 else 6
+        cdef int fields = self.fields[kind]
         self.links._by_node(n)
         self._room_for(n)
         for k in range(n):
@@ -429,7 +325,7 @@ cdef class JobFlow:
             self._committed(&self.row[k], now)
         total += n
         n = self._take(REPLY_KIND, now)
-        in_order(self.row, self.spare, n, True)
+        sort_rows(self.row, self.spare, n, True)
         for k in range(n):
             self._replied(&self.row[k], now)
         total += n
@@ -449,8 +345,9 @@ cdef class JobFlow:
         cdef Talk* talk
         cdef Row* answer
         cdef Quest quest
+        cdef Row thought
+        cdef int* nodes
         cdef long long start, opened, wait, got, ready = now + 4 * self.one_way
-        cdef int slot
         quest.n_nodes, quest.slots, quest.exclude = n, self.length[job], self.submitter[job]
         quest.hops, quest.wide, quest.every, quest.until = self.hops, self.wide, 0, 0
         quest.seen = _NEVER - 1
@@ -461,7 +358,8 @@ cdef class JobFlow:
         quest.not_before = self._slot_at(ready + self.at_least)
         while True:
             opened = 0
-            start = self.schedules._search(&quest, self.views.view, None, self.first if self.poll else None, row.node, &opened)
+            start = self.schedules._search(&quest, self.views.view, None, self.first if self.poll else None, row.node,
+                                           &opened)
             # openings take time, too
             wait = self.at_least + opened * self.opening
             if start < 0 or start * self.slot >= ready + wait:
@@ -477,52 +375,30 @@ cdef class JobFlow:
             talk.found[talk.n_found].searcher, talk.found[talk.n_found].place = <int> row.node, talk.n_found
             talk.n_found += 1
             if start >= 0:
-                if talk.pool == NULL:
-                    talk.pool = <int*> grown(NULL, talk.asked * n * sizeof(int))
+                nodes = talk_pool(talk) + (talk.n_found - 1) * n
                 self.schedules._choose(n, start, self.length[job], self.chosen)
                 for k in range(n):
-                    talk.pool[(talk.n_found - 1) * n + k] = <int> self.chosen[k]
+                    nodes[k] = <int> self.chosen[k]
         if wait == 0:
             answer = self._out(ANSWER_KIND, row.sender, row.node, job)
             answer.a, answer.b = row.a, start
             return 0
-        slot = self._slot()
-        self.thought[slot] = row[0]
-        self.thought[slot].b = start
-        self.sequence += 1
-        return pending_push(&self.thinking, now + wait, self.sequence, slot)
-
-    cdef int _slot(self) except -1:
-        """A place for a further search that takes its time."""
-        if self.n_unused == 0:
-            if self.n_thought == self.room_thought:
-                self.thought = <Row*> grown(self.thought, (2 * self.room_thought + 64) * sizeof(Row))
-                self.unused = <int*> grown(self.unused, (2 * self.room_thought + 64) * sizeof(int))
-                self.room_thought = 2 * self.room_thought + 64
-            self.unused[0] = <int> self.n_thought
-            self.n_thought += 1
-            self.n_unused = 1
-        self.n_unused -= 1
-        return self.unused[self.n_unused]
+        thought = row[0]
+        thought.b = start
+        return delayed_add(&self.thinking, now + wait, &thought)
 
     cdef bint _think(self, long long now) except -1:
         """Searches that are through now answer, by searcher; False if there are none."""
-        cdef const Event* first
         cdef Row* answer
         cdef const Row* row
-        cdef int slot
         cdef bint any_ = False
         while True:
-            first = pending_first(&self.thinking)
-            if first == NULL or first.time > now:
+            row = delayed_take(&self.thinking, now)
+            if row == NULL:
                 return any_
-            slot = pending_pop(&self.thinking).slot
-            row = &self.thought[slot]
             # what leaves is put into the order of its senders anyway
             answer = self._out(ANSWER_KIND, row.sender, row.node, row.job)
             answer.a, answer.b = row.a, row.b
-            self.unused[self.n_unused] = slot
-            self.n_unused += 1
             any_ = True
 
     cdef int _answered(self, Py_ssize_t n, long long now) except -1:
@@ -538,7 +414,8 @@ cdef class JobFlow:
             if row.b >= 0:
                 for i in range(talk.n_found):
                     if talk.found[i].searcher == row.sender:
-                        talk.answer[talk.n_answers].start, talk.answer[talk.n_answers].place = row.b, talk.found[i].place
+                        talk.answer[talk.n_answers].start = row.b
+                        talk.answer[talk.n_answers].place = talk.found[i].place
                         talk.n_answers += 1
                         talk.hope = True
                         break
@@ -555,7 +432,8 @@ cdef class JobFlow:
         cdef Row* reply = self._out(REPLY_KIND, row.sender, row.node, row.job)
         cdef long long end = row.b + self.length[row.job]
         reply.a, reply.b, reply.c = row.a, row.b, 0
-        if row.b * self.slot >= now and self.schedules._reserve(&self.schedules.node[row.node], row.b, end, row.job, now):
+        if (row.b * self.slot >= now
+                and self.schedules._reserve(&self.schedules.node[row.node], row.b, end, row.job, now)):
             reply.c = 1
             if self.push:
                 self.changes[row.node] += 1
@@ -610,7 +488,7 @@ cdef class JobFlow:
                 if self.push:
                     self.changes[talk.pool[k]] += 1
         if not self.record:
-            self._drop(job)
+            talk_drop(&self.talk[job])
         return 0
 
     def machines_of(self, Py_ssize_t job):
@@ -632,7 +510,7 @@ cdef class JobFlow:
         while True:
             first = pending_first(&self.ending)
             ends = _NEVER if first == NULL else first.time
-            first = pending_first(&self.thinking)
+            first = pending_first(&self.thinking.due)
             at = _NEVER if first == NULL else first.time
             at = min(self.links.advance(min(limit, min(at, ends))), at)
             if min(at, ends) > limit or min(at, ends) == _NEVER:
@@ -684,138 +562,80 @@ cdef class JobFlow:
         Of what `told` gives nothing may be left, and `flush` must have been called.
         """
         cdef Py_ssize_t job, k
-        cdef Talk* talk
-        cdef Outbox* out
+        cdef Tables rows
         for k in range(KINDS):
-            out = &self.out[k]
-            if out.n or self._waiting or self._given_up:
+            if self.out[k].n or self._waiting or self._given_up:
                 raise RuntimeError("the state of a flow is told between two instants only")
-        talks, answers, found, pool, taken = [], [], [], [], []
+        memset(&rows, 0, sizeof(rows))
         for job in range(self.jobs):
-            talk = self.talk[job]
-            if talk == NULL:
-                continue
-            talks.append((job, talk.start, talk.asked, talk.missing, talk.n_answers, talk.n_found, talk.n_taken,
-                          talk.current, talk.hope, talk.pool != NULL))
-            answers += [(talk.answer[k].start, talk.answer[k].place) for k in range(talk.n_answers)]
-            found += [(talk.found[k].searcher, talk.found[k].place) for k in range(talk.n_found)]
-            taken += [talk.taken[k] for k in range(talk.n_taken)]
-            # of those that found nothing there is nothing
-            pool += [talk.pool[k] for k in range(self._pooled(talk))]
-        thinking = np.empty((self.thinking.n + self.thinking.n_run, 3), np.int64)
+            if self.talk[job] != NULL:
+                talk_count(self.talk[job], &rows)
+        cdef long long[:, ::1] talks = np.empty((rows.talks, 10), np.int64)
+        cdef long long[:, ::1] answers = np.empty((rows.answers, 2), np.int64)
+        cdef long long[:, ::1] found = np.empty((rows.found, 2), np.int64)
+        cdef long long[::1] taken = np.empty(rows.taken, np.int64), pool = np.empty(rows.pool, np.int64)
+        memset(&rows, 0, sizeof(rows))
+        for job in range(self.jobs):
+            if self.talk[job] != NULL:
+                talk_copy(self.talk[job], job, talks, answers, found, taken, pool, &rows)
+        # time, number and slot
+        thinking = np.empty((self.thinking.due.n + self.thinking.due.n_run, 3), np.int64)
         ending = np.empty((self.ending.n + self.ending.n_run, 3), np.int64)
-        pending_read(&self.thinking, thinking)
+        pending_read(&self.thinking.due, thinking)
         pending_read(&self.ending, ending)
         thinking = thinking[np.argsort(thinking[:, 1])]
-        thoughts = [(self.thought[k].node, self.thought[k].sender, self.thought[k].job, self.thought[k].a,
-                     self.thought[k].b) for k in thinking[:, 2].tolist()]
+        thoughts = [(self.thinking.row[k].node, self.thinking.row[k].sender, self.thinking.row[k].job,
+                     self.thinking.row[k].a, self.thinking.row[k].b) for k in thinking[:, 2].tolist()]
         return {
-            "talks": np.array(talks, np.int64).reshape(-1, 10), "answers": np.array(answers, np.int64).reshape(-1, 2),
-            "found": np.array(found, np.int64).reshape(-1, 2), "taken": np.array(taken, np.int64),
-            "pool": np.array(pool, np.int64), "thinking": thinking[:, 0].copy(),
+            "talks": np.asarray(talks), "answers": np.asarray(answers), "found": np.asarray(found),
+            "taken": np.asarray(taken), "pool": np.asarray(pool), "thinking": thinking[:, 0].copy(),
             "thoughts": np.array(thoughts, np.int64).reshape(-1, 5),
             "ending": ending[np.lexsort((ending[:, 1], ending[:, 0]))][:, :2].copy(),
             "completed": self.completed, "given_up": self.given_up, "told_end": self.told_end,
         }
-
-    cdef Py_ssize_t _pooled(self, const Talk* talk) noexcept nogil:
-        if talk.pool == NULL:
-            return 0
-        return talk.n_nodes if talk.asked == 0 else talk.n_found * <Py_ssize_t> talk.n_nodes
 
     def setstate(self, state):
         """Go on from what `getstate` gave, when the policy's arrays (`bind`) and the other kernels have theirs.
 
         Raises ValueError for a state that cannot be of this flow.
         """
-        cdef Py_ssize_t job, k, i, last = -1, a = 0, f = 0, p = 0, t = 0
-        cdef Talk* talk
-        cdef int phase
+        cdef Py_ssize_t job, k
+        cdef Tables rows
+        cdef Row thought
         cdef long long latest = _LATEST // self.slot
-        read = State(state)
-        talks_ = read.array("talks", np.int64, (None, 10))
-        answers_ = read.array("answers", np.int64, (None, 2), -1, latest)
-        found_ = read.array("found", np.int64, (None, 2), 0, max(self.nodes - 1, self.forward))
-        taken_ = read.array("taken", np.int64, (None,), 0, self.nodes - 1)
-        pool_ = read.array("pool", np.int64, (None,), 0, self.nodes - 1)
-        times_ = read.array("thinking", np.int64, (None,), 0, LATEST)
-        thoughts_ = read.array("thoughts", np.int64, (len(times_), 5), -1, LATEST)
+        read, phase, last = State(state), np.asarray(self.phase), self.nodes - 1
+        tables = {
+            "talks": read.array("talks", np.int64, (None, 10)),
+            "answers": read.array("answers", np.int64, (None, 2), -1, latest),
+            "found": read.array("found", np.int64, (None, 2), 0, max(last, self.forward)),
+            "taken": read.array("taken", np.int64, (None,), 0, last),
+            "pool": read.array("pool", np.int64, (None,), 0, last),
+        }
+        cdef const long long[::1] times = read.array("thinking", np.int64, (None,), 0, LATEST)
+        thoughts_ = read.array("thoughts", np.int64, (len(times), 5), -1, LATEST)
         ending_ = read.array("ending", np.int64, (None, 2), 0, LATEST)
         completed, given_up = read.whole("completed", 0, self.jobs), read.whole("given_up", 0, self.jobs)
         told_end = read.whole("told_end", -1)
-        if len(thoughts_) and not (thoughts_[:, :3].min() >= 0 and thoughts_[:, :2].max() < self.nodes
-                                   and thoughts_[:, 2].max() < self.jobs and thoughts_[:, 4].max() <= latest):
-            raise ValueError("state['thoughts'] must be of nodes and jobs of the run")
-        placed = np.flatnonzero(np.asarray(self.phase) == PLACED)
-        if not np.array_equal(np.sort(ending_[:, 1]), placed):
-            raise ValueError("state['ending'] must have each job that is placed once")
-        cdef const long long[:, ::1] talks = talks_, answers = answers_, found = found_, thoughts = thoughts_
-        cdef const long long[:, ::1] ending = ending_
-        cdef const long long[::1] taken = taken_, pool = pool_, times = times_
-        for k in range(self.jobs):
-            self._drop(k)
+        check_thoughts(thoughts_, self.nodes, self.jobs, latest)
+        check_ending(ending_, phase == PLACED)
+        placed = (phase == PLACED) | ((phase == DONE) & self.record)
+        check_talks(tables, phase, phase == SEARCHING, phase == COMMITTING, placed, np.asarray(self.tasks),
+                    self.forward, latest)
+        cdef const long long[:, ::1] talks = tables["talks"], answers = tables["answers"], found = tables["found"]
+        cdef const long long[::1] taken = tables["taken"], pool = tables["pool"]
+        cdef const long long[:, ::1] thoughts = thoughts_, ending = ending_
+        for job in range(self.jobs):
+            talk_drop(&self.talk[job])
+        memset(&rows, 0, sizeof(rows))
         for k in range(talks.shape[0]):
             job = talks[k, 0]
-            if not last < job < self.jobs:
-                raise ValueError(f"state['talks'][{k}] must be of a job in {last + 1}..{self.jobs - 1}, got {job}")
-            last, phase = job, self.phase[job]
-            asked, missing, n_answers, n_found, n_taken, current = talks_[k, 2:8].tolist()
-            n_nodes, pooled = self.tasks[job], bool(talks_[k, 9])
-            sound = 0 <= asked <= self.forward and -1 <= talks[k, 1] <= latest
-            if phase == SEARCHING or phase == COMMITTING:
-                sound = sound and 0 <= n_answers <= n_found <= asked
-                if phase == SEARCHING:
-                    sound = sound and 1 <= missing <= asked - n_answers and n_taken == 0
-                else:
-                    sound = (sound and 0 <= current < n_found and pooled and 0 <= n_taken
-                             and 1 <= missing <= n_nodes - n_taken)
-            else:
-                sound = (sound and (phase == PLACED or (phase == DONE and self.record)) and pooled and talks[k, 1] >= 0
-                         and asked == missing == n_answers == n_found == n_taken == current == 0)
-            if not sound:
-                raise ValueError(f"state['talks'][{k}] cannot be of a job in phase {phase}: {talks_[k].tolist()}")
-            if (a + n_answers > len(answers_) or f + n_found > len(found_) or t + n_taken > len(taken_)
-                    or p + (n_nodes * (n_found if asked else 1) if pooled else 0) > len(pool_)):
-                raise ValueError(f"state['talks'][{k}] has more than the state has")
-            self._open(job, asked)
-            talk = self.talk[job]
-            talk.start, talk.missing, talk.current, talk.hope = talks[k, 1], missing, current, talks[k, 8] != 0
-            for i in range(n_answers):
-                talk.answer[i].start, talk.answer[i].place = answers[a, 0], <int> answers[a, 1]
-                if not 0 <= answers[a, 1] < n_found or (answers[a, 0] >= 0 and not pooled):
-                    raise ValueError(f"state['answers'][{a}] must be one of {n_found} found")
-                a += 1
-            for i in range(n_found):
-                talk.found[i].searcher, talk.found[i].place = <int> found[f, 0], <int> found[f, 1]
-                if found[f, 1] != i:
-                    raise ValueError(f"state['found'][{f}] must be at place {i}, got {found[f, 1]}")
-                f += 1
-            talk.n_answers, talk.n_found, talk.n_taken = n_answers, n_found, n_taken
-            if pooled:
-                talk.pool = <int*> grown(NULL, max(asked, 1) * n_nodes * sizeof(int))
-                for i in range(self._pooled(talk)):
-                    talk.pool[i] = <int> pool[p]
-                    p += 1
-            if phase == COMMITTING:
-                talk.taken = <int*> grown(NULL, n_nodes * sizeof(int))
-                for i in range(n_taken):
-                    talk.taken[i] = <int> taken[t]
-                    t += 1
-        for k in range(self.jobs):
-            phase = self.phase[k]
-            if self.talk[k] == NULL and (phase == SEARCHING or phase == COMMITTING or phase == PLACED
-                                         or (phase == DONE and self.record)):
-                raise ValueError(f"state['talks'] must have job {k}, which is in phase {phase}")
-        pending_clear(&self.thinking)
-        pending_clear(&self.ending)
-        self.n_unused = self.n_thought = 0
-        self.sequence = 0
+            talk_fill(&self.talk[job], self.tasks[job], talks, answers, found, taken, pool, &rows)
+        delayed_clear(&self.thinking)
         for k in range(times.shape[0]):
-            i = self._slot()
-            self.thought[i].node, self.thought[i].sender, self.thought[i].job = thoughts[k, 0], thoughts[k, 1], thoughts[k, 2]
-            self.thought[i].a, self.thought[i].b = thoughts[k, 3], thoughts[k, 4]
-            self.sequence += 1
-            pending_push(&self.thinking, times[k], self.sequence, <int> i)
+            thought.node, thought.sender, thought.job = thoughts[k, 0], thoughts[k, 1], thoughts[k, 2]
+            thought.a, thought.b, thought.c = thoughts[k, 3], thoughts[k, 4], 0
+            delayed_add(&self.thinking, times[k], &thought)
+        pending_clear(&self.ending)
         for k in range(ending.shape[0]):
             pending_push(&self.ending, ending[k, 0], ending[k, 1], <int> ending[k, 1])
         self.completed, self.given_up, self.told_end = completed, given_up, told_end
