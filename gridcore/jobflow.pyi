@@ -8,14 +8,36 @@ from gridcore.links import Links
 from gridcore.overlay import Views
 from gridcore.slots import SlotSchedules
 
-__all__ = ["ANSWER", "CANCEL", "COMMIT", "NEVER", "REPLY", "REQUEST", "JobFlow"]
+__all__ = [
+    "ANSWER",
+    "BROKEN",
+    "CANCEL",
+    "COMMIT",
+    "COMMITTING",
+    "DONE",
+    "FAILED",
+    "NEW",
+    "PLACED",
+    "REPLY",
+    "REQUEST",
+    "SEARCHING",
+    "WAITING",
+    "JobFlow",
+]
 
-NEVER: int
 ANSWER: np.dtype[Any]
 CANCEL: np.dtype[Any]
 COMMIT: np.dtype[Any]
 REPLY: np.dtype[Any]
 REQUEST: np.dtype[Any]
+NEW: int
+SEARCHING: int
+COMMITTING: int
+WAITING: int
+PLACED: int
+BROKEN: int
+DONE: int
+FAILED: int
 
 @disjoint_base
 class JobFlow:

@@ -26,10 +26,10 @@ import numpy as np
 from gridcore.rigid_states import check_ending, check_talks, check_thoughts
 from gridcore.states import LATEST, State
 
-__all__ = ["ANSWER", "CANCEL", "COMMIT", "NEVER", "REPLY", "REQUEST", "JobFlow"]
+__all__ = ["ANSWER", "BROKEN", "CANCEL", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "PLACED", "REPLY", "REQUEST",
+           "SEARCHING", "WAITING", "JobFlow"]
 
 cdef long long _NEVER = 9223372036854775807
-NEVER = _NEVER
 cdef long long _LATEST = LATEST
 
 _HEAD = [("node", "i8"), ("sender", "i8"), ("application", "i8")]
@@ -44,8 +44,10 @@ _RECORDS = CANCEL, REQUEST, ANSWER, COMMIT, REPLY
 cdef enum:
     CANCEL_KIND, REQUEST_KIND, ANSWER_KIND, COMMIT_KIND, REPLY_KIND, KINDS
 
-cdef enum Phase:                        # as in the policy
+# What becomes of a job, in the policy too: BROKEN has lost a machine, which its scheduling node does not know yet.
+cpdef enum:
     NEW, SEARCHING, COMMITTING, WAITING, PLACED, BROKEN, DONE, FAILED
+
 
 cdef int ascending(const void* x, const void* y) noexcept nogil:
     cdef int a = (<const int*> x)[0], b = (<const int*> y)[0]
@@ -500,7 +502,7 @@ cdef class JobFlow:
     # -- time -----------------------------------------------------------------------------------------------
 
     def advance(self, long long limit):
-        """Run up to `limit` ns; the first instant <= limit at which somebody must be told, else `NEVER`.
+        """Run up to `limit` ns; the first instant <= limit at which somebody must be told, else 2**63 - 1.
 
         Messages that arrive at `limit` are handed over, as they come before anything else; jobs that end then
         are left to the caller (`finish`), whose instant it is.

@@ -17,7 +17,21 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.jobflow import ANSWER, CANCEL, COMMIT, REPLY, REQUEST, JobFlow
+from gridcore.jobflow import (
+    ANSWER,
+    BROKEN,
+    CANCEL,
+    COMMIT,
+    COMMITTING,
+    DONE,
+    FAILED,
+    PLACED,
+    REPLY,
+    REQUEST,
+    SEARCHING,
+    WAITING,
+    JobFlow,
+)
 from gridcore.slots import SlotSchedules
 from gridsim.engine import TIMER, Engine, nanoseconds
 from gridsim.errors import ScenarioError
@@ -26,16 +40,7 @@ from gridsim.platform import real, whole
 from gridsim.scheduler import Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.dgs_failures import Failures
 from gridsim.schedulers.dgs_views import Neighbourhood
-from gridsim.schedulers.rigid_runs import (
-    BROKEN,
-    COMMITTING,
-    DONE,
-    FAILED,
-    PLACED,
-    SEARCHING,
-    WAITING,
-    Runs,
-)
+from gridsim.schedulers.rigid_runs import Runs
 from gridsim.transport import Rows
 
 Integers = NDArray[np.int64]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcore.jobflow import BROKEN, COMMITTING, PLACED
 from gridsim.engine import TIMER, nanoseconds
 from gridsim.scheduler import FAULT_PRIORITY
-from gridsim.schedulers.rigid_runs import BROKEN, COMMITTING, PLACED
 from gridsim.states import Stateful
 
 if TYPE_CHECKING:

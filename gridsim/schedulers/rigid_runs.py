@@ -12,9 +12,6 @@ from gridsim.states import Stateful
 
 Integers = NDArray[np.int64]
 
-# What becomes of a job: BROKEN has lost a machine, which its scheduling node does not know yet.
-NEW, SEARCHING, COMMITTING, WAITING, PLACED, BROKEN, DONE, FAILED = range(8)
-
 
 class Runs(Stateful):
     """The runs of all jobs.
