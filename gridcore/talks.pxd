@@ -47,9 +47,11 @@ cdef inline int talk_open(Talk** place, Py_ssize_t n_nodes, Py_ssize_t asked) ex
 
 
 cdef inline int* talk_pool(Talk* talk) except NULL nogil:
-    """The pool, with room for what all who were asked may find."""
+    """The pool, with room for what all who were asked may find; zeros for those who find nothing."""
+    cdef Py_ssize_t size = max(talk.asked, 1) * <Py_ssize_t> talk.n_nodes * sizeof(int)
     if talk.pool == NULL:
-        talk.pool = <int*> grown(NULL, max(talk.asked, 1) * <Py_ssize_t> talk.n_nodes * sizeof(int))
+        talk.pool = <int*> grown(NULL, size)
+        memset(talk.pool, 0, size)
     return talk.pool
 
 

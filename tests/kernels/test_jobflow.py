@@ -116,6 +116,16 @@ def test_it_comes_out_as_it_went_in(case: tuple[str, int]) -> None:
     assert run.run().digest == started(SCHEDULERS[case[0]]).run().digest
 
 
+def test_some_searchers_found_nothing() -> None:
+    """A state has zeros for them, and can be read."""
+    scheduler = gs.DgsAsap(degree=4, wide="fail", tries=5)
+    ends = started(scheduler).run().digest
+    for wave in range(10, 40, 5):
+        at, state = kept(scheduler, wave)
+        assert ((state["pool"] >= 0) & (state["pool"] < 100)).all()
+        assert resumed(scheduler, at).run().digest == ends
+
+
 NUMBERS = (-(2**63), -2, -1, 0, 1, 2, 5, 50, 99, 100, 2**31, 2**40, 2**61, 2**62, 2**63 - 1)
 
 
