@@ -86,24 +86,25 @@ cdef inline void waiting_leave(Waiting* w, Py_ssize_t job) noexcept nogil:
     """The job does not wait any more."""
     cdef Least* block = &w.block[job >> BLOCK]
     cdef Least* large = &w.large[job >> LARGE]
-    cdef Least none = least_of_none(), old
+    cdef Least left = least_of_none(), old
     cdef int nodes = w.nodes[job]
     cdef long long estimate = w.estimate[job]
     cdef Py_ssize_t k, first
-    w.nodes[job], w.estimate[job] = none.nodes, none.estimate
+    w.nodes[job], w.estimate[job] = left.nodes, left.estimate
     if nodes > block.nodes and estimate > block.estimate:
         return
-    old = block[0]
-    block[0] = none
     first = (job >> BLOCK) << BLOCK
     for k in range(first, min(first + (1 << BLOCK), w.jobs)):
-        least_with(block, w.nodes[k], w.estimate[k])
+        least_with(&left, w.nodes[k], w.estimate[k])
+    old = block[0]
+    block[0] = left
     if old.nodes > large.nodes and old.estimate > large.estimate:
         return
-    large[0] = none
+    left = least_of_none()
     first = (job >> LARGE) << (LARGE - BLOCK)
     for k in range(first, min(first + (1 << (LARGE - BLOCK)), (w.jobs >> BLOCK) + 1)):
-        least_with(large, w.block[k].nodes, w.block[k].estimate)
+        least_with(&left, w.block[k].nodes, w.block[k].estimate)
+    large[0] = left
 
 
 cdef inline void waiting_find_head(Waiting* w) noexcept nogil:
