@@ -30,15 +30,20 @@ NAMES = [f"load {load}, {ahead} slots ahead, {n} nodes, {k} slots" for load, _, 
 
 
 def rows(load: float, length: float, ahead: int) -> Any:
-    """(node, start, slots) of all reservations."""
+    """(node, start, slots) of all reservations; what is reserved without a gap is one reservation."""
     chance = np.random.default_rng(1)
     made: list[tuple[int, int, int]] = []
     for node in range(NODES):
         at, end = 0, ahead // 2 + int(chance.integers(ahead))
         while at < end:
-            busy = 1 + int(chance.exponential(length))
-            made.append((node, at, min(busy, end - at)))
-            at += busy + int(chance.exponential(length) * (1 - load) / load)
+            start = at
+            while at < end:
+                at += 1 + int(chance.exponential(length))
+                gap = int(chance.exponential(length) * (1 - load) / load)
+                if gap:
+                    break
+            made.append((node, start, min(at, end) - start))
+            at += gap
     return np.array(made, np.int64).T
 
 

@@ -14,6 +14,7 @@ cdef struct Node:
     Span* row                           # in order; those from `first` on
     Note* note
     Gone* gone
+    long long latest                    # ns: nothing was reserved later
     int first, n, room, n_gone, room_gone
 
 cdef struct Fit:                        # a candidate
@@ -58,6 +59,7 @@ cdef class SlotSchedules:
                    const long long[::1] seen, Py_ssize_t who, long long* free_now) except -1 nogil
     cdef void _begin(self) noexcept nogil
     cdef int _meet(self, int who, long long as_of) except -1 nogil
+    cdef bint _all_seen(self, const Node* node, long long as_of) noexcept nogil
     cdef bint _free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil
     cdef void _sweep(self, Fit* fit, long long at, long long slots) noexcept nogil
     cdef void _fetch(self, Py_ssize_t k) noexcept nogil

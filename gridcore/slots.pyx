@@ -121,6 +121,7 @@ cdef class SlotSchedules:
         memmove(&node.row[k + 1], &node.row[k], (node.n - k) * sizeof(Span))
         memmove(&node.note[k + 1], &node.note[k], (node.n - k) * sizeof(Note))
         node.row[k].start, node.row[k].end, node.note[k].made, node.note[k].job = start, end, now, job
+        node.latest = max(node.latest, now)
         node.n += 1
         return True
 
@@ -262,11 +263,16 @@ cdef class SlotSchedules:
                 out[k] = self._free(&self.node[u[k]], instant(seen, k), start, slots)
         return free_
 
+    cdef inline bint _all_seen(self, const Node* node, long long as_of) noexcept nogil:
+        """Whether who saw a node at `as_of` knows all its reservations."""
+        return not self.stale or node.latest <= as_of
+
     cdef bint _free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil:
         """Whether nothing is reserved in [start, start + slots), as seen at `as_of`."""
         cdef Py_ssize_t k = self._after(node, start), j
+        cdef bint all_seen = self._all_seen(node, as_of)
         while k < node.n and node.row[k].start - start < slots:
-            if not self.stale or node.note[k].made <= as_of:
+            if all_seen or node.note[k].made <= as_of:
                 return False
             k += 1
         for j in range(node.n_gone):
@@ -463,20 +469,25 @@ cdef class SlotSchedules:
     cdef void _next(self, Fit* fit, long long since, long long slots) noexcept nogil:
         """The first starts from `since` on that fit; `since` does not fall while a search goes on."""
         cdef const Node* node = &self.node[fit.node]
-        cdef Py_ssize_t k = fit.row or self._after(node, since), j
+        cdef const Span* row = node.row
+        cdef Py_ssize_t k = fit.row or self._after(node, since), n = node.n, j
         cdef long long at = since
-        cdef bint again = True
+        cdef bint again = True, all_seen = self._all_seen(node, fit.as_of)
+        while k < n and row[k].end <= since:
+            k += 1
         while again:
             # the first gap of the reservations that stand
-            if not self.stale:
-                while k < node.n and node.row[k].start - at < slots:
-                    at = max(at, node.row[k].end)
+            if not all_seen:
+                while k < n and (node.note[k].made > fit.as_of or row[k].start - at < slots):
+                    if node.note[k].made <= fit.as_of:
+                        at = max(at, row[k].end)
                     k += 1
-            while k < node.n and (node.note[k].made > fit.as_of or node.row[k].start - at < slots):
-                if node.note[k].made <= fit.as_of:
-                    at = max(at, node.row[k].end)
+            elif k < n and row[k].start - at < slots:
                 k += 1
-            fit.high = node.row[k].start - slots if k < node.n else _NEVER
+                while k < n and row[k].start - row[k - 1].end < slots:
+                    k += 1
+                at = max(at, row[k - 1].end)
+            fit.high = row[k].start - slots if k < n else _NEVER
             # and of those that have been released since it was seen
             again = False
             for j in range(node.n_gone):
@@ -530,7 +541,7 @@ cdef class SlotSchedules:
         Which gaps are long enough cannot be foretold, so there is no branch on it.
         """
         cdef const Node* node = &self.node[fit.node]
-        cdef const Note* note = node.note if self.stale else NULL
+        cdef const Note* note = NULL if self._all_seen(node, fit.as_of) else node.note
         cdef Py_ssize_t k = fit.row
         cdef long long low = max(fit.low - at, 0), high = WINDOW
         cdef bint fits, seen = True
@@ -645,6 +656,7 @@ cdef class SlotSchedules:
                 raise ValueError(f"state[{name!r}] must be of nodes below {self.nodes}, from a slot to a later one")
         for u in range(self.nodes):
             self.node[u].first = self.node[u].n = self.node[u].n_gone = 0
+            self.node[u].latest = 0
         cdef const long long[:, ::1] rows_ = given["reservations"], left = given["gone"]
         for k in range(rows_.shape[0]):
             if not self._reserve(&self.node[rows_[k, 0]], rows_[k, 1], rows_[k, 2], rows_[k, 4], rows_[k, 3]):
