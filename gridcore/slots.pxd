@@ -16,6 +16,7 @@ cdef struct Node:
     Gone* gone
     long long latest                    # ns: nothing was reserved later
     int first, n, room, n_gone, room_gone
+    int now                             # where the last search began; a guess for the next one
 
 cdef struct Fit:                        # a candidate
     long long low, high                 # the next starts that fit it
@@ -51,6 +52,7 @@ cdef class SlotSchedules:
     cdef bint _reserve(self, Node* node, long long start, long long end, long long job, long long now) except -1
     cdef int _make_room(self, Node* node, Py_ssize_t* k) except -1
     cdef Py_ssize_t _after(self, const Node* node, long long slot) noexcept nogil
+    cdef Py_ssize_t _from(self, Node* node, long long slot) noexcept nogil
     cdef bint _release(self, Node* node, long long start, long long end, long long job, bint anybody, long long now) except -1
     cdef int _drop(self, Node* node, Py_ssize_t i, long long now) except -1
     cdef long long _search(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,

@@ -146,13 +146,26 @@ cdef class SlotSchedules:
     cdef Py_ssize_t _after(self, const Node* node, long long slot) noexcept nogil:
         """The first reservation that ends after `slot`."""
         cdef Py_ssize_t low = node.first, n = node.n - node.first, half
-        # mostly it is the first one: who searches from now on; otherwise nobody can foretell which half: no branch
-        if n == 0 or node.row[low].end > slot:
-            return low
+        # halves without branches: which one it is cannot be foretold
         while n > 0:
             half = (n + 1) // 2
             low += half if node.row[low + half - 1].end <= slot else 0
             n -= half
+        return low
+
+    cdef Py_ssize_t _from(self, Node* node, long long slot) noexcept nogil:
+        """The same for those who search, one after the other, from about the same slot on."""
+        cdef Py_ssize_t low = min(max(node.first, node.now), node.n), step
+        for step in range(4):
+            if low > node.first and node.row[low - 1].end > slot:
+                low -= 1
+            elif low < node.n and node.row[low].end <= slot:
+                low += 1
+            else:
+                node.now = <int> low
+                return low
+        low = self._after(node, slot)
+        node.now = <int> low
         return low
 
     def release(self, nodes, starts, long long now, *, ends=None, jobs=None):
@@ -424,9 +437,11 @@ cdef class SlotSchedules:
                 with gil:
                     raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
             if gone is None or not gone[other]:
-                self._meet(other, at)
+                if self._meet(other, at):
+                    prefetch(&self.node[other])
         for j in range(n, self.n_fit):
-            self._fetch(j + AHEAD)
+            self._fetch(j)
+        for j in range(n, self.n_fit):
             self._next(&self.fit[j], quest.not_before, quest.slots)
             free_now[0] += self.fit[j].low == quest.not_before
         return 0
@@ -463,19 +478,22 @@ cdef class SlotSchedules:
             prefetch(&self.node[self.fit[k + AHEAD].node])
         if k < self.n_fit:
             node = &self.node[self.fit[k].node]
-            prefetch(&node.row[max(self.fit[k].row, node.first)])
-            prefetch(&node.row[max(self.fit[k].row, node.first) + 4])
+            k = max(self.fit[k].row, node.now)
+            prefetch(&node.row[k])
+            prefetch(&node.row[k + 4])
 
     cdef void _next(self, Fit* fit, long long since, long long slots) noexcept nogil:
         """The first starts from `since` on that fit; `since` does not fall while a search goes on."""
-        cdef const Node* node = &self.node[fit.node]
+        cdef Node* node = &self.node[fit.node]
         cdef const Span* row = node.row
-        cdef Py_ssize_t k = fit.row or self._after(node, since), n = node.n, j
+        cdef Py_ssize_t k = fit.row, n = node.n, j
         cdef long long at = since
         cdef bint again = True, all_seen = self._all_seen(node, fit.as_of)
-        while k < n and row[k].end <= since:
-            k += 1
+        if k == 0:
+            k = self._from(node, since)
         while again:
+            while k < n and row[k].end <= at:
+                k += 1
             # the first gap of the reservations that stand
             if not all_seen:
                 while k < n and (node.note[k].made > fit.as_of or row[k].start - at < slots):
@@ -497,8 +515,6 @@ cdef class SlotSchedules:
                         again = True
                     else:
                         fit.high = min(fit.high, node.gone[j].start - slots)
-            if again:
-                k = self._after(node, at)
         fit.low, fit.row = at, <int> k
 
     cdef long long _earliest(self, long long n_nodes, long long slots) noexcept nogil:
@@ -655,7 +671,7 @@ cdef class SlotSchedules:
                                   and (rows[:, 1] < rows[:, 2]).all()):
                 raise ValueError(f"state[{name!r}] must be of nodes below {self.nodes}, from a slot to a later one")
         for u in range(self.nodes):
-            self.node[u].first = self.node[u].n = self.node[u].n_gone = 0
+            self.node[u].first = self.node[u].n = self.node[u].n_gone = self.node[u].now = 0
             self.node[u].latest = 0
         cdef const long long[:, ::1] rows_ = given["reservations"], left = given["gone"]
         for k in range(rows_.shape[0]):
