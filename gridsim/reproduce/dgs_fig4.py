@@ -198,7 +198,7 @@ def figure(report: Report) -> Figure:
         ):
             axes.step(days, 100.0 * values, where="post", color=plots.COLOURS[number], label=name)
         axes.axvline(found.edges[found.submissions] / DAY, color="black", linestyle=":", linewidth=1)
-        axes.set_xlim(0.0, 2.0 * found.edges[found.submissions] / DAY)
+        axes.set_xlim(0.0, min(2.0 * found.edges[found.submissions], found.edges[-1]) / DAY)
         axes.set_title(case)
         axes.set_xlabel("days")
         axes.set_ylabel("utilization (%)")
