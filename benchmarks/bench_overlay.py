@@ -1,9 +1,10 @@
 """CYCLON: one cycle of all nodes, beside the twin and a limit; 20 neighbours, 8 of them exchanged at a time.
 
-    pytest benchmarks/bench_overlay.py --benchmark-columns=median,iqr
+    pytest benchmarks/bench_overlay.py --benchmark-columns=median,ops --benchmark-json=overlay.json
 
-Exchanges a second are the nodes over the time of a cycle.  The limit is what numpy needs to fetch, for each
-node, the view and the ages of a node drawn at random, and to write them back.
+Exchanges a second are the nodes over the time of a cycle; they and the bytes of a node are in the file, as
+`extra_info`.  The limit is what numpy needs to fetch, for each node, the view and the ages of a node drawn at
+random, and to write them back.
 """
 
 from __future__ import annotations

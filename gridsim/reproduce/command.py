@@ -102,7 +102,10 @@ def reproduce(
     _check_extras(out is not None)
     jobs = _log(log, procs_per_node, [this.NAME for this in chosen])
     if out is not None:
-        os.makedirs(out, exist_ok=True)  # what is wrong with it is told before anything is run
+        try:
+            os.makedirs(out, exist_ok=True)  # what is wrong with it is told before anything is run
+        except OSError as error:
+            raise ScenarioError(f"--out must name a folder that can be made, got {out!r}: {error}") from None
 
     from gridsim.reproduce.common import Run
     from gridsim.reproduce.report import markdown, to_dict, write

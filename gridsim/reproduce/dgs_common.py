@@ -289,6 +289,10 @@ def prices(title: str, made: Mapping[str, Replicates], name: str, others: Mappin
     return Grid(title, ["case", "mean waiting (s)", f"{name} - it (s)", f"{name} - it (%)"], rows)
 
 
+#: A remark beside `prices`.
+AMONG = "Mean waiting is that of the jobs that were placed: where some never were, it is of other jobs."
+
+
 def shown(found: Estimate) -> Estimate | str:
     """For a cell of a grid: nothing where it was not measured in each seed."""
     return found if math.isfinite(found.mean) else "-"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gridsim.replication import Metric, Replicates, estimate
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge, near, per_doubling
 from gridsim.reproduce.dgs_common import (
+    AMONG,
     DAY,
     DEGREE,
     HIGH,
@@ -71,7 +72,7 @@ def run(how: Run) -> Report:
     apart = how.replicate(replace(day, alone=True), FEW, METRICS)
     claims = _costs(made, cannot(how)) + _failures(made, cannot(how))
     for name in FEW:
-        what = f"{name}: first commits refused, one submission at a time, no latency"
+        what = f"{name}: first commits refused, one submission at a time, messages take no time"
         found = apart.mean(name, "refused")
         claims.append(judge(what, "0", found, 0.0, 0.0, unit="%", cannot=cannot(how)))
     sizes, grown = _sizes(day, how, made["one day"])
@@ -181,7 +182,8 @@ _REMARKS = (
     "Poll goes on until the last job has ended; the share of the time of submissions is compared, per day.",
     "Each cancelled node pushes twice, as it commits and as it is released.",
     "Many jobs of logs share their second with another: they search at the same time and meet under each "
-    "policy.  One at a time and without latency nobody can.",
+    "policy.  One at a time and with messages that take no time nobody can.",
+    AMONG,
     "DGS_ASAP and Asap start jobs on whole slots of 60 s, backfilling at once.",
 )
 

@@ -17,7 +17,7 @@ import gridsim as gs
 from gridsim import plots
 from gridsim.cli import cli
 from gridsim.records import Table
-from gridsim.replication import Estimate, estimate
+from gridsim.replication import FEW, Estimate, estimate
 from gridsim.reproduce import celaya_table1, dgs_common, dgs_fig4, dgs_fig6
 from gridsim.reproduce.command import MODULES, RIGID, pool, reproduction
 from gridsim.reproduce.common import (
@@ -58,7 +58,7 @@ def test_list():
         assert f"{name}: {reproduction(name).TITLE}" in found.stdout
     listed = json.loads(invoke("--list", "--json").stdout)["reproductions"]
     assert [entry["name"] for entry in listed] == list(MODULES)
-    assert all(entry["claims"] and entry["seeds"] >= 10 for entry in listed)
+    assert all(entry["claims"] and entry["seeds"] >= FEW for entry in listed)
 
 
 def test_every_experiment_is_complete():
@@ -147,6 +147,8 @@ def test_wrong_input(arguments, said):
 def test_out_must_be_a_folder(tmp_path):
     (tmp_path / "file").write_text("")
     assert "--out must name a folder" in wrong("celaya-fig4b", "--out", tmp_path / "file")
+    under = tmp_path / "file" / "under"
+    assert "--out must name a folder that can be made" in wrong("celaya-fig4b", "--out", under)
 
 
 def test_what_is_missing_is_said_before_anything_runs(monkeypatch, tmp_path):

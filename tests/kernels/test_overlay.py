@@ -32,7 +32,7 @@ def level(request: pytest.FixtureRequest) -> Iterator[int]:
     _vector_level(1)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     # rows in a vector, in two, and in more than the wide variant takes
     st.one_of(
@@ -82,6 +82,7 @@ def test_they_do_the_same(size: tuple[int, int], seed: int, data: st.DataObject)
 
 
 @pytest.mark.parametrize("kind", BOTH)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(nodes=st.integers(2, 15), degree=st.integers(1, 6), seed=st.integers(0, 9))
 def test_views_keep_their_size(kind: Callable[..., Any], nodes: int, degree: int, seed: int) -> None:
     views = kind(nodes, degree, shuffle=min(3, degree), seed=seed)
