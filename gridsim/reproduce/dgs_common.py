@@ -298,6 +298,19 @@ def shown(found: Estimate) -> Estimate | str:
     return found if math.isfinite(found.mean) else "-"
 
 
+def means(
+    title: str, made: Mapping[str, Replicates], names: Collection[str], columns: Mapping[str, str]
+) -> Grid:
+    """Means of metrics (metric -> heading), a row for each case and each of these schedulers that it has."""
+    rows = {
+        f"{case}: {name}": [shown(each.mean(name, metric)) for metric in columns]
+        for case, each in made.items()
+        for name in each.schedulers
+        if name in names
+    }
+    return Grid(title, ["", *columns.values()], rows)
+
+
 def conflicts(made: Mapping[str, Replicates], names: Collection[str]) -> Grid:
     """Refused commits, searches again and jobs that were never placed, of these schedulers."""
     columns = {
@@ -306,13 +319,7 @@ def conflicts(made: Mapping[str, Replicates], names: Collection[str]) -> Grid:
         "again": "searched for again (%)",
         "never": "never placed (%)",
     }
-    rows = {
-        f"{case}: {name}": [each.mean(name, metric) for metric in columns]
-        for case, each in made.items()
-        for name in each.schedulers
-        if name in names
-    }
-    return Grid("Conflicts, searches again, and jobs that were never placed", ["", *columns.values()], rows)
+    return means("Conflicts, searches again, and jobs that were never placed", made, names, columns)
 
 
 def costs(made: Mapping[str, Replicates], names: Collection[str]) -> Grid:
@@ -325,13 +332,7 @@ def costs(made: Mapping[str, Replicates], names: Collection[str]) -> Grid:
         "retrieved": "schedules of opened neighbours",
         "span": "D (s)",
     }
-    rows = {
-        f"{case}: {name}": [each.mean(name, metric) for metric in columns]
-        for case, each in made.items()
-        for name in each.schedulers
-        if name in names
-    }
-    return Grid("What the costs are made of", ["", *columns.values()], rows)
+    return means("What the costs are made of", made, names, columns)
 
 
 def about_jobs(how: Run, *profiles: str, whole: bool = False) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gridsim.replication import estimate
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge, sign
-from gridsim.reproduce.dgs_common import HIGH, LOW, METRICS, about_jobs, cannot, jobs_of, prices
+from gridsim.reproduce.dgs_common import HIGH, LOW, METRICS, about_jobs, cannot, jobs_of, means, prices
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import Asap, Backfill, DgsAsap
 
@@ -58,13 +58,8 @@ def run(how: Run) -> Report:
         "cancelled": "cancelled nodes per job",
         "schedules": "schedules pushed",
     }
-    rows = {
-        f"{case}: {name}": [each.mean(name, metric) for metric in columns]
-        for case, each in made.items()
-        for name in (STATIC, DYNAMIC)
-    }
     grids = [
-        Grid("The two overlays", ["", *columns.values()], rows),
+        means("The two overlays", made, (STATIC, DYNAMIC), columns),
         prices("Price of decentralization", made, STATIC, {ASAP: "Asap", EASY: "EASY backfilling"}),
         _OWN,
     ]

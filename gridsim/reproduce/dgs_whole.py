@@ -6,9 +6,11 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from gridsim.replication import Metric, Replicates, estimate
 from gridsim.reproduce import dgs_fig4
-from gridsim.reproduce.common import Grid, Report, Row, Run, judge
+from gridsim.reproduce.common import Report, Row, Run, judge
 from gridsim.reproduce.dgs_common import (
     AMONG,
     HIGH,
@@ -20,9 +22,9 @@ from gridsim.reproduce.dgs_common import (
     conflicts,
     costs,
     jobs_of,
+    means,
     predicted,
     prices,
-    shown,
 )
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import Asap, Backfill, DgsAsap
@@ -92,11 +94,11 @@ def run(how: Run) -> Report:
     claims.append(judge(f"{high}: largest EU", "> 90", found, 90.0, 100.0, unit="%", cannot=no))
     names = [*POLICIES, *PERIODS]
     grids = [
-        _messages(made),
+        means("Schedules exchanged", made, names, {"schedules": "schedules", "per node": "per node"}),
         conflicts(made, names),
         costs(made, names),
         prices("Price of decentralization", made, PUSH, CENTRAL),
-        _utilization(made),
+        means("Effective utilization", made, (PUSH, "easy"), UTILIZATION),
     ]
     data = {
         case: dgs_fig4.curves(simulate(jobs(how.seeds[0]), POLICIES[PUSH])) for case, jobs in cases.items()
@@ -120,8 +122,9 @@ def _costs(made: dict[str, Replicates], no: str) -> list[Row]:
     measured = []
     for case, each in made.items():
         schedules = each["schedules"]
-        poll = estimate(schedules[POLL] / schedules[PULL])
-        rows.append(judge(f"{case}: poll / pull", "> 1", poll, 1.0, math.inf, cannot=no))
+        poll = estimate(schedules[POLL] / np.maximum(schedules[PULL], schedules[PUSH]))
+        what = f"{case}: poll / the greater of pull and push"
+        rows.append(judge(what, "> 1", poll, 1.0, math.inf, cannot=no))
         ratio = schedules[PULL] / schedules[PUSH]
         measured.append(ratio)
         rows.append(judge(f"{case}: pull / push", "> 1", estimate(ratio), 1.0, math.inf, cannot=no))
@@ -132,25 +135,6 @@ def _costs(made: dict[str, Replicates], no: str) -> list[Row]:
     low, high = made
     rows.append(judge(f"pull / push: {high} over {low}", "> 1", rise, 1.0, math.inf, cannot=no))
     return rows
-
-
-def _messages(made: dict[str, Replicates]) -> Grid:
-    rows = {
-        f"{case}: {name}": [each.mean(name, "schedules"), each.mean(name, "per node")]
-        for case, each in made.items()
-        for name in each.schedulers
-        if name not in CENTRAL
-    }
-    return Grid("Schedules exchanged", ["", "schedules", "per node"], rows)
-
-
-def _utilization(made: dict[str, Replicates]) -> Grid:
-    rows = {
-        f"{case}: {name}": [shown(each.mean(name, metric)) for metric in UTILIZATION]
-        for case, each in made.items()
-        for name in (PUSH, "easy")
-    }
-    return Grid("Effective utilization", ["", *UTILIZATION.values()], rows)
 
 
 _REMARKS = (
