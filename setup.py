@@ -16,7 +16,7 @@ KERNELS = [
     "edf",
     "slots",
     "overlay",
-    "dispatch",
+    "central",
     "jobflow",
     "backfill",
     "flow",

@@ -13,7 +13,7 @@ if find_spec("gridcore.edf") is None:
 
 from gridcore.availability import available_tasks, gap, sample_availability, sample_availability_batch
 from gridcore.backfill import BackfillQueue
-from gridcore.dispatch import PullQueue, bind_earliest
+from gridcore.central import PullQueue, bind_earliest
 from gridcore.edf import meets_deadlines, optimal_stretch, project_queues
 from gridcore.flow import TreeFlow
 from gridcore.grid import SummaryGrid

@@ -1,4 +1,4 @@
-"""The earliest of many instants, ties by number: for `gridcore.dispatch` and `gridcore.backfill`.
+"""The earliest of many instants, ties by number: for `gridcore.central` and `gridcore.backfill`.
 
 A heap is an array with room for all that will ever be in it, four children a node; who has it knows how many it
 has.

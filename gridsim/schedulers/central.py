@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.dispatch import PullQueue, bind_earliest
+from gridcore.central import PullQueue, bind_earliest
 from gridcore.edf import optimal_stretch
 from gridcore.queues import TaskQueues
 from gridcore.summaries import split

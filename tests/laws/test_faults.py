@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from law_scenarios import CENTRAL, fair_trees
 
 import gridsim as gs
-from gridcore.dispatch import PullQueue
+from gridcore.central import PullQueue
 from gridcore.queues import TaskQueues
 from gridsim.faults import Faults
 from gridsim.scheduler import Policy, Run

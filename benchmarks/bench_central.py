@@ -1,6 +1,6 @@
 """Dispatch kernels and the centralized schedulers: seconds, and tasks per second.
 
-python benchmarks/bench_dispatch.py [--large]
+python benchmarks/bench_central.py [--large]
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gridcore.dispatch import PullQueue, bind_earliest
+from gridcore.central import PullQueue, bind_earliest
 from gridsim.engine import NS, TIMER, Engine
 from gridsim.model import Applications
 from gridsim.scheduler import Run, Scheduler

@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from gridcore import dispatch
-from gridcore.reference import dispatch as twin
+from gridcore import central
+from gridcore.reference import central as twin
 
 QUICK = settings(max_examples=60, deadline=None)
 NEVER = 2**63 - 1
@@ -62,7 +62,7 @@ def play(kernel: Any, speeds: list[float], sizes: list[float], steps: Plan) -> l
 @given(plans())
 @QUICK
 def test_pull_equals_twin(plan: tuple[list[float], list[float], Plan]) -> None:
-    assert play(dispatch, *plan) == play(twin, *plan)
+    assert play(central, *plan) == play(twin, *plan)
 
 
 def test_pull_equals_twin_with_many_machines() -> None:
@@ -76,7 +76,7 @@ def test_pull_equals_twin_with_many_machines() -> None:
         for at in range(1, 12)
     ]
     steps.append((NEVER, [4, 3, 2, 1, 0], []))
-    assert play(dispatch, speeds.tolist(), sizes.tolist(), steps) == play(
+    assert play(central, speeds.tolist(), sizes.tolist(), steps) == play(
         twin, speeds.tolist(), sizes.tolist(), steps
     )
 
@@ -86,7 +86,7 @@ def test_pull_equals_twin_with_many_machines() -> None:
 def test_pull_laws(plan: tuple[list[float], list[float], Plan]) -> None:
     """Each task once, no overlap, no start that should have waited, and the totals add up."""
     speeds, sizes, steps = plan
-    queue = dispatch.PullQueue(speeds, len(sizes), log=True)
+    queue = central.PullQueue(speeds, len(sizes), log=True)
     left = np.zeros(len(sizes), np.int64)
     arrived = np.zeros(len(sizes), np.int64)
     since = np.zeros(len(sizes), np.int64)
@@ -132,7 +132,7 @@ def test_running_in_pieces_changes_nothing(
         stops = sorted({min(reached + cut, until) for cut in cuts} | {until})
         pieces += [(stop, order, arriving if stop == stops[0] else []) for stop in stops]
         reached = until
-    assert play(dispatch, speeds, sizes, pieces)[-3:] == play(dispatch, speeds, sizes, steps)[-3:]
+    assert play(central, speeds, sizes, pieces)[-3:] == play(central, speeds, sizes, steps)[-3:]
 
 
 @given(plans())
@@ -143,7 +143,7 @@ def test_pull_is_work_conserving_and_follows_the_order(
     """With a constant order of all: no machine idles while a task waits, and the first one goes first."""
     speeds, sizes, _ = plan
     tasks = np.arange(5, 5 + len(sizes))
-    queue = dispatch.PullQueue(speeds, len(sizes), log=True)
+    queue = central.PullQueue(speeds, len(sizes), log=True)
     order = list(range(len(sizes)))[::-1]
     queue.run(NEVER, order, tasks.copy(), sizes)
     machine, application, start, end = queue.starts()
@@ -158,14 +158,14 @@ def test_pull_is_work_conserving_and_follows_the_order(
 
 
 def test_fastest_first_then_lowest_id() -> None:
-    queue = dispatch.PullQueue([1.0, 3.0, 2.0, 3.0], 1, log=True)
+    queue = central.PullQueue([1.0, 3.0, 2.0, 3.0], 1, log=True)
     left = np.array([3])
     queue.run(1, [0], left, [10.0])
     assert queue.starts()[0].tolist() == [1, 3, 2]
 
 
 def test_a_start_at_until_stays_open() -> None:
-    queue = dispatch.PullQueue([1.0], 2, log=True)
+    queue = central.PullQueue([1.0], 2, log=True)
     left = np.array([3, 0])
     assert queue.run(10**9, [0], left, [1.0, 1.0]) == 1
     left[1] = 1
@@ -176,7 +176,7 @@ def test_a_start_at_until_stays_open() -> None:
 
 
 def test_machines_wait_for_work() -> None:
-    queue = dispatch.PullQueue([2.0, 1.0], 1)
+    queue = central.PullQueue([2.0, 1.0], 1)
     left = np.zeros(1, np.int64)
     assert queue.run(5 * 10**9, [0], left, [2.0]) == 0
     left[0] = 3
@@ -186,14 +186,14 @@ def test_machines_wait_for_work() -> None:
 
 
 def test_nodes_used_is_exact_when_applications_alternate() -> None:
-    queue = dispatch.PullQueue([1.0, 1.0], 2)
+    queue = central.PullQueue([1.0, 1.0], 2)
     left = np.array([10, 10])
     for second in range(1, 10):
         queue.run(second * 10**9, [second % 2, 1 - second % 2], left, [1.0, 1.0])
     assert queue.totals()["nodes_used"].tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("kernel", [dispatch, twin])
+@pytest.mark.parametrize("kernel", [central, twin])
 def test_pull_messages(kernel: Any) -> None:
     with pytest.raises(ValueError, match=r"speed\[1\] must be finite and > 0, got nan"):
         kernel.PullQueue([1.0, float("nan")], 1)
@@ -240,7 +240,7 @@ class Pulling(RuleBasedStateMachine):
 
     @initialize(speeds=SPEEDS, sizes=st.lists(SIZES, min_size=1, max_size=4))
     def start(self, speeds: list[float], sizes: list[float]) -> None:
-        self.queues = [kernel.PullQueue(speeds, len(sizes), log=True) for kernel in (dispatch, twin)]
+        self.queues = [kernel.PullQueue(speeds, len(sizes), log=True) for kernel in (central, twin)]
         self.speeds, self.sizes, self.now = speeds, sizes, 0
         self.left = np.zeros(len(sizes), np.int64)
         self.arrived = np.zeros(len(sizes), np.int64)
@@ -344,7 +344,7 @@ def test_pull_equals_twin_where_many_machines_fail() -> None:
     speeds = 1000 + 200.0 * chance.integers(0, 11, 300)
     sizes = chance.uniform(500, 5000, 3)
     seen = []
-    for kernel in (dispatch, twin):
+    for kernel in (central, twin):
         chance = np.random.default_rng(9)
         queue: Any = kernel.PullQueue(speeds, 3, log=True)
         left = np.array([3000, 2000, 1000])
@@ -363,7 +363,7 @@ def test_pull_equals_twin_where_many_machines_fail() -> None:
     assert [row[1:] for row in seen[:half]] == [row[1:] for row in seen[half:]]
 
 
-@pytest.mark.parametrize("kernel", [dispatch, twin])
+@pytest.mark.parametrize("kernel", [central, twin])
 def test_a_failure_loses_the_running_task(kernel: Any) -> None:
     second = 10**9
     queue = kernel.PullQueue([1.0, 1.0, 1.0], 2)
@@ -391,7 +391,7 @@ def test_a_failure_loses_the_running_task(kernel: Any) -> None:
     assert queue.totals()["nodes_used"].tolist() == [3, 0]
 
 
-@pytest.mark.parametrize("kernel", [dispatch, twin])
+@pytest.mark.parametrize("kernel", [central, twin])
 def test_a_task_that_ends_as_its_machine_fails_has_ended(kernel: Any) -> None:
     queue = kernel.PullQueue([1.0], 1)
     left = np.array([2])
@@ -420,7 +420,7 @@ def test_bind_equals_twin(
 ) -> None:
     given_free = data.draw(st.lists(st.integers(0, 40), min_size=len(speeds), max_size=len(speeds)))
     free, free_too = np.array(given_free), np.array(given_free)
-    bound = dispatch.bind_earliest(free, speeds, size, tasks, now)
+    bound = central.bind_earliest(free, speeds, size, tasks, now)
     assert bound.sum() == tasks
     assert bound.tolist() == twin.bind_earliest(free_too, speeds, size, tasks, now).tolist()
     assert free.tolist() == free_too.tolist()
@@ -440,7 +440,7 @@ def test_bind_equals_twin_on_real_speeds(
     ends = st.integers(0, 2 * 10**12)
     given_free = data.draw(st.lists(ends, min_size=len(speeds), max_size=len(speeds)))
     free, free_too = np.array(given_free), np.array(given_free)
-    bound = dispatch.bind_earliest(free, speeds, size, tasks, now)
+    bound = central.bind_earliest(free, speeds, size, tasks, now)
     assert bound.tolist() == twin.bind_earliest(free_too, speeds, size, tasks, now).tolist()
     assert free.tolist() == free_too.tolist()
 
@@ -457,7 +457,7 @@ def test_bind_by_brute_force(speeds: list[float], size: float, tasks: int, now: 
         u = ends.index(min(ends))
         wanted[u] += 1
         at[u] = ends[u]
-    assert dispatch.bind_earliest(free, speeds, size, tasks, now).tolist() == wanted.tolist()
+    assert central.bind_earliest(free, speeds, size, tasks, now).tolist() == wanted.tolist()
     assert free.tolist() == at.tolist()
 
 
@@ -467,7 +467,7 @@ def test_bind_takes_as_long_for_a_billion_tasks() -> None:
     speeds = chance.uniform(1000, 3000, 50)
     free = chance.integers(0, 10**13, 50)
     before = np.maximum(free, 5)
-    bound = dispatch.bind_earliest(free, speeds, 100.0, 10**9, 5)
+    bound = central.bind_earliest(free, speeds, 100.0, 10**9, 5)
     length = np.rint(100.0 / speeds * 1e9).astype(np.int64)
     assert bound.sum() == 10**9
     assert (free == before + bound * length).all()
@@ -479,13 +479,13 @@ def test_binding_application_by_application_keeps_machines_in_order() -> None:
     free = np.array([0, 100])
     history = [free.copy()]
     for i in range(6):
-        dispatch.bind_earliest(free, [2.0, 1.0], 4e-9, i, 10 * i)
+        central.bind_earliest(free, [2.0, 1.0], 4e-9, i, 10 * i)
         history.append(free.copy())
     assert all((new >= old).all() for old, new in pairwise(history))
     assert free.tolist() == [60, 100]
 
 
-@pytest.mark.parametrize("kernel", [dispatch, twin])
+@pytest.mark.parametrize("kernel", [central, twin])
 def test_bind_messages(kernel: Any) -> None:
     free = np.zeros(2, np.int64)
     with pytest.raises(ValueError, match=r"speed\[0\] must be finite and > 0, got 0.0"):

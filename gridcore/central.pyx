@@ -4,7 +4,7 @@ Times are int64 nanoseconds.  A task of `a` Mflop takes round(a / speed * 1e9) n
 even), the same wherever it is computed.  A started task is never taken back; it is lost where its machine
 fails.
 
-`gridcore.reference.dispatch` is the same in plain Python.
+`gridcore.reference.central` is the same in plain Python.
 """
 
 from libc.math cimport isfinite, llrint

@@ -1,4 +1,4 @@
-"""Plain-Python twin of `gridcore.dispatch`: same names, same signatures, same results, one task at a time."""
+"""Plain-Python twin of `gridcore.central`: same names, same signatures, same results, one task at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def duration(task_size: float, speed: float) -> int:
 
 
 class PullQueue:
-    """See `gridcore.dispatch.PullQueue`."""
+    """See `gridcore.central.PullQueue`."""
 
     def __init__(self, speed: ArrayLike, applications: SupportsIndex, *, log: bool = False) -> None:
         self._speed = _positive(speed, "speed")
@@ -176,7 +176,7 @@ class PullQueue:
 def bind_earliest(
     free_at: Integers, speed: ArrayLike, task_size: float, n_tasks: SupportsIndex, now: int
 ) -> Integers:
-    """See `gridcore.dispatch.bind_earliest`."""
+    """See `gridcore.central.bind_earliest`."""
     _writable(free_at, "free_at")
     speeds = _positive(speed, "speed")
     if len(free_at) != len(speeds):
