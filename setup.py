@@ -17,6 +17,7 @@ KERNELS = [
     "slots",
     "overlay",
     "central",
+    "dispatch",
     "jobflow",
     "backfill",
     "flow",
