@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -15,6 +15,9 @@ from gridsim.errors import ScenarioError
 from gridsim.model import Columns, Floats, Integers
 from gridsim.platform import Platform, normalise, real, sequence, shown, text, whole
 from gridsim.streams import Streams
+
+if TYPE_CHECKING:
+    from gridsim.traces import Bags
 
 #: Sizes of single tasks are kept in memory, 8 bytes each.
 MOST_SIZES = 2**30
@@ -147,9 +150,13 @@ class LogRecipe(
     span: float = 120.0
     reference_speed: float | None = None
     max_applications: int | None = None
+    own_sizes: bool = False
+    tasks_per_node: float | None = None
+    min_tasks: int = 1
+    skip: int = 0
 
     def __post_init__(self) -> None:
-        speed, most = self.reference_speed, self.max_applications
+        speed, most, scale = self.reference_speed, self.max_applications, self.tasks_per_node
         normalise(
             self,
             path=text("workload.path", self.path),
@@ -160,7 +167,12 @@ class LogRecipe(
             if speed is None
             else real("workload.reference_speed", speed, above=0, unit="Mflop/s"),
             max_applications=None if most is None else whole("workload.max_applications", most, low=1),
+            tasks_per_node=None if scale is None else real("workload.tasks_per_node", scale, above=0),
+            min_tasks=whole("workload.min_tasks", self.min_tasks, low=1),
+            skip=whole("workload.skip", self.skip),
         )
+        if not isinstance(self.own_sizes, bool):
+            raise ScenarioError(f"workload.own_sizes must be true or false, got {shown(self.own_sizes)}")
 
     def columns(self, platform: Platform) -> Columns:
         from gridsim.traces import derive_bags, read_jobs
@@ -169,13 +181,33 @@ class LogRecipe(
         bags = derive_bags(log, gap=self.gap, span=self.span, max_procs=platform.nodes)
         if not len(bags):
             raise ScenarioError(f"{self.path}: no job of known run time, so no bag")
-        most = len(bags) if self.max_applications is None else self.max_applications
+        large = np.flatnonzero(bags.tasks >= self.min_tasks)
+        kept = large[self.skip :][: self.max_applications]
+        if not len(kept):
+            raise ScenarioError(
+                f"{self.path}: expected more than {self.skip} bags (workload.skip) of at least "
+                f"{self.min_tasks} tasks (workload.min_tasks), found {len(large)}"
+            )
+        tasks = bags.tasks[kept]
+        if self.tasks_per_node is not None:
+            wanted = self.tasks_per_node * platform.nodes
+            _check_count(wanted, wanted)
+            tasks = np.full(len(kept), max(1, round(wanted)), dtype=np.int64)
         speed = self.reference_speed or platform.aggregate_speed / platform.nodes
-        user = bags.user[:most]
+        sizes = self._own(bags, kept, _countable(tasks)) * speed if self.own_sizes else None
         users, which = np.unique(bags.user, return_inverse=True)
         homes = Streams(self.seed)("workload.submitters").integers(platform.nodes, size=len(users))
-        release = bags.release[:most] - bags.release[0]
-        return Columns(release, bags.tasks[:most], bags.run_time[:most] * speed, homes[which[: len(user)]])
+        release = bags.release[kept] - bags.release[kept[0]]
+        return Columns(release, tasks, bags.run_time[kept] * speed, homes[which[kept]], sizes=sizes)
+
+    def _own(self, bags: Bags, kept: Integers, tasks: Integers) -> Floats:
+        """Run times (s) of so many `tasks` of each bag of `kept`: its own, or drawn from these."""
+        draw, offsets, parts = Streams(self.seed)("workload.scaled"), bags.offsets, []
+        for bag, count in zip(kept.tolist(), tasks.tolist(), strict=True):
+            jobs = slice(offsets[bag], offsets[bag + 1])
+            own = np.repeat(bags.job_run_time[jobs], bags.job_procs[jobs])
+            parts.append(own if self.tasks_per_node is None else own[draw.integers(len(own), size=count)])
+        return np.concatenate(parts)
 
 
 class ListRecipe(

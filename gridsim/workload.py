@@ -129,12 +129,24 @@ class Workload:
         reference_speed: float | None = None,
         seed: int = 0,
         max_applications: int | None = None,
+        *,
+        own_sizes: bool = False,
+        tasks_per_node: float | None = None,
+        min_tasks: int = 1,
+        skip: int = 0,
     ) -> Workload:
         """The bags of a job log (SWF, GWF): one user's jobs, at most `gap` s apart and within `span` s.
 
         A job of p processors is p tasks; a = mean run time of the bag's tasks * `reference_speed` (Mflop/s;
         default: the platform's mean); released as recorded, the first at 0.  Each user submits at one
-        machine, drawn uniformly with `seed`.  `max_applications` keeps the first ones.
+        machine, drawn uniformly with `seed`.
+
+        own_sizes : each task is as long as its own job (0 s counts as 1 s, as in the mean), so that tasks of
+            a bag may differ in size.
+        tasks_per_node : each bag has round(tasks_per_node * machines) tasks, at least 1, in place of its own.
+            With own_sizes they are drawn from its own tasks, with replacement.
+        min_tasks : only the bags that have so many tasks in the log.
+        skip, max_applications : of these leave out the first so many, and keep at most so many.
 
         The file is read by `realize`, which refuses a job of more processors than the platform has machines.
         """
@@ -145,6 +157,10 @@ class Workload:
             reference_speed=reference_speed,
             seed=seed,
             max_applications=max_applications,
+            own_sizes=own_sizes,
+            tasks_per_node=tasks_per_node,
+            min_tasks=min_tasks,
+            skip=skip,
         )
         return cls(recipe)
 

@@ -74,6 +74,10 @@ WORKLOADS = st.one_of(
         reference_speed=st.none() | POSITIVE,
         seed=SEEDS,
         max_applications=st.none() | st.integers(1, 2**63 - 1),
+        own_sizes=st.booleans(),
+        tasks_per_node=st.none() | POSITIVE,
+        min_tasks=st.integers(1, 2**63 - 1),
+        skip=st.integers(0, 2**63 - 1),
     ),
 )
 NETWORKS = st.builds(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.errors import ScenarioError
+from gridsim.errors import ScenarioError, TraceWarning
 from gridsim.model import Applications
 from gridsim.platform import Platform
 from gridsim.streams import Streams
@@ -145,6 +145,61 @@ def test_no_spread_is_an_ordinary_workload() -> None:
     assert plain.task_sizes is None
 
 
+# -- from a log -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log(tmp_path):
+    def job(number, submit, run_time, procs, user):
+        return f"{number} {submit} 0 {run_time} {procs} -1 -1 {procs} -1 -1 1 {user} 1 1 1 1 -1 -1"
+
+    path = tmp_path / "log.swf"
+    # user 7: tasks of 10, 40, 40 s at 50 s and of 0 and 3 s at 1000 s; user 8: one of 30 s at 60 s
+    rows = [(50, 10, 1, 7), (60, 30, 1, 8), (100, 40, 2, 7), (1000, 0, 1, 7), (1001, 3, 1, 7)]
+    path.write_text("\n".join(job(number, *row) for number, row in enumerate(rows, 1)) + "\n")
+    with pytest.warns(TraceWarning, match="1 jobs of run time 0 s, counted as 1 s"):
+        yield path
+
+
+def test_each_task_is_as_long_as_its_job(log) -> None:
+    found = Workload.from_log(log, own_sizes=True, reference_speed=2.0).realize(GRID)
+    assert split(found) == [[20.0, 80.0, 80.0], [60.0], [2.0, 6.0]]  # 0 s counts as 1 s
+    mean = Workload.from_log(log, reference_speed=2.0).realize(GRID)
+    assert differ(mean, found) == [] and not mean.unequal  # sums and means are the same
+    assert Workload.from_log(log, own_sizes=True).realize(GRID).sizes().max() == 40.0 * 2000
+
+
+def test_small_and_early_bags_are_left_out(log) -> None:
+    found = Workload.from_log(log, min_tasks=2).realize(GRID)
+    assert found.release.tolist() == [0.0, 950.0] and found.tasks.tolist() == [3, 2]
+    found = Workload.from_log(log, min_tasks=2, skip=1, own_sizes=True, reference_speed=1.0).realize(GRID)
+    assert found.release.tolist() == [0.0] and split(found) == [[1.0, 3.0]]
+    everything = Workload.from_log(log).realize(GRID)
+    found = Workload.from_log(log, skip=1, max_applications=1).realize(GRID)
+    assert found.tasks.tolist() == [1] and found.submitter.tolist() == everything.submitter[1:2].tolist()
+    with pytest.raises(ScenarioError) as caught:
+        Workload.from_log(log, min_tasks=2, skip=2).realize(GRID)
+    assert str(caught.value).endswith(
+        "log.swf: expected more than 2 bags (workload.skip) of at least 2 tasks (workload.min_tasks), found 2"
+    )
+
+
+def test_bags_are_scaled_to_the_platform(log) -> None:
+    scaled = Workload.from_log(log, tasks_per_node=1000.4).realize(GRID)
+    plain = Workload.from_log(log).realize(GRID)
+    assert scaled.tasks.tolist() == [2001] * 3 and scaled.task_size.tolist() == plain.task_size.tolist()
+    assert Workload.from_log(log, tasks_per_node=0.01).realize(GRID).tasks.tolist() == [1] * 3
+    workload = Workload.from_log(log, tasks_per_node=1000.0, own_sizes=True, reference_speed=1.0, seed=3)
+    found = workload.realize(GRID)
+    first, second, third = split(found)
+    assert set(first) == {10.0, 40.0} and set(second) == {30.0} and set(third) == {1.0, 3.0}
+    # two of three processors ran for 40 s
+    assert first.count(40.0) == pytest.approx(2000 * 2 / 3, abs=5 * math.sqrt(2000 * 2 / 9))
+    assert np.array_equal(found.sizes(), workload.realize(GRID).sizes())
+    other = Workload.from_log(log, tasks_per_node=1000.0, own_sizes=True, reference_speed=1.0, seed=4)
+    assert not np.array_equal(found.sizes(), other.realize(GRID).sizes())
+
+
 # -- what is refused --------------------------------------------------------------------------------------
 
 
@@ -194,12 +249,33 @@ def test_no_spread_is_an_ordinary_workload() -> None:
         (lambda: gs.Normal(math.inf), "workload.spread.deviation must be a finite number >= 0, got inf"),
         (lambda: gs.LogUniform(0.9), "workload.spread.ratio must be a finite number >= 1, got 0.9"),
         (lambda: gs.LogUniform("x"), "workload.spread.ratio must be a finite number >= 1, got 'x'"),
+        (
+            lambda: Workload.from_log("x", own_sizes=1),
+            "workload.own_sizes must be true or false, got 1",
+        ),
+        (
+            lambda: Workload.from_log("x", tasks_per_node=0),
+            "workload.tasks_per_node must be a finite number > 0, got 0",
+        ),
+        (
+            lambda: Workload.from_log("x", min_tasks=0),
+            "workload.min_tasks must be a whole number >= 1, got 0",
+        ),
+        (lambda: Workload.from_log("x", skip=-1), "workload.skip must be a whole number >= 0, got -1"),
     ],
 )
 def test_wrong_sizes_are_named(make, message) -> None:
     with pytest.raises(ScenarioError) as caught:
         make()
     assert str(caught.value).startswith(message)
+
+
+def test_too_many_tasks_of_a_log_are_named(log) -> None:
+    for count, expected in ((1e300, "stay below 2**53 an application, got 2e+300"), (1e9, "be at most 1073")):
+        workload = Workload.from_log(log, tasks_per_node=count, own_sizes=True)
+        with pytest.raises(ScenarioError) as caught:
+            workload.realize(GRID)
+        assert str(caught.value).startswith(f"workload.tasks must {expected}")
 
 
 UNEQUAL = gs.Scenario(GRID, Workload.of_tasks([0.0, 1.0], [[100.0], [100.0, 4000.0]]))
