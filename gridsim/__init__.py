@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gridsim.bags import LogUniform, Normal
     from gridsim.bounds import Bound, discrete_bound, fluid_bound
     from gridsim.errors import (
         CheckpointWarning,
@@ -54,10 +55,12 @@ __all__ = [
     "InvariantViolation",
     "LocalPolicy",
     "LocalScheduler",
+    "LogUniform",
     "Message",
     "MinCent",
     "ModelWarning",
     "Network",
+    "Normal",
     "Outcome",
     "Platform",
     "Policy",
@@ -84,6 +87,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "bags": ("LogUniform", "Normal"),
     "bounds": ("Bound", "discrete_bound", "fluid_bound"),
     "errors": (
         "CheckpointWarning",

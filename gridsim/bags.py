@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model import Columns
-from gridsim.platform import Platform, normalise, real, sequence, text, whole
+from gridsim.model import Columns, Floats, Integers
+from gridsim.platform import Platform, normalise, real, sequence, shown, text, whole
 from gridsim.streams import Streams
+
+if TYPE_CHECKING:
+    from gridsim.traces import Bags
+
+#: Sizes of single tasks are kept in memory, 8 bytes each.
+MOST_SIZES = 2**30
+#: No task is shorter than this share of the mean, however wide the normal distribution is.
+LEAST_FACTOR = 0.01
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,6 +33,49 @@ class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 TaskSize = float | Range | tuple[float, ...]
+
+
+class Normal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="normal"):
+    """Factors with a normal distribution of mean 1, drawn again where they are at most 0.01.
+
+    deviation : their standard deviation, >= 0.  With a wide one what is drawn again raises the mean: to 1.008
+        with 0.4, to 1.29 with 1.
+    """
+
+    deviation: float
+
+    def __post_init__(self) -> None:
+        normalise(self, deviation=real("workload.spread.deviation", self.deviation, low=0))
+
+    def factors(self, draw: np.random.Generator, count: int) -> Floats:
+        """float64[count], without unit."""
+        found = draw.normal(1.0, self.deviation, count)
+        while len(low := np.flatnonzero(found <= LEAST_FACTOR)):
+            found[low] = draw.normal(1.0, self.deviation, len(low))
+        return found
+
+
+class LogUniform(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="log-uniform"
+):
+    """Factors whose logarithm is uniform, from 1 / ratio to ratio.
+
+    ratio : >= 1.  The mean of the factors is (ratio - 1 / ratio) / (2 ln ratio).
+    """
+
+    ratio: float
+
+    def __post_init__(self) -> None:
+        normalise(self, ratio=real("workload.spread.ratio", self.ratio, low=1))
+
+    def factors(self, draw: np.random.Generator, count: int) -> Floats:
+        """float64[count], without unit."""
+        width = math.log(self.ratio)
+        # rounded, an end may come out beyond itself
+        return np.clip(np.exp(draw.uniform(-width, width, count)), 1 / self.ratio, self.ratio)
+
+
+Spread = Normal | LogUniform
 
 
 class BagRecipe(
@@ -38,11 +90,16 @@ class BagRecipe(
     tasks: float | None = None
     variation: float = 0.2
     task_size: TaskSize = 65536.0
+    spread: Spread | None = None
 
     def __post_init__(self) -> None:
         variation = real("workload.variation", self.variation, low=0)
         if variation > 1:
             raise ScenarioError(f"workload.variation must be in 0..1, got {variation!r}")
+        if not isinstance(self.spread, Spread | None):
+            raise ScenarioError(
+                f"workload.spread must be Normal, LogUniform or None, got {shown(self.spread)}"
+            )
         normalise(
             self,
             seed=whole("workload.seed", self.seed),
@@ -62,13 +119,16 @@ class BagRecipe(
         # A bound that is a whole number but for rounding counts as one.
         low = math.ceil(middle * (1 - self.variation) * (1 - 1e-12))
         high = math.floor(middle * (1 + self.variation) * (1 + 1e-12))
-        if high >= 2**53:
-            raise ScenarioError(f"workload.tasks must stay below 2**53 an application, got {middle:g}")
+        _check_count(middle, high)
         if low > high:  # nothing whole in between
             low = high = round(middle)
         tasks = streams("workload.tasks").integers(max(1, low), max(1, high) + 1, size=count)
         submitter = streams("workload.submitters").integers(platform.nodes, size=count)
-        return Columns(np.cumsum(gaps), tasks, self._sizes(streams), submitter)
+        task_size, sizes = self._sizes(streams), None
+        if self.spread is not None:
+            sizes = np.repeat(task_size, _countable(tasks))
+            sizes *= self.spread.factors(streams("workload.spread"), len(sizes))
+        return Columns(np.cumsum(gaps), tasks, task_size, submitter, sizes=sizes)
 
     def _sizes(self, streams: Streams) -> NDArray[np.float64]:
         draw, size = streams("workload.task_sizes"), self.task_size
@@ -90,9 +150,13 @@ class LogRecipe(
     span: float = 120.0
     reference_speed: float | None = None
     max_applications: int | None = None
+    own_sizes: bool = False
+    tasks_per_node: float | None = None
+    min_tasks: int = 1
+    skip: int = 0
 
     def __post_init__(self) -> None:
-        speed, most = self.reference_speed, self.max_applications
+        speed, most, scale = self.reference_speed, self.max_applications, self.tasks_per_node
         normalise(
             self,
             path=text("workload.path", self.path),
@@ -103,7 +167,12 @@ class LogRecipe(
             if speed is None
             else real("workload.reference_speed", speed, above=0, unit="Mflop/s"),
             max_applications=None if most is None else whole("workload.max_applications", most, low=1),
+            tasks_per_node=None if scale is None else real("workload.tasks_per_node", scale, above=0),
+            min_tasks=whole("workload.min_tasks", self.min_tasks, low=1),
+            skip=whole("workload.skip", self.skip),
         )
+        if not isinstance(self.own_sizes, bool):
+            raise ScenarioError(f"workload.own_sizes must be true or false, got {shown(self.own_sizes)}")
 
     def columns(self, platform: Platform) -> Columns:
         from gridsim.traces import derive_bags, read_jobs
@@ -112,13 +181,33 @@ class LogRecipe(
         bags = derive_bags(log, gap=self.gap, span=self.span, max_procs=platform.nodes)
         if not len(bags):
             raise ScenarioError(f"{self.path}: no job of known run time, so no bag")
-        most = len(bags) if self.max_applications is None else self.max_applications
+        large = np.flatnonzero(bags.tasks >= self.min_tasks)
+        kept = large[self.skip :][: self.max_applications]
+        if not len(kept):
+            raise ScenarioError(
+                f"{self.path}: expected more than {self.skip} bags (workload.skip) of at least "
+                f"{self.min_tasks} tasks (workload.min_tasks), found {len(large)}"
+            )
+        tasks = bags.tasks[kept]
+        if self.tasks_per_node is not None:
+            wanted = self.tasks_per_node * platform.nodes
+            _check_count(wanted, wanted)
+            tasks = np.full(len(kept), max(1, round(wanted)), dtype=np.int64)
         speed = self.reference_speed or platform.aggregate_speed / platform.nodes
-        user = bags.user[:most]
+        sizes = self._own(bags, kept, _countable(tasks)) * speed if self.own_sizes else None
         users, which = np.unique(bags.user, return_inverse=True)
         homes = Streams(self.seed)("workload.submitters").integers(platform.nodes, size=len(users))
-        release = bags.release[:most] - bags.release[0]
-        return Columns(release, bags.tasks[:most], bags.run_time[:most] * speed, homes[which[: len(user)]])
+        release = bags.release[kept] - bags.release[kept[0]]
+        return Columns(release, tasks, bags.run_time[kept] * speed, homes[which[kept]], sizes=sizes)
+
+    def _own(self, bags: Bags, kept: Integers, tasks: Integers) -> Floats:
+        """Run times (s) of so many `tasks` of each bag of `kept`: its own, or drawn from these."""
+        draw, offsets, parts = Streams(self.seed)("workload.scaled"), bags.offsets, []
+        for bag, count in zip(kept.tolist(), tasks.tolist(), strict=True):
+            jobs = slice(offsets[bag], offsets[bag + 1])
+            own = np.repeat(bags.job_run_time[jobs], bags.job_procs[jobs])
+            parts.append(own if self.tasks_per_node is None else own[draw.integers(len(own), size=count)])
+        return np.concatenate(parts)
 
 
 class ListRecipe(
@@ -132,42 +221,90 @@ class ListRecipe(
     submitter: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        release = sequence("workload.release", self.release)
-        if not release:
-            raise ScenarioError("workload.release must name at least one application, got none")
-        columns: dict[str, Any] = {"release": release}
-        for name in ("tasks", "task_size", "submitter"):
-            if (given := getattr(self, name)) is not None:
-                columns[name] = sequence(f"workload.{name}", given)
-                if len(columns[name]) != len(release):
-                    raise ScenarioError(
-                        f"workload.{name} must have {len(release)} entries as workload.release has, "
-                        f"got {len(columns[name])}"
-                    )
-        checks: dict[str, Callable[[str, Any], float]] = {
-            "release": lambda path, value: real(path, value, low=0, unit="s"),
-            "tasks": lambda path, value: whole(path, value, low=1, high=2**53),
-            "task_size": lambda path, value: real(path, value, above=0, unit="Mflop"),
-            "submitter": lambda path, value: whole(path, value),
-        }
-        for name, values in columns.items():
-            check = checks[name]
-            checked = tuple(check(f"workload.{name}[{i}]", value) for i, value in enumerate(values))
-            normalise(self, **{name: checked})
+        _check_columns(self)
 
     def columns(self, platform: Platform) -> Columns:
-        count = len(self.release)
-        if self.submitter is None:
-            submitter = np.arange(count, dtype=np.int64) % platform.nodes
-        else:
-            submitter = np.array(self.submitter, dtype=np.int64)
-            for i in np.flatnonzero(submitter >= platform.nodes)[:1]:
-                raise ScenarioError(
-                    f"workload.submitter[{i}] must be a machine in 0..{platform.nodes - 1}, "
-                    f"got {submitter[i]}"
-                )
-        tasks = np.array(self.tasks, dtype=np.int64)
+        tasks, submitter = np.array(self.tasks, dtype=np.int64), _submitters(self, platform)
         return Columns(np.array(self.release), tasks, np.array(self.task_size), submitter)
+
+
+class TasksRecipe(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="tasks"
+):
+    """The applications themselves, task by task; the meaning of each field is told by `Workload.of_tasks`."""
+
+    release: tuple[float, ...]
+    sizes: tuple[tuple[float, ...], ...]
+    submitter: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_columns(self)
+
+    def columns(self, platform: Platform) -> Columns:
+        tasks = np.array([len(each) for each in self.sizes], dtype=np.int64)
+        sizes = np.fromiter(chain.from_iterable(self.sizes), np.float64, int(tasks.sum()))
+        unsaid = np.full(len(tasks), np.nan)
+        return Columns(np.array(self.release), tasks, unsaid, _submitters(self, platform), sizes=sizes)
+
+
+def _check_columns(recipe: ListRecipe | TasksRecipe) -> None:
+    """Check the columns of a recipe, which all have an entry an application."""
+    release = sequence("workload.release", recipe.release)
+    if not release:
+        raise ScenarioError("workload.release must name at least one application, got none")
+    columns: dict[str, Any] = {}
+    for name in recipe.__struct_fields__:
+        if (given := getattr(recipe, name)) is not None:
+            columns[name] = sequence(f"workload.{name}", given)
+            if len(columns[name]) != len(release):
+                raise ScenarioError(
+                    f"workload.{name} must have {len(release)} entries as workload.release has, "
+                    f"got {len(columns[name])}"
+                )
+    checks: dict[str, Callable[[str, Any], Any]] = {
+        "release": lambda path, value: real(path, value, low=0, unit="s"),
+        "tasks": lambda path, value: whole(path, value, low=1, high=2**53),
+        "task_size": lambda path, value: real(path, value, above=0, unit="Mflop"),
+        "sizes": _tasks,
+        "submitter": lambda path, value: whole(path, value),
+    }
+    for name, values in columns.items():
+        check = checks[name]
+        checked = tuple(check(f"workload.{name}[{i}]", value) for i, value in enumerate(values))
+        normalise(recipe, **{name: checked})
+
+
+def _tasks(path: str, given: Any) -> tuple[float, ...]:
+    """The sizes of the tasks of one application."""
+    if not (sizes := sequence(path, given)):
+        raise ScenarioError(f"{path} must have at least one task, got none")
+    return tuple(real(f"{path}[{j}]", size, above=0, unit="Mflop") for j, size in enumerate(sizes))
+
+
+def _submitters(recipe: ListRecipe | TasksRecipe, platform: Platform) -> Integers:
+    count = len(recipe.release)
+    if recipe.submitter is None:
+        return np.arange(count, dtype=np.int64) % platform.nodes
+    submitter = np.array(recipe.submitter, dtype=np.int64)
+    for i in np.flatnonzero(submitter >= platform.nodes)[:1]:
+        raise ScenarioError(
+            f"workload.submitter[{i}] must be a machine in 0..{platform.nodes - 1}, got {submitter[i]}"
+        )
+    return submitter
+
+
+def _check_count(mean: float, most: float) -> None:
+    if most >= 2**53:
+        raise ScenarioError(f"workload.tasks must stay below 2**53 an application, got {mean:g}")
+
+
+def _countable(tasks: Integers) -> Integers:
+    """`tasks`, if the sizes of all of them can be kept."""
+    if (total := sum(tasks.tolist())) > MOST_SIZES:
+        raise ScenarioError(
+            f"workload.tasks must be at most {MOST_SIZES} in all where they differ in size, got {total}"
+        )
+    return tasks
 
 
 def _task_size(size: Any) -> TaskSize:

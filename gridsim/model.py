@@ -14,13 +14,18 @@ Floats = NDArray[np.float64]
 
 class Columns(NamedTuple):
     """What a recipe makes, of length n, in any order: release (s), tasks, task_size (Mflop), submitter
-    (machine); and of rigid jobs requested (s)."""
+    (machine); and of rigid jobs requested (s).
+
+    Where tasks of an application may differ, sizes (Mflop) are those of every task, application after
+    application, and stand in place of task_size.
+    """
 
     release: Floats
     tasks: Integers
     task_size: Floats
     submitter: Integers
     requested: Floats | None = None
+    sizes: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,10 @@ class Applications:
 
     release_ns int64 (ns); release float64 (s, exactly release_ns / 1e9); tasks int64; task_size float64
     (Mflop); size float64 (Mflop, tasks * task_size); submitter int64 (machine).
+
+    Where tasks of one application differ in size, task_sizes float64 (Mflop) are those of all tasks: of
+    application i from offsets[i] to offsets[i + 1].  Then task_size is their mean and size their sum, rounded
+    once.  None where all tasks of each application are equal.
 
     Rigid jobs are applications whose tasks must start together, one on each of as many machines of one speed:
     requested float64 (s), what the user said that a task takes; None for bags of tasks.
@@ -41,6 +50,7 @@ class Applications:
     size: Floats
     submitter: Integers
     requested: Floats | None = None
+    task_sizes: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -49,6 +59,27 @@ class Applications:
     def rigid(self) -> bool:
         """Whether they are rigid jobs."""
         return self.requested is not None
+
+    @property
+    def unequal(self) -> bool:
+        """Whether tasks of one application differ in size."""
+        return self.task_sizes is not None
+
+    @property
+    def offsets(self) -> Integers:
+        """int64[n + 1]: where the tasks of each application begin among those of all."""
+        return np.concatenate(([0], np.cumsum(self.tasks)))
+
+    def sizes(self) -> Floats:
+        """float64 (Mflop) of every task, application after application, whether they differ or not."""
+        return np.repeat(self.task_size, self.tasks) if self.task_sizes is None else self.task_sizes
+
+    def extremes(self) -> tuple[Floats, Floats]:
+        """float64[n] each, Mflop: the smallest and the largest task of each application."""
+        if self.task_sizes is None:
+            return self.task_size, self.task_size
+        begins = self.offsets[:-1]
+        return np.minimum.reduceat(self.task_sizes, begins), np.maximum.reduceat(self.task_sizes, begins)
 
 
 def durations(applications: Applications, speed: float) -> Integers:

@@ -40,23 +40,32 @@ _MACHINE_NAMES = (
 
 
 def check_kind(applications: Applications, scheduler: Scheduler) -> None:
-    """Rigid jobs are for schedulers that start tasks together, bags for the others."""
+    """Rigid jobs are for schedulers that start tasks together, bags for the others; and bags whose
+    tasks differ in size are for those that can do with them."""
     if applications.rigid != scheduler.rigid:
         takes, given = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
         raise ScenarioError(f"workload must have {takes} for {scheduler.name}, got {given}")
+    if applications.unequal and not scheduler.unequal:
+        low, high = applications.extremes()
+        i = int(np.flatnonzero(low < high)[0])
+        raise ScenarioError(
+            f"workload must have tasks of one size in each application for {scheduler.name}, "
+            f"got {low[i]:g} to {high[i]:g} Mflop in application {i}"
+        )
 
 
 def check_size(applications: Applications, platform: Platform, latency: float) -> None:
     """The clock holds the run, and counts every task."""
     if latency > LONGEST_LATENCY:
         raise ScenarioError(f"network.latency must be at most {LONGEST_LATENCY:g} s, got {latency!r}")
+    field, (least, most) = "sizes" if applications.unequal else "task_size", applications.extremes()
     with np.errstate(over="ignore"):
-        shortest = applications.task_size / platform.speeds.max() * NS
-        longest = float(applications.task_size.max() / platform.speeds.min())
+        shortest = least / platform.speeds.max() * NS
+        longest = float(most.max() / platform.speeds.min())
     for i in np.flatnonzero(shortest < 1)[:1]:
         raise ScenarioError(
-            f"workload.task_size of application {i} must take at least 1 ns on the fastest machine, "
-            f"got {applications.task_size[i]:g} Mflop"
+            f"workload.{field} of application {i} must take at least 1 ns on the fastest machine, "
+            f"got {least[i]:g} Mflop"
         )
     for i in np.flatnonzero(applications.tasks >= 2**31)[:1]:  # a machine counts its share in 32 bits
         raise ScenarioError(
@@ -68,7 +77,7 @@ def check_size(applications: Applications, platform: Platform, latency: float) -
     end = float(applications.release[-1]) + work / platform.aggregate_speed
     if max(end, longest) * NS > NEVER / 4:
         raise ScenarioError(
-            f"workload.task_size must let the run end within {NEVER / 4 / NS:.3g} s, "
+            f"workload.{field} must let the run end within {NEVER / 4 / NS:.3g} s, "
             f"this one needs at least {max(end, longest):.3g} s"
         )
 

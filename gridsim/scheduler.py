@@ -153,6 +153,8 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     speeds_known: ClassVar[bool] = False
     #: Whether it starts all tasks of an application together; then it is for rigid jobs, else for bags.
     rigid: ClassVar[bool] = False
+    #: Whether tasks of one application may differ in size.
+    unequal: ClassVar[bool] = False
 
     @property
     def order(self) -> Order:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim import metrics
-from gridsim.bags import BagRecipe, ListRecipe, LogRecipe, Range, TaskSize
+from gridsim.bags import BagRecipe, ListRecipe, LogRecipe, Range, Spread, TaskSize, TasksRecipe
 from gridsim.errors import ScenarioError
-from gridsim.model import Applications
+from gridsim.model import Applications, Floats, Integers
 from gridsim.platform import Platform, sequence, text
 from gridsim.rigid import JobListRecipe, JobLogRecipe, JobRecipe, RigidRecipe
 
@@ -23,13 +23,37 @@ LATEST_RELEASE = 4.0e9
 
 _NS = 1e9
 
-WorkloadRecipe = BagRecipe | LogRecipe | ListRecipe | RigidRecipe
+WorkloadRecipe = BagRecipe | LogRecipe | ListRecipe | TasksRecipe | RigidRecipe
 
 
 def _column(name: str, value: Any, count: int) -> tuple[Any, ...]:
     """One value for all, or one each."""
     scalar = isinstance(value, (int, float, np.number))
     return (value,) * count if scalar else tuple(sequence(name, value))
+
+
+def _summed(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Floats, Floats | None]:
+    """Mean and sum of each application's `sizes`, and these in the `order` of applications, None if equal."""
+    begins = np.cumsum(tasks) - tasks
+    for k in np.flatnonzero(~(np.isfinite(sizes) & (sizes > 0)))[:1]:
+        i = np.searchsorted(begins, k, side="right") - 1
+        raise ScenarioError(
+            f"workload.sizes[{i}][{k - begins[i]}] must be a finite number > 0 Mflop, got {float(sizes[k])!r}"
+        )
+    parts = np.split(sizes, begins[1:])
+    size = np.zeros(len(parts))
+    for i, part in enumerate(parts):
+        try:
+            size[i] = math.fsum(part.tolist())
+        except OverflowError:
+            raise ScenarioError(
+                f"workload.sizes[{i}] must have a finite sum, got {part.max():g} Mflop among them"
+            ) from None
+    low, high = np.minimum.reduceat(sizes, begins), np.maximum.reduceat(sizes, begins)
+    mean = np.clip(size / tasks, low, high)  # equal sizes have exactly their own mean
+    if np.array_equal(low, high):
+        return mean, size, None
+    return mean, size, np.concatenate([parts[i] for i in order])
 
 
 @dataclass(frozen=True)
@@ -57,6 +81,7 @@ class Workload:
         *,
         seed: int,
         tasks: float | None = None,
+        spread: Spread | None = None,
     ) -> Workload:
         """A Poisson process of bags of tasks, watched from time 0: the first release is one gap after it.
 
@@ -67,8 +92,10 @@ class Workload:
         variation : the number of tasks is uniform on the whole numbers within +- this share of the mean.
         task_size : Mflop; a tuple (low, high): uniform per application; a list: one of these classes per
             application, equally likely.
-        seed : arrivals, tasks, sizes and submitters are independent streams of it; the submitter of each
-            application is uniform over the machines.
+        seed : arrivals, tasks, sizes, submitters and spread are independent streams of it; the submitter of
+            each application is uniform over the machines.
+        spread : how tasks differ within an application, `Normal` or `LogUniform`: each has task_size times a
+            factor of its own; None: they are equal.
         """
         size: TaskSize
         if isinstance(task_size, tuple):
@@ -89,6 +116,7 @@ class Workload:
             task_size=size,
             seed=seed,
             tasks=tasks,
+            spread=spread,
         )
         return cls(recipe)
 
@@ -101,12 +129,24 @@ class Workload:
         reference_speed: float | None = None,
         seed: int = 0,
         max_applications: int | None = None,
+        *,
+        own_sizes: bool = False,
+        tasks_per_node: float | None = None,
+        min_tasks: int = 1,
+        skip: int = 0,
     ) -> Workload:
         """The bags of a job log (SWF, GWF): one user's jobs, at most `gap` s apart and within `span` s.
 
         A job of p processors is p tasks; a = mean run time of the bag's tasks * `reference_speed` (Mflop/s;
         default: the platform's mean); released as recorded, the first at 0.  Each user submits at one
-        machine, drawn uniformly with `seed`.  `max_applications` keeps the first ones.
+        machine, drawn uniformly with `seed`.
+
+        own_sizes : each task is as long as its own job (0 s counts as 1 s, as in the mean), so that tasks of
+            a bag may differ in size.
+        tasks_per_node : each bag has round(tasks_per_node * machines) tasks, at least 1, in place of its own.
+            With own_sizes they are drawn from its own tasks, with replacement.
+        min_tasks : only the bags that have so many tasks in the log.
+        skip, max_applications : of these leave out the first so many, and keep at most so many.
 
         The file is read by `realize`, which refuses a job of more processors than the platform has machines.
         """
@@ -117,6 +157,10 @@ class Workload:
             reference_speed=reference_speed,
             seed=seed,
             max_applications=max_applications,
+            own_sizes=own_sizes,
+            tasks_per_node=tasks_per_node,
+            min_tasks=min_tasks,
+            skip=skip,
         )
         return cls(recipe)
 
@@ -140,6 +184,25 @@ class Workload:
             tasks=_column("workload.tasks", tasks, count),
             task_size=_column("workload.task_size", task_size, count),
             submitter=None if submitter is None else _column("workload.submitter", submitter, count),
+        )
+        return cls(recipe)
+
+    @classmethod
+    def of_tasks(
+        cls,
+        release: Sequence[float] | NDArray[Any],
+        sizes: Sequence[Sequence[float] | NDArray[Any]],
+        submitter: Sequence[int] | NDArray[Any] | None = None,
+    ) -> Workload:
+        """Exactly these applications: release (s), sizes (Mflop), those of the tasks of each.
+
+        submitter : machines; default: application i submits at machine i modulo the number of machines.
+        """
+        releases = sequence("workload.release", release)
+        recipe = TasksRecipe(
+            release=tuple(releases),
+            sizes=tuple(sequence("workload.sizes", sizes)),
+            submitter=None if submitter is None else _column("workload.submitter", submitter, len(releases)),
         )
         return cls(recipe)
 
@@ -237,15 +300,19 @@ class Workload:
 
     def realize(self, platform: Platform) -> Applications:
         """The applications on `platform`, in order of release (ties as they were made)."""
-        release, tasks, task_size, submitter, requested = self.recipe.columns(platform)
+        with np.errstate(over="ignore"):  # what comes out infinite is refused below
+            release, tasks, task_size, submitter, requested, sizes = self.recipe.columns(platform)
         for i in np.flatnonzero(~(release <= LATEST_RELEASE))[:1]:
             raise ScenarioError(
                 f"workload.release[{i}] must be at most {LATEST_RELEASE:g} s, got {float(release[i])!r}"
             )
         release_ns = np.rint(release * _NS).astype(np.int64)
         order = np.argsort(release_ns, kind="stable")
-        with np.errstate(over="ignore"):
-            size = tasks.astype(np.float64) * task_size
+        if sizes is not None:
+            task_size, size, sizes = _summed(tasks, sizes, order)
+        else:
+            with np.errstate(over="ignore"):
+                size = tasks.astype(np.float64) * task_size
         for i in np.flatnonzero(~np.isfinite(size))[:1]:
             size_i = f"{task_size[i]:g} Mflop"
             raise ScenarioError(f"workload.task_size[{i}] must leave tasks * size finite, got {size_i}")
@@ -258,6 +325,7 @@ class Workload:
             size[order],
             submitter[order],
             None if requested is None else requested[order],
+            sizes,
         )
         for name in made.__slots__:
             if (column := getattr(made, name)) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from gridsim.faults import Faults
@@ -50,13 +51,14 @@ def fault_schedules(draw: st.DrawFn, machines: int) -> Faults:
 
 
 def scenarios(
-    *, max_nodes: int = 40, faults: bool = False, rigid: bool = False
+    *, max_nodes: int = 40, faults: bool = False, rigid: bool = False, unequal: bool = False
 ) -> st.SearchStrategy[Scenario]:
     """Up to `max_nodes` machines and 1..6 applications, often released at one instant, or at another event's.
 
-    faults : whether machines fail.  rigid : whether the applications are rigid jobs.
+    faults : whether machines fail.  rigid : whether the applications are rigid jobs.  unequal : whether tasks
+    of one application may differ in size, which they then do in some of the scenarios.
     """
-    return (_rigid if rigid else _bags)(max_nodes, faults)
+    return _rigid(max_nodes, faults) if rigid else _bags(max_nodes, faults, unequal)
 
 
 @st.composite
@@ -89,7 +91,7 @@ def _machines(most: int) -> st.SearchStrategy[int]:
 
 
 @st.composite
-def _bags(draw: st.DrawFn, max_nodes: int, faults: bool) -> Scenario:
+def _bags(draw: st.DrawFn, max_nodes: int, faults: bool, unequal: bool) -> Scenario:
     nodes = draw(_machines(max_nodes))
     speeds = st.sampled_from((1000.0, 1000.0, 2000.0, 2800.0))
     count = draw(st.integers(1, 6))
@@ -99,14 +101,20 @@ def _bags(draw: st.DrawFn, max_nodes: int, faults: bool) -> Scenario:
 
     # an accept or a request, sent at 0, arrives after 0.05136 s with the usual network
     instants = st.sampled_from((0.0, 0.0, 1.0, 0.05136, 20.0, 300.0))
+    sizes = st.sampled_from((100.0, 1000.0, 4000.0, 65536.0)) | st.floats(50.0, 1e5)
+    platform = Platform.of(draw(st.lists(speeds, min_size=nodes, max_size=nodes)))
+    release = column(instants | st.floats(0.0, 30.0, allow_subnormal=False))
+    tasks = column(st.integers(1, 4) | st.sampled_from((nodes, 3 * nodes)))
+    if unequal and draw(st.booleans()):
+        # a few, again and again: large bags stay small for who draws and shrinks them, and much coincides
+        few = column(st.lists(sizes, min_size=1, max_size=6))
+        each = [np.resize(some, count) for some, count in zip(few, tasks, strict=True)]
+        workload = Workload.of_tasks(release, each, column(st.integers(0, nodes - 1)))
+    else:
+        workload = Workload.of(release, tasks, column(sizes), column(st.integers(0, nodes - 1)))
     return Scenario(
-        platform=Platform.of(draw(st.lists(speeds, min_size=nodes, max_size=nodes))),
-        workload=Workload.of(
-            release=column(instants | st.floats(0.0, 30.0, allow_subnormal=False)),
-            tasks=column(st.integers(1, 4) | st.sampled_from((nodes, 3 * nodes))),
-            task_size=column(st.sampled_from((100.0, 1000.0, 4000.0, 65536.0)) | st.floats(50.0, 1e5)),
-            submitter=column(st.integers(0, nodes - 1)),
-        ),
+        platform=platform,
+        workload=workload,
         network=draw(networks()),
         seed=draw(st.integers(0, 3)),
         faults=draw(fault_schedules(nodes)) if faults else None,

@@ -117,7 +117,7 @@ def check_scheduler(
     strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if not isinstance(strategy, st.SearchStrategy):
         raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of such, got {scheduler!r}")
-    policy, rigid = _policy_of(strategy)
+    policy, kind = _policy_of(strategy)
     able = policy.on_faults is not Policy.on_faults if faults is None else faults
     left_out = {} if able else {"failures": "the scheduler does not say what it does when machines fail"}
     if faults is False:
@@ -128,7 +128,7 @@ def check_scheduler(
         interpreters = [stack.enter_context(_interpreter(s)) for s in HASH_SEEDS if hash_seeds]
         trial = _Trial(interpreters, keeps_state(policy))
         failing = st.just(True) if faults else st.booleans() if able else st.just(False)
-        cases = failing.flatmap(lambda fails: scenarios(max_nodes=max_nodes, faults=fails, rigid=rigid))
+        cases = failing.flatmap(lambda fails: scenarios(max_nodes=max_nodes, faults=fails, **kind))
 
         @seeded(seed)
         @settings(
@@ -250,9 +250,9 @@ def _first_difference(a: Result, b: Result) -> str:
     return first_difference(a, b) or "the facts differ"
 
 
-def _policy_of(strategy: st.SearchStrategy[Scheduler]) -> tuple[type[Policy], bool]:
-    """The class of the policies of such a scheduler, and whether it is for rigid jobs."""
-    policies: list[tuple[type[Policy], bool]] = []
+def _policy_of(strategy: st.SearchStrategy[Scheduler]) -> tuple[type[Policy], dict[str, bool]]:
+    """The class of the policies of such a scheduler, and what kind of workloads it is for."""
+    policies: list[tuple[type[Policy], dict[str, bool]]] = []
 
     @settings(max_examples=1, database=None, deadline=None, phases=(Phase.generate,))
     @seeded(0)
@@ -264,7 +264,7 @@ def _policy_of(strategy: st.SearchStrategy[Scheduler]) -> tuple[type[Policy], bo
 
             def start(self, run: Any) -> Policy:
                 policy = scheduler.start(run)
-                policies.append((type(policy), scheduler.rigid))
+                policies.append((type(policy), {"rigid": scheduler.rigid, "unequal": scheduler.unequal}))
                 return policy
 
         from gridsim.platform import Platform

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from gridsim.engine import NS, nanoseconds
-from gridsim.model import Applications
+from gridsim.model import Applications, Integers
 from gridsim.platform import Platform
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Policy, Run, Scheduler
@@ -53,9 +53,7 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler) -> str | None:
     v = scenario.seed % scenario.platform.nodes
     speeds = scenario.platform.speeds.copy()
     speeds[v] *= 1.5
-    workload = Workload.of(
-        applications.release, applications.tasks, applications.task_size, applications.submitter
-    )
+    workload = _bags(applications, applications.tasks)
     other = dataclasses.replace(plain, platform=Platform.of(speeds.tolist()), workload=workload)
     if said := _differ(first, _observe(other, fixed), v, 0, least):
         return f"messages take {LATENCY:g} s, and machine {v} is half as fast again: {said}"
@@ -69,7 +67,7 @@ def _another(applications: Applications, i: int, platform: Platform) -> tuple[Wo
     if applications.requested is None:
         tasks[i] += 1 + tasks[i] // 2
         said = f"{who} has {tasks[i]} tasks instead of {applications.tasks[i]}"
-        return Workload.of(release, tasks, applications.task_size, submitter), said
+        return _bags(applications, tasks), said
     run_time, requested = applications.task_size / platform.speeds[0], applications.requested.copy()
     if i % 2 or platform.nodes == 1:
         run_time[i] += 90.0
@@ -81,11 +79,23 @@ def _another(applications: Applications, i: int, platform: Platform) -> tuple[Wo
     return Workload.jobs_of(release, tasks, run_time, requested, submitter), said
 
 
+def _bags(applications: Applications, tasks: Integers) -> Workload:
+    """These bags, but with so many `tasks`; where they differ in size, the first ones come again."""
+    release, submitter = applications.release, applications.submitter
+    if applications.task_sizes is None:
+        return Workload.of(release, tasks, applications.task_size, submitter)
+    parts = np.split(applications.task_sizes, applications.offsets[1:-1])
+    sizes = [np.resize(part, count) for part, count in zip(parts, tasks.tolist(), strict=True)]
+    return Workload.of_tasks(release, sizes, submitter)
+
+
 Decisions = tuple[list[tuple[Any, ...]], int]
 
 
 class _Observed(Scheduler, frozen=True, kw_only=True):
     """A scheduler whose messages are written down."""
+
+    unequal = True  # as far as that scheduler can, which has run the scenario already
 
     inner: Scheduler
     seen: list[tuple[Any, ...]]

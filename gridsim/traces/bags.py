@@ -19,7 +19,9 @@ from gridsim.traces.jobs import JobLog, warn_jobs
 
 @dataclass(frozen=True)
 class Bags:
-    """Bags of independent tasks, sorted by (release, first job number); all arrays have one entry per bag.
+    """Bags of independent tasks, sorted by (release, first job number).
+
+    All arrays have one entry per bag, but those of jobs: the jobs of bag after bag, in order of submission.
 
     Attributes:
         release: float64, s on the clock of the log; the first submission.
@@ -27,6 +29,8 @@ class Bags:
         run_time: float64, s; mean per task.
         user: int64; -1 when the log does not tell users.
         jobs: int64; jobs of the log in the bag.
+        job_run_time: float64, s; of each job.
+        job_procs: int64; processors of each job, so many tasks of its run time.
     """
 
     release: NDArray[np.float64]
@@ -34,9 +38,16 @@ class Bags:
     run_time: NDArray[np.float64]
     user: NDArray[np.int64]
     jobs: NDArray[np.int64]
+    job_run_time: NDArray[np.float64]
+    job_procs: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.release)
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """int64[n + 1]; where the jobs of each bag begin."""
+        return np.concatenate(([0], np.cumsum(self.jobs)))
 
     @property
     def cpu_seconds(self) -> float:
@@ -89,24 +100,28 @@ def derive_bags(
     zero = log.jobs["run_time"] == 0
     if zero.any():
         warn_jobs(log, zero, f"jobs of run time 0 s, counted as {zero_run_time:g} s")
-    seconds = np.where(jobs["run_time"] == 0, zero_run_time, jobs["run_time"]) * procs
+    run_time = np.where(jobs["run_time"] == 0, zero_run_time, jobs["run_time"])
 
     order = np.lexsort((jobs["submit"], jobs["user"]))  # stable: ties stay in the order of the log
     user, submit = jobs["user"][order], jobs["submit"][order]
     begins = _cut(user, submit, gap, span)
     if not len(begins):
-        return Bags(submit, user, submit, user, user)
+        return Bags(submit, user, submit, user, user, submit, user)
     tasks = np.add.reduceat(procs[order], begins)
-    cpu_seconds = np.add.reduceat(seconds[order], begins)
+    cpu_seconds = np.add.reduceat((run_time * procs)[order], begins)
     count = np.diff(np.append(begins, len(order)))
     first_job = np.minimum.reduceat(jobs["job"][order], begins)
     sort = np.lexsort((first_job, submit[begins]))
+    rank = np.repeat(np.argsort(sort), count)  # of the bag of each job
+    bag_by_bag = order[np.argsort(rank, kind="stable")]
     return Bags(
         release=submit[begins][sort],
         tasks=tasks[sort],
         run_time=(cpu_seconds / tasks)[sort],
         user=user[begins][sort],
         jobs=count[sort].astype(np.int64),
+        job_run_time=run_time[bag_by_bag],
+        job_procs=procs[bag_by_bag],
     )
 
 

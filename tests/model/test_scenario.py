@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gridsim.bags import LogUniform, Normal
 from gridsim.errors import ScenarioError
 from gridsim.network import Network
 from gridsim.platform import Platform
@@ -40,8 +41,18 @@ def listed(draw):
     )
 
 
+@st.composite
+def task_by_task(draw):
+    count = draw(st.integers(1, 4))
+    sizes = draw(st.lists(st.lists(POSITIVE, min_size=1, max_size=4), min_size=count, max_size=count))
+    release = draw(st.lists(st.floats(0, 1e300), min_size=count, max_size=count))
+    submitter = draw(st.none() | st.lists(st.integers(0, 2**63 - 1), min_size=count, max_size=count))
+    return Workload.of_tasks(release, sizes, submitter)
+
+
 WORKLOADS = st.one_of(
     listed(),
+    task_by_task(),
     st.builds(
         Workload.bags,
         st.integers(1, 1000),
@@ -51,6 +62,9 @@ WORKLOADS = st.one_of(
         SIZES,
         seed=SEEDS,
         tasks=st.none() | st.floats(1, 1e300),
+        spread=st.none()
+        | st.builds(Normal, st.floats(0, 1e300))
+        | st.builds(LogUniform, st.floats(1, 1e300)),
     ),
     st.builds(
         Workload.from_log,
@@ -60,6 +74,10 @@ WORKLOADS = st.one_of(
         reference_speed=st.none() | POSITIVE,
         seed=SEEDS,
         max_applications=st.none() | st.integers(1, 2**63 - 1),
+        own_sizes=st.booleans(),
+        tasks_per_node=st.none() | POSITIVE,
+        min_tasks=st.integers(1, 2**63 - 1),
+        skip=st.integers(0, 2**63 - 1),
     ),
 )
 NETWORKS = st.builds(
@@ -140,6 +158,22 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
         (
             scenario_text(workload='kind = "bags"\nseed = 1\ntask_size = {low = 1, hihg = 2}'),
             "workload.task_size.hihg is not a known key",
+        ),
+        (
+            scenario_text(workload='kind = "tasks"\nrelease = [0]\nsizes = [[1, 0]]'),
+            "workload.sizes[0][1] must be a finite number > 0 Mflop, got 0.0",
+        ),
+        (
+            scenario_text(workload='kind = "tasks"\nrelease = [0]\nsizes = [1]'),
+            "workload.sizes[0] must be a list, got a whole number",
+        ),
+        (
+            scenario_text(workload='kind = "bags"\nseed = 1\nspread = {kind = "normal", deviation = -1}'),
+            "workload.spread.deviation must be a finite number >= 0, got -1.0",
+        ),
+        (
+            scenario_text(workload='kind = "bags"\nseed = 1\nspread = {kind = "gauss", deviation = 1}'),
+            "workload.spread.kind: invalid value 'gauss'",
         ),
         (
             scenario_text() + "[network]\nlatency = -1\n",

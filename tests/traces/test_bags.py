@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridsim.errors import ScenarioError, TraceWarning
+from gridsim.platform import Platform
 from gridsim.traces import JOB_DTYPE, SwfLog, derive_bags, read_swf
+from gridsim.workload import Workload
 
 
 def make_log(*jobs: tuple[float, ...]) -> SwfLog:
@@ -53,6 +55,9 @@ def test_exact_values():
     assert rows(derive_bags(log, span=math.inf)) == [(0, 5, 21, 1, 4), (0, 4, 7, 2, 1), (121, 1, 9, 2, 1)]
     assert rows(derive_bags(log, gap=0, span=0))[0] == (0, 1, 10, 1, 1)
     bags = derive_bags(log)
+    assert bags.offsets.tolist() == [0, 3, 4, 5, 6]
+    assert bags.job_run_time.tolist() == [10, 40, 10, 7, 5, 9]
+    assert bags.job_procs.tolist() == [1, 2, 1, 4, 1, 1]
     assert len(bags) == 4 and bags.cpu_seconds == 142
     assert bags.offered_load(2) == 142 / 242
     assert bags.tasks.dtype == bags.user.dtype == bags.jobs.dtype == np.int64
@@ -73,9 +78,15 @@ def test_unknown_and_zero_run_times():
         "toy.swf:2: 2 jobs of run time 0 s, counted as 0.5 s (the first is at this line)",
     ]
     assert rows(bags) == [(0, 5, 9.5 / 5, 1, 3)]
+    assert bags.job_run_time.tolist() == [0.5, 4.0, 0.5] and bags.job_procs.tolist() == [2, 2, 1]
     with pytest.warns(TraceWarning):
         nothing = derive_bags(make_log((0, 1, -1, 5)))
-    assert len(nothing) == 0 and nothing.cpu_seconds == 0 and nothing.offered_load(3) == 0
+    assert (
+        nothing.offsets.tolist() == [0]
+        and len(nothing) == 0
+        and nothing.cpu_seconds == 0
+        and nothing.offered_load(3) == 0
+    )
 
 
 def test_too_many_processors():
@@ -146,6 +157,13 @@ def test_same_as_the_reference(jobs, gap, span):
     assert len(bags) == len(expected)
     assert np.array(rows(bags)) == pytest.approx(np.array(expected, dtype=float))
     assert bags.jobs.sum() == len(jobs) and bags.tasks.sum() == log.procs.sum()
+    begins = bags.offsets[:-1]
+    assert np.array_equal(np.add.reduceat(bags.job_procs, begins), bags.tasks)
+    seconds = np.add.reduceat(bags.job_run_time * bags.job_procs, begins)
+    assert seconds == pytest.approx(bags.tasks * bags.run_time)
+    assert sorted(zip(bags.job_run_time, bags.job_procs, strict=True)) == sorted(
+        zip(log.jobs["run_time"], log.procs, strict=True)
+    )
 
 
 def derived(path):
@@ -200,3 +218,32 @@ def test_real_log_with_unknown_run_times(traces):
     # The two jobs left out are one bag of the derived file.
     assert len(bags) == len(derived(traces / "wagap2013/derived_bags_120s.csv.gz")) - 1 == 4123
     assert bags.cpu_seconds == pytest.approx(9_647_254_226)
+
+
+def test_tasks_of_a_real_log_are_as_long_as_their_jobs(traces):
+    path, speed = traces / "lcg2005-a/LCG-2005-a.swf.gz", 1250.0
+    log = read_swf(path)
+    with pytest.warns(TraceWarning, match="2 jobs of run time 0 s"):
+        found = Workload.from_log(path, reference_speed=speed, own_sizes=True).realize(Platform.equal(2000))
+    seconds = np.where(log.jobs["run_time"] == 0, 1.0, log.jobs["run_time"])
+    known = log.jobs["run_time"] >= 0
+    assert found.unequal and len(found.sizes()) == log.procs[known].sum() == 86_169
+    expected = np.sort(np.repeat(seconds[known], log.procs[known])) * speed
+    assert np.array_equal(np.sort(found.sizes()), expected)
+    assert math.fsum(found.size) == pytest.approx(float(seconds[known] @ log.procs[known]) * speed, rel=1e-12)
+
+
+def test_large_bags_of_a_real_log_scaled(traces):
+    path = traces / "lcg2005-a/LCG-2005-a.swf.gz"
+    with pytest.warns(TraceWarning):
+        bags = derive_bags(read_swf(path))
+        workload = Workload.from_log(
+            path, min_tasks=30, skip=2, max_applications=5, own_sizes=True, tasks_per_node=2.0
+        )
+        found = workload.realize(Platform.equal(500))
+    large = np.flatnonzero(bags.tasks >= 30)[2:7]
+    assert found.tasks.tolist() == [1000] * 5
+    assert found.release == pytest.approx(bags.release[large] - bags.release[large[0]])
+    for i, bag in enumerate(large.tolist()):
+        own = bags.job_run_time[bags.offsets[bag] : bags.offsets[bag + 1]] * 1000.0
+        assert set(found.sizes()[found.offsets[i] : found.offsets[i + 1]]) <= set(own)

@@ -1,0 +1,139 @@
+"""Whole runs of bags whose tasks differ in size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import Phase, find, given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.engine import nanoseconds
+from gridsim.scheduler import SCHEDULE
+from gridsim.testing import ConformanceError, check_scheduler, scenarios
+from gridsim.validation.results import validate_result
+
+
+class OneByOne(gs.Scheduler, frozen=True, kw_only=True):
+    """Every application runs where it was submitted, task by task; each as long as the first if `blind`."""
+
+    name: ClassVar[str] = "one-by-one"
+    decentralized: ClassVar[bool] = True
+    unequal: ClassVar[bool] = True
+
+    blind: bool = False
+
+    def start(self, run: gs.Run) -> OneByOnePolicy:
+        return OneByOnePolicy(run, self.blind)
+
+
+class OneByOnePolicy(gs.Policy):
+    def __init__(self, run: gs.Run, blind: bool) -> None:
+        self.run, self.blind = run, blind
+        self.sizes, self.offsets = run.applications.sizes(), run.applications.offsets
+        self.free = [0] * len(run.speeds)
+        self.rows: list[tuple[int, ...]] = []
+
+    def on_release(self, applications: list[int]) -> None:
+        for i in applications:
+            u = int(self.run.applications.submitter[i])
+            sizes = self.sizes[self.offsets[i] : self.offsets[i + 1]]
+            for a in sizes.tolist():
+                start = max(self.run.engine.now, self.free[u])
+                lasts = nanoseconds((sizes[0] if self.blind else a) / self.run.speeds[u])
+                self.free[u] = start + lasts
+                self.rows.append((u, i, 1, start, start + lasts, 1))
+
+    def finish(self) -> gs.Outcome:
+        table = dict(zip(SCHEDULE, np.array(self.rows, np.int64).T, strict=True))
+        u, i, count = table["machine"], table["application"], len(self.run.applications)
+        first, finish = np.full(count, 2**62), np.full(count, -1)
+        np.minimum.at(first, i, table["start"])
+        np.maximum.at(finish, i, table["end"])
+        machines = len(self.run.speeds)
+        busy = np.zeros(machines, np.int64)
+        np.add.at(busy, u, table["end"] - table["start"])
+        tasks = np.bincount(u, minlength=machines)
+        return gs.Outcome(
+            applications={
+                "first_start": first,
+                "finish": finish,
+                "completed": np.bincount(i, minlength=count),
+                "resubmitted": np.zeros(count, np.int64),
+                "nodes_used": np.ones(count, np.int64),
+            },
+            machines={"busy": busy, "tasks": tasks, "peak_queue": tasks},
+            schedule=table,
+        )
+
+
+def scenario(*sizes: list[float]) -> gs.Scenario:
+    workload = gs.Workload.of_tasks([float(i) for i in range(len(sizes))], sizes)
+    return gs.Scenario(gs.Platform.of([1000.0, 2000.0]), workload)
+
+
+def test_a_result_has_means_and_sums() -> None:
+    result = gs.simulate(scenario([1000.0, 3000.0], [100.0]), OneByOne(), record=True)
+    table = result.applications
+    assert table["task_size"].tolist() == [2000.0, 100.0] and table["size"].tolist() == [4000.0, 100.0]
+    assert table["finish"].tolist() == [4.0, 1.05] and table["stretch"].tolist() == [0.001, 0.0005]
+    assert validate_result(result) == []
+
+
+def test_work_is_counted_by_single_sizes() -> None:
+    """Tasks that are all as long as the first are not the work that there is."""
+    with pytest.raises(gs.InvariantViolation, match="machines: their busy time is worth"):
+        gs.simulate(scenario([1000.0, 3000.0]), OneByOne(blind=True))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ([1000.0, 1e-9], r"workload.sizes of application 1 must take at least 1 ns on the fastest machine"),
+        ([1000.0, 1e18], r"workload.sizes must let the run end within"),
+    ],
+)
+def test_the_clock_must_hold_every_task(sizes: list[float], message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
+        gs.simulate(scenario([5.0], sizes), OneByOne())
+
+
+@settings(deadline=None, max_examples=30)
+@given(scenarios(max_nodes=6, unequal=True))
+def test_every_run_is_sound(scenario: gs.Scenario) -> None:
+    result = gs.simulate(scenario, OneByOne(), record=True)
+    assert validate_result(result) == []
+    assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
+
+
+def unequal(scenario: gs.Scenario) -> bool:
+    return scenario.workload.realize(scenario.platform).unequal
+
+
+@settings(deadline=None, max_examples=30)
+@given(scenarios(max_nodes=6))
+def test_scenarios_have_equal_tasks_unless_asked(scenario: gs.Scenario) -> None:
+    assert not unequal(scenario)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_scenarios_may_have_tasks_that_differ(wanted: bool) -> None:
+    some = settings(max_examples=200, phases=(Phase.generate,), database=None)
+    found: Any = find(
+        scenarios(max_nodes=3, unequal=True), lambda each: unequal(each) == wanted, settings=some
+    )
+    assert unequal(found) == wanted
+
+
+def test_a_scheduler_that_can_passes(tmp_path: Path) -> None:
+    found = check_scheduler(OneByOne(), examples=30, hash_seeds=False, folder=tmp_path)
+    assert found.examples >= 30 and "locality" not in found.left_out
+
+
+def test_one_that_takes_them_for_equal_is_caught(tmp_path: Path) -> None:
+    with pytest.raises(ConformanceError, match="runs") as caught:
+        check_scheduler(st.just(OneByOne(blind=True)), examples=60, hash_seeds=False, folder=tmp_path)
+    assert unequal(caught.value.scenario)

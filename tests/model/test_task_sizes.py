@@ -1,0 +1,301 @@
+"""Bags whose tasks differ in size: their order, their sums, how they are drawn, and who refuses them."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.errors import ScenarioError, TraceWarning
+from gridsim.model import Applications
+from gridsim.platform import Platform
+from gridsim.streams import Streams
+from gridsim.workload import Workload
+
+GRID = Platform.of([1000.0, 3000.0])
+SIZES = st.lists(st.sampled_from((1.0, 2.0, 0.1)) | st.floats(1e-6, 1e9), min_size=1, max_size=5)
+
+
+def split(found: Applications) -> list[list[float]]:
+    """The sizes of each application's tasks."""
+    return [part.tolist() for part in np.split(found.sizes(), found.offsets[1:-1])]
+
+
+def differ(one: Applications, other: Applications) -> list[str]:
+    """The columns in which two workloads differ."""
+    return [
+        name
+        for name in one.__slots__
+        if not np.array_equal(getattr(one, name), getattr(other, name)) and getattr(one, name) is not None
+    ]
+
+
+# -- said one by one --------------------------------------------------------------------------------------
+
+
+def test_sizes_come_in_the_order_of_release() -> None:
+    workload = Workload.of_tasks([5.0, 1.0, 5.0], [[1.0, 2.0], [10.0], [3.0, 4.0, 5.0]], [0, 1, 1])
+    found = workload.realize(GRID)
+    assert found.unequal and found.task_sizes is not None
+    assert found.release.tolist() == [1.0, 5.0, 5.0] and found.submitter.tolist() == [1, 0, 1]
+    assert found.tasks.tolist() == [1, 2, 3] and found.offsets.tolist() == [0, 1, 3, 6]
+    assert found.offsets.dtype == found.tasks.dtype == np.int64
+    assert found.task_sizes.tolist() == found.sizes().tolist() == [10.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert found.size.tolist() == [10.0, 3.0, 12.0] and found.task_size.tolist() == [10.0, 1.5, 4.0]
+    assert [each.tolist() for each in found.extremes()] == [[10.0, 1.0, 3.0], [10.0, 2.0, 5.0]]
+    with pytest.raises(ValueError):
+        found.task_sizes[0] = 1.0
+
+
+def test_sums_are_rounded_once() -> None:
+    found = Workload.of_tasks([0.0], [[1e16, 1.0, 1.0]]).realize(GRID)
+    assert found.size.tolist() == [1e16 + 2]
+    sizes = [0.1, 0.2, 0.3] * 7
+    found = Workload.of_tasks([0.0], [sizes]).realize(GRID)
+    assert sum(sizes) != found.size[0] == float(sum(map(Fraction, sizes)))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.sampled_from((0.0, 1.0, 2.0)), SIZES), min_size=1, max_size=6))
+def test_sums_means_and_order_are_those_of_each_application(rows: list[tuple[float, list[float]]]) -> None:
+    found = Workload.of_tasks(*zip(*rows, strict=True)).realize(GRID)
+    expected = sorted(rows, key=lambda row: row[0])  # stable
+    assert found.release.tolist() == [release for release, _ in expected]
+    assert split(found) == [sizes for _, sizes in expected]
+    assert found.size.tolist() == [math.fsum(sizes) for _, sizes in expected]
+    for (_, sizes), mean in zip(expected, found.task_size.tolist(), strict=True):
+        assert min(sizes) <= mean <= max(sizes) and mean == pytest.approx(math.fsum(sizes) / len(sizes))
+    assert found.unequal == any(len(set(sizes)) > 1 for _, sizes in rows)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.integers(1, 9), st.floats(1e-6, 1e9)), min_size=1, max_size=6))
+def test_equal_sizes_are_an_ordinary_workload(rows: list[tuple[int, float]]) -> None:
+    release = [float(i % 3) for i in range(len(rows))]
+    plain = Workload.of(release, *zip(*rows, strict=True)).realize(GRID)
+    found = Workload.of_tasks(release, [[a] * n for n, a in rows]).realize(GRID)
+    assert found.task_sizes is None and differ(plain, found) == []
+    assert np.array_equal(found.sizes(), np.repeat(plain.task_size, plain.tasks))
+    assert found.extremes()[0] is found.extremes()[1] is found.task_size
+
+
+def test_what_is_given_may_be_arrays() -> None:
+    given = Workload.of_tasks(np.array([0, 1]), np.array([[1, 2], [3, 4]]), np.array([1, 0]))
+    assert given == Workload.of_tasks([0.0, 1.0], [[1.0, 2.0], [3.0, 4.0]], [1, 0])
+    assert hash(given) == hash(Workload.of_tasks([0.0, 1.0], [[1.0, 2.0], [3.0, 4.0]], [1, 0]))
+
+
+# -- drawn ------------------------------------------------------------------------------------------------
+
+
+def factors(spread: gs.Normal | gs.LogUniform, seed: int = 1) -> np.ndarray:
+    """The factors of 100,000 tasks or so."""
+    workload = Workload.bags(10, tasks=10_000.0, task_size=500.0, seed=seed, spread=spread)
+    return workload.realize(GRID).sizes() / 500.0
+
+
+def test_normal_factors_have_their_mean_and_deviation() -> None:
+    found = factors(gs.Normal(0.2))
+    assert found.mean() == pytest.approx(1.0, abs=5 * 0.2 / math.sqrt(len(found)))
+    assert found.std() == pytest.approx(0.2, rel=0.02)
+    # those of the stream, which is the workload's own
+    assert found == pytest.approx(Streams(1)("workload.spread").normal(1.0, 0.2, len(found)), rel=1e-12)
+
+
+@pytest.mark.parametrize("deviation", [0.4, 1.0, 100.0])
+def test_wide_normal_factors_are_drawn_again(deviation: float) -> None:
+    found = factors(gs.Normal(deviation))
+    assert found.min() > 0.01 * (1 - 1e-12) and len(np.unique(found)) > 0.999 * len(found)
+    least = (0.01 - 1.0) / deviation  # the mean of a normal distribution that is cut off there
+    density = math.exp(-(least**2) / 2) / math.sqrt(2 * math.pi)
+    mean = 1.0 + deviation * density / (0.5 * math.erfc(least / math.sqrt(2)))
+    assert found.mean() == pytest.approx(mean, rel=0.02)
+
+
+@pytest.mark.parametrize("ratio", [1.01, 2.0, 50.0])
+def test_log_uniform_factors_are_within_the_ratio(ratio: float) -> None:
+    found, width = factors(gs.LogUniform(ratio)), math.log(ratio)
+    assert found.min() >= (1 - 1e-12) / ratio and found.max() <= (1 + 1e-12) * ratio
+    assert np.log(found).mean() == pytest.approx(0.0, abs=5 * width / math.sqrt(3 * len(found)))
+    assert np.log(found).std() == pytest.approx(width / math.sqrt(3), rel=0.02)
+    assert found.mean() == pytest.approx((ratio - 1 / ratio) / (2 * width), rel=0.05)
+
+
+@pytest.mark.parametrize("spread", [gs.Normal(0.3), gs.LogUniform(3.0)])
+def test_a_spread_changes_nothing_but_the_sizes(spread: gs.Normal | gs.LogUniform) -> None:
+    common = {"applications": 20, "task_size": [100.0, 200.0], "seed": 4}
+    plain = Workload.bags(**common).realize(GRID)
+    found = Workload.bags(**common, spread=spread).realize(GRID)
+    assert differ(plain, found) == ["task_size", "size"] and found.unequal and not plain.unequal
+    assert np.array_equal(found.sizes(), Workload.bags(**common, spread=spread).realize(GRID).sizes())
+    # each task has the size of its application times a factor
+    drawn = spread.factors(Streams(4)("workload.spread"), int(plain.tasks.sum()))
+    assert np.array_equal(found.sizes(), plain.sizes() * drawn)
+
+
+def test_no_spread_is_an_ordinary_workload() -> None:
+    plain = Workload.bags(20, seed=4).realize(GRID)
+    for spread in (None, gs.Normal(0), gs.LogUniform(1)):
+        assert differ(plain, Workload.bags(20, seed=4, spread=spread).realize(GRID)) == []
+    assert plain.task_sizes is None
+
+
+# -- from a log -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log(tmp_path):
+    def job(number, submit, run_time, procs, user):
+        return f"{number} {submit} 0 {run_time} {procs} -1 -1 {procs} -1 -1 1 {user} 1 1 1 1 -1 -1"
+
+    path = tmp_path / "log.swf"
+    # user 7: tasks of 10, 40, 40 s at 50 s and of 0 and 3 s at 1000 s; user 8: one of 30 s at 60 s
+    rows = [(50, 10, 1, 7), (60, 30, 1, 8), (100, 40, 2, 7), (1000, 0, 1, 7), (1001, 3, 1, 7)]
+    path.write_text("\n".join(job(number, *row) for number, row in enumerate(rows, 1)) + "\n")
+    with pytest.warns(TraceWarning, match="1 jobs of run time 0 s, counted as 1 s"):
+        yield path
+
+
+def test_each_task_is_as_long_as_its_job(log) -> None:
+    found = Workload.from_log(log, own_sizes=True, reference_speed=2.0).realize(GRID)
+    assert split(found) == [[20.0, 80.0, 80.0], [60.0], [2.0, 6.0]]  # 0 s counts as 1 s
+    mean = Workload.from_log(log, reference_speed=2.0).realize(GRID)
+    assert differ(mean, found) == [] and not mean.unequal  # sums and means are the same
+    assert Workload.from_log(log, own_sizes=True).realize(GRID).sizes().max() == 40.0 * 2000
+
+
+def test_small_and_early_bags_are_left_out(log) -> None:
+    found = Workload.from_log(log, min_tasks=2).realize(GRID)
+    assert found.release.tolist() == [0.0, 950.0] and found.tasks.tolist() == [3, 2]
+    found = Workload.from_log(log, min_tasks=2, skip=1, own_sizes=True, reference_speed=1.0).realize(GRID)
+    assert found.release.tolist() == [0.0] and split(found) == [[1.0, 3.0]]
+    everything = Workload.from_log(log).realize(GRID)
+    found = Workload.from_log(log, skip=1, max_applications=1).realize(GRID)
+    assert found.tasks.tolist() == [1] and found.submitter.tolist() == everything.submitter[1:2].tolist()
+    with pytest.raises(ScenarioError) as caught:
+        Workload.from_log(log, min_tasks=2, skip=2).realize(GRID)
+    assert str(caught.value).endswith(
+        "log.swf: expected more than 2 bags (workload.skip) of at least 2 tasks (workload.min_tasks), found 2"
+    )
+
+
+def test_bags_are_scaled_to_the_platform(log) -> None:
+    scaled = Workload.from_log(log, tasks_per_node=1000.4).realize(GRID)
+    plain = Workload.from_log(log).realize(GRID)
+    assert scaled.tasks.tolist() == [2001] * 3 and scaled.task_size.tolist() == plain.task_size.tolist()
+    assert Workload.from_log(log, tasks_per_node=0.01).realize(GRID).tasks.tolist() == [1] * 3
+    workload = Workload.from_log(log, tasks_per_node=1000.0, own_sizes=True, reference_speed=1.0, seed=3)
+    found = workload.realize(GRID)
+    first, second, third = split(found)
+    assert set(first) == {10.0, 40.0} and set(second) == {30.0} and set(third) == {1.0, 3.0}
+    # two of three processors ran for 40 s
+    assert first.count(40.0) == pytest.approx(2000 * 2 / 3, abs=5 * math.sqrt(2000 * 2 / 9))
+    assert np.array_equal(found.sizes(), workload.realize(GRID).sizes())
+    other = Workload.from_log(log, tasks_per_node=1000.0, own_sizes=True, reference_speed=1.0, seed=4)
+    assert not np.array_equal(found.sizes(), other.realize(GRID).sizes())
+
+
+# -- what is refused --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Workload.of_tasks([0, 1], [[1.0], [2.0, 0.0]]),
+            "workload.sizes[1][1] must be a finite number > 0 Mflop, got 0.0",
+        ),
+        (
+            lambda: Workload.of_tasks([0], [[math.inf]]),
+            "workload.sizes[0][0] must be a finite number > 0 Mflop, got inf",
+        ),
+        (lambda: Workload.of_tasks([0], [[]]), "workload.sizes[0] must have at least one task, got none"),
+        (lambda: Workload.of_tasks([0], [5.0]), "workload.sizes[0] must be a list of numbers, got 5.0"),
+        (lambda: Workload.of_tasks([0], 5.0), "workload.sizes must be a list of numbers, got 5.0"),
+        (
+            lambda: Workload.of_tasks([0, 1], [[1.0]]),
+            "workload.sizes must have 2 entries as workload.release has, got 1",
+        ),
+        (lambda: Workload.of_tasks([], []), "workload.release must name at least one application, got none"),
+        (lambda: Workload.of_tasks([-1], [[1.0]]), "workload.release[0] must be a finite number >= 0 s"),
+        (
+            lambda: Workload.of_tasks([0], [[1.0]], [2]).realize(GRID),
+            "workload.submitter[0] must be a machine in 0..1, got 2",
+        ),
+        (
+            lambda: Workload.of_tasks([1, 0], [[1.0], [1.0, 1.5e308, 1.5e308]]).realize(GRID),
+            "workload.sizes[1] must have a finite sum, got 1.5e+308 Mflop among them",
+        ),
+        (
+            lambda: Workload.bags(2, tasks=50, task_size=1e308, spread=gs.LogUniform(9), seed=1).realize(
+                GRID
+            ),
+            "workload.sizes[0][",
+        ),
+        (
+            lambda: Workload.bags(9, tasks=2.0**30, spread=gs.Normal(1), seed=1).realize(GRID),
+            "workload.tasks must be at most 1073741824 in all where they differ in size, got ",
+        ),
+        (
+            lambda: Workload.bags(seed=1, spread=0.5),
+            "workload.spread must be Normal, LogUniform or None, got 0.5",
+        ),
+        (lambda: gs.Normal(-0.1), "workload.spread.deviation must be a finite number >= 0, got -0.1"),
+        (lambda: gs.Normal(math.inf), "workload.spread.deviation must be a finite number >= 0, got inf"),
+        (lambda: gs.LogUniform(0.9), "workload.spread.ratio must be a finite number >= 1, got 0.9"),
+        (lambda: gs.LogUniform("x"), "workload.spread.ratio must be a finite number >= 1, got 'x'"),
+        (
+            lambda: Workload.from_log("x", own_sizes=1),
+            "workload.own_sizes must be true or false, got 1",
+        ),
+        (
+            lambda: Workload.from_log("x", tasks_per_node=0),
+            "workload.tasks_per_node must be a finite number > 0, got 0",
+        ),
+        (
+            lambda: Workload.from_log("x", min_tasks=0),
+            "workload.min_tasks must be a whole number >= 1, got 0",
+        ),
+        (lambda: Workload.from_log("x", skip=-1), "workload.skip must be a whole number >= 0, got -1"),
+    ],
+)
+def test_wrong_sizes_are_named(make, message) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        make()
+    assert str(caught.value).startswith(message)
+
+
+def test_too_many_tasks_of_a_log_are_named(log) -> None:
+    for count, expected in ((1e300, "stay below 2**53 an application, got 2e+300"), (1e9, "be at most 1073")):
+        workload = Workload.from_log(log, tasks_per_node=count, own_sizes=True)
+        with pytest.raises(ScenarioError) as caught:
+            workload.realize(GRID)
+        assert str(caught.value).startswith(f"workload.tasks must {expected}")
+
+
+UNEQUAL = gs.Scenario(GRID, Workload.of_tasks([0.0, 1.0], [[100.0], [100.0, 4000.0]]))
+
+
+@pytest.mark.parametrize(
+    "scheduler", [gs.FairTree(), gs.MinCent(), gs.MinCent(mode="once"), gs.Fcfs(), gs.Fcfs(mode="pull")]
+)
+def test_schedulers_that_cannot_refuse_them(scheduler: gs.Scheduler) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        gs.simulate(UNEQUAL, scheduler)
+    assert str(caught.value) == (
+        f"workload must have tasks of one size in each application for {scheduler.name}, "
+        "got 100 to 4000 Mflop in application 1"
+    )
+    equal = gs.Scenario(GRID, Workload.of_tasks([0.0, 1.0], [[100.0], [4000.0, 4000.0]]))
+    plain = gs.Scenario(GRID, Workload.of([0.0, 1.0], [1, 2], [100.0, 4000.0]))
+    assert gs.simulate(equal, scheduler).digest == gs.simulate(plain, scheduler).digest
+
+
+def test_schedulers_of_rigid_jobs_refuse_them() -> None:
+    with pytest.raises(ScenarioError, match="workload must have rigid jobs for backfill, got bags of tasks"):
+        gs.simulate(UNEQUAL, gs.Backfill())
