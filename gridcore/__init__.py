@@ -14,6 +14,7 @@ if find_spec("gridcore.edf") is None:
 from gridcore.availability import available_tasks, gap, sample_availability, sample_availability_batch
 from gridcore.backfill import BackfillQueue
 from gridcore.central import PullQueue, bind_earliest
+from gridcore.dispatch import WorkQueue
 from gridcore.edf import meets_deadlines, optimal_stretch, project_queues
 from gridcore.flow import TreeFlow
 from gridcore.grid import SummaryGrid
@@ -37,6 +38,7 @@ __all__ = [
     "SummaryTree",
     "TaskQueues",
     "Views",
+    "WorkQueue",
     "aggregate",
     "aggregate_into",
     "available_tasks",

@@ -292,8 +292,12 @@ cdef class WorkQueue:
         check_lengths(b.tasks, given.shape[0], "tasks of the bag", "sequence")
         if b.unstarted > 0 or b.first_start >= 0:
             raise ValueError(f"bag {bag} is released already")
-        if len(np.unique(given)) < b.tasks:
-            raise ValueError("sequence must have each task of the bag once")
+        met_array = np.zeros(b.tasks, np.uint8)
+        cdef unsigned char[::1] met = met_array
+        for k in range(b.tasks):
+            if met[given[k]]:
+                raise ValueError(f"sequence[{k}] must be a task that it has not had, got {given[k]}")
+            met[given[k]] = True
         for k in range(b.tasks):
             self.sequence[b.first + k] = <int> (b.first + given[k])
         b.unstarted = b.open = b.tasks

@@ -53,7 +53,8 @@ def check_state(
 ) -> dict[str, Any]:
     """Copies of the entries of a state, such that a queue with these machines and bags can go on from them.
 
-    sizes : float64[tasks], Mflop.  offsets : int64[bags + 1].  kept : up times that are remembered of a machine.
+    sizes : float64[tasks], Mflop.  offsets : int64[bags + 1].  kept : up times that are remembered of a
+        machine.
     most : instances of a task at a time.  faults : whether machines fail.
     """
     read, tasks, bags = State(state), len(sizes), len(offsets) - 1
@@ -135,7 +136,12 @@ def _check_machines(got: dict[str, Any], machines: int, tasks: int, bags: int) -
     task, local, met, up = got["machine_tasks"].T
     start, end, _, due = got["machine_runs"].T
     now, runs = got["now"], task >= 0
-    if (task >= tasks).any() or (local >= tasks).any() or (met >= bags).any() or not np.isin(up, (0, 1)).all():
+    if (
+        (task >= tasks).any()
+        or (local >= tasks).any()
+        or (met >= bags).any()
+        or not np.isin(up, (0, 1)).all()
+    ):
         raise ValueError("state['machine_tasks'] must be tasks and bags of the queue, and 0 or 1")
     if (runs & (up == 0)).any():
         raise ValueError("state['machine_tasks'] must have no task on a machine that is down")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gridsim.resumption import resume
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Outcome, Policy, Run, Scheduler, register
-    from gridsim.schedulers import Asap, Backfill, DgsAsap, FairTree, Fcfs, MinCent
+    from gridsim.schedulers import Asap, Backfill, DgsAsap, FairTree, Fcfs, MinCent, WqrFt
     from gridsim.simulation import simulate
     from gridsim.workload import Workload, offered_load
 
@@ -75,6 +75,7 @@ __all__ = [
     "TraceFormatError",
     "TraceWarning",
     "Workload",
+    "WqrFt",
     "__version__",
     "compare",
     "discrete_bound",
@@ -111,7 +112,7 @@ _HOMES = {
     "scenario": ("Scenario",),
     "model": ("Applications",),
     "scheduler": ("Outcome", "Policy", "Run", "Scheduler", "register"),
-    "schedulers": ("Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent"),
+    "schedulers": ("Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent", "WqrFt"),
     "simulation": ("simulate",),
     "workload": ("Workload", "offered_load"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,16 @@ def offered_load(release: Floats, size: Floats, aggregate_speed: float) -> float
     """
     span = float(release.max() - release.min())
     return math.fsum(size.tolist()) / (aggregate_speed * span) if span > 0 else math.inf
+
+
+def wasted_share(cycles: Mapping[str, Floats]) -> float:
+    """Redundant, lost and overhead cycles over these and the useful ones (Mflop of each application).
+
+    What other load on the machines had (``slowed``) is not counted; NaN of nothing.
+    """
+    wasted = math.fsum(x for name in ("redundant", "lost", "overhead") for x in cycles[name].tolist())
+    total = wasted + math.fsum(cycles["useful"].tolist())
+    return wasted / total if total > 0 else math.nan
 
 
 def jain_index(values: Floats) -> float:

@@ -46,6 +46,9 @@ METRICS: dict[str, Metric] = {
     "mean_waiting": lambda result: result.mean_waiting,
     "median_waiting": lambda result: result.median_waiting,
     "mean_slowdown": lambda result: result.mean_slowdown,
+    "mean_completion": lambda result: result.mean_completion,
+    "wasted": lambda result: result.wasted,
+    "undisturbed": lambda result: result.undisturbed,
 }
 
 

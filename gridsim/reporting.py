@@ -17,7 +17,7 @@ from gridsim.outages import Outages
 from gridsim.platform import Platform
 from gridsim.records import Table, check_name, plain
 from gridsim.results import CORE_TABLES, RECORDS
-from gridsim.scheduler import ARRIVALS, SCHEDULE, Outcome, Scheduler
+from gridsim.scheduler import ARRIVALS, CYCLES, INSTANCES, SCHEDULE, Outcome, Scheduler
 
 #: The clock counts int64 nanoseconds; a run must have time for many messages.
 LONGEST_LATENCY = 1.0e6
@@ -28,7 +28,7 @@ _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
 # What the tables of a result hold besides; a scheduler's own columns have other names.
 _APPLICATION_NAMES = (
     "release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg", "run_time", "requested",
-    "waiting", "slowdown",
+    "waiting", "slowdown", "smallest_task", "largest_task",
 )  # fmt: skip
 _MACHINE_NAMES = (
     "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",
@@ -102,12 +102,19 @@ def check_contract(outcome: Outcome, applications: Applications, machines: int, 
                 raise SchedulerError(f"{when} outcome.{what}[{name!r}] must be {rows} whole numbers")
     tables = {}
     for name, columns in outcome.tables.items():
-        if name in CORE_TABLES + RECORDS:
+        if name in (*CORE_TABLES, *RECORDS, "cycles"):
             raise SchedulerError(f"{when} outcome.tables has {name!r}, which every result has already")
         try:
             tables[check_name(name)] = Table(columns)
         except ValueError as error:
             raise SchedulerError(f"{when} outcome.tables[{name!r}]: {error}") from error
+    if outcome.cycles:
+        shapes = {np.shape(column) for column in outcome.cycles.values()}
+        if set(outcome.cycles) != set(CYCLES) or shapes != {(len(applications),)}:
+            raise SchedulerError(
+                f"{when} outcome.cycles must have {len(applications)} of {', '.join(CYCLES)}"
+            )
+        tables["cycles"] = Table(outcome.cycles)
     try:
         plain(outcome.facts)
     except TypeError as error:
@@ -122,6 +129,8 @@ def record_tables(outcome: Outcome, now: int) -> dict[str, Table]:
         ("schedule", SCHEDULE, outcome.schedule),
         ("arrivals", ARRIVALS, outcome.arrivals or {column: np.zeros(0, np.int64) for column in ARRIVALS}),
     ):
+        if "task" in given:
+            wanted = (*wanted, *INSTANCES)
         shapes = {np.shape(given.get(column, 0)) for column in wanted}
         if len(shapes) > 1 or len(shapes.pop()) != 1:
             raise SchedulerError(
@@ -169,10 +178,29 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
     worked = math.fsum((busy * (platform.speeds / NS)).tolist())
     work = math.fsum(applications.size[~failed].tolist())
     # each task's duration is rounded to whole ns; products and sums are rounded besides
-    slack = float(done @ (platform.speeds / NS)) + 1e-9 * work
-    if worked < work - slack or (worked > work + slack and not outcome.applications["resubmitted"].any()):
+    slack = float(done @ (platform.speeds / NS)) + 1e-9 * max(work, worked)
+    if outcome.cycles:
+        _check_cycles(outcome, applications, worked, slack)
+    elif worked < work - slack or (worked > work + slack and not outcome.applications["resubmitted"].any()):
         raise InvariantViolation(
             f"machines: their busy time is worth {worked!r} Mflop, the applications have {work!r} Mflop"
+        )
+
+
+def _check_cycles(outcome: Outcome, applications: Applications, worked: float, slack: float) -> None:
+    """What the machines were busy with is told to the last Mflop."""
+    for i in np.flatnonzero(outcome.cycles["useful"] != applications.size)[:1]:
+        useful = float(outcome.cycles["useful"][i])
+        raise InvariantViolation(
+            f"application {i}: {useful!r} Mflop were useful, it has {applications.size[i]!r} Mflop"
+        )
+    for name in CYCLES:
+        for i in np.flatnonzero(~(outcome.cycles[name] >= -slack))[:1]:
+            raise InvariantViolation(f"application {i}: {outcome.cycles[name][i]!r} Mflop were {name}")
+    told = math.fsum(math.fsum(outcome.cycles[name].tolist()) for name in CYCLES)
+    if not abs(told - worked) <= slack:
+        raise InvariantViolation(
+            f"machines: busy for {worked!r} Mflop, useful and wasted cycles are {told!r} Mflop"
         )
 
 
@@ -197,6 +225,9 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
     stretch = np.where(given["finish"] >= 0, (given["finish"] - applications.release_ns) / NS, np.nan)
     stretch /= applications.size
     further = {name: column for name, column in given.items() if name not in _APPLICATION_COLUMNS}
+    extremes = {}
+    if applications.unequal:
+        extremes = dict(zip(("smallest_task", "largest_task"), applications.extremes(), strict=True))
     if applications.rigid:
         further |= _rigid_columns(given["finish"], applications, platform)
     return Table(
@@ -207,6 +238,7 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
             "tasks": applications.tasks,
             "task_size": applications.task_size,
             "size": applications.size,
+            **extremes,
             "submitter": applications.submitter,
             "stretch": stretch,
             "stretch_agg": stretch * platform.aggregate_speed,
@@ -252,7 +284,8 @@ def machine_table(
         name: column for name, column in given.items() if name not in _MACHINE_COLUMNS
     }
     if task_data > 0:
-        further["data_in"] = task_data * (given["tasks"] + given.get("interrupted", 0))
+        begun = given["tasks"] + given.get("interrupted", 0) + given.get("ended", 0)
+        further["data_in"] = task_data * begun
     return Table(
         {
             "speed": platform.speeds,

@@ -47,6 +47,9 @@ UNITS = {
     "gap": "1 (max stretch / lower bound)",
     "max_stretch_agg": "1 (stretch * aggregate speed)",
     "makespan": "s",
+    "mean_completion": "s (from release to finish, mean over applications)",
+    "wasted": "1 (redundant, lost and overhead cycles / these and the useful ones)",
+    "undisturbed": "tasks (completed that were never resubmitted)",
     "utilization": "1 (busy machine time / all machine time, first release to last finish)",
     "offered_load": "1 (work / (aggregate speed * first to last release))",
     "bytes": "B",
@@ -77,9 +80,13 @@ class Result:
     resubmitted (tasks); nodes_used; and what else the scheduler reports (-1 stands for none).
     Of rigid jobs also failed (0 or 1: given up; start, finish and what is made of them are NaN), run_time,
     requested, waiting (s, from the release to the start of the run that was completed), slowdown (bounded).
+    Where tasks of an application differ also smallest_task and largest_task (Mflop), and task_size is the mean.
     Of ``machines``: speed (Mflop/s), busy (s), tasks, peak_queue (tasks), bytes_out, bytes_in, utilization.
     Of ``messages``, a row a kind: kind, sent, delivered, dropped, in_flight, bytes.
-    Recorded on request, ``schedule``: machine, application, tasks, start, end (s), completed (tasks); and
+    Of ``cycles``, where tasks may have several instances, a row an application: useful, redundant, lost,
+    overhead, slowed (Mflop), together what machines were busy with; see `gridsim.scheduler.Outcome`.
+    Recorded on request, ``schedule``: machine, application, tasks, start, end (s), completed (tasks); where
+    tasks may have several instances also task (within the application) and begin (Mflop done before); and
     ``arrivals``: machine, application, tasks, time (s).
     """
 
@@ -192,6 +199,27 @@ class Result:
         return metrics.mean(self._of_completed("slowdown")) if self.rigid else math.nan
 
     @property
+    def mean_completion(self) -> float:
+        """Mean over the applications that were completed of the time from release to finish, s."""
+        return metrics.mean(self._of_completed("finish") - self._of_completed("release"))
+
+    @property
+    def wasted(self) -> float:
+        """Share of the cycles that did not go into the size of a task; NaN where that is not told.
+
+        Redundant, lost and overhead, over these and the useful ones (see ``cycles``).
+        """
+        return (
+            metrics.wasted_share(dict(self.tables["cycles"].items())) if "cycles" in self.tables else math.nan
+        )
+
+    @property
+    def undisturbed(self) -> float:
+        """Tasks completed that were never resubmitted; NaN where that is not told."""
+        table = self.applications
+        return float(table["undisturbed"].sum()) if "undisturbed" in table else math.nan
+
+    @property
     def makespan(self) -> float:
         """From the first release to the last finish, s."""
         return metrics.makespan(self.applications["release"], self.applications["finish"])
@@ -207,8 +235,10 @@ class Result:
         kind : ``"fluid"``: work can be cut at will; ``"discrete"``: whole tasks that do not migrate.
 
         Computed from the tables when it is first asked for; it has no part in the digest.  Raises
-        ScenarioError for another kind.
+        ScenarioError for another kind, and for "discrete" where tasks of an application differ in size.
         """
+        if kind == "discrete" and "largest_task" in self.applications:
+            raise ScenarioError('bound must be "fluid" where tasks of an application differ in size')
         if check_bound(kind) not in self._bounds:
             speeds = self.machines["speed"]
             release, size = self._of_completed("release"), self._of_completed("size")
@@ -252,7 +282,9 @@ class Result:
             "gap": self.gap(bound) if bounded else None,
             "makespan": self.makespan,
             "utilization": self.utilization,
+            "mean_completion": self.mean_completion,
             "resubmitted": int(applications["resubmitted"].sum()),
+            **(self._cycles_summary() if "cycles" in self.tables else {}),
             **(self._rigid_summary() if self.rigid else {}),
             "messages": int(messages["sent"].sum()),
             "dropped": int(messages["dropped"].sum()),
@@ -263,6 +295,15 @@ class Result:
             "wall_seconds": self.provenance.get("wall_seconds"),
             "peak_memory": self.provenance.get("peak_memory"),
             "digest": self.digest,
+        }
+
+    def _cycles_summary(self) -> dict[str, Any]:
+        table = self.applications
+        return {
+            "wasted": self.wasted,
+            "undisturbed": self.undisturbed,
+            **{name: math.fsum(column.tolist()) for name, column in self.tables["cycles"].items()},
+            **{name: int(table[name].sum()) for name in ("replicas", "killed") if name in table},
         }
 
     def _rigid_summary(self) -> dict[str, Any]:
@@ -306,6 +347,7 @@ class Result:
             "reports": text or "-",
             **(self._say_jobs(facts) if self.rigid else self._say_bags(facts, bound)),
             "makespan": f"{facts['makespan']:.1f} s",
+            **(self._say_cycles(facts) if "wasted" in facts else {}),
             "utilization": f"{100 * facts['utilization']:.1f} %",
             "resubmitted": f"{facts['resubmitted']} tasks",
             "messages": f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB){data}",
@@ -336,6 +378,17 @@ class Result:
             "given up": f"{facts['failed']} of {facts['applications']} jobs",
             "waiting": f"mean {facts['mean_waiting']:.6g} s, median {facts['median_waiting']:.6g} s",
             "slowdown": f"{facts['mean_slowdown']:.4g} (mean, bounded: run times of at least 10 s)",
+        }
+
+    def _say_cycles(self, facts: dict[str, Any]) -> dict[str, str]:
+        shares = ", ".join(
+            f"{name} {100 * facts[name] / facts['useful']:.3g} %"
+            for name in ("redundant", "lost", "overhead")
+        )
+        return {
+            "completion": f"mean {facts['mean_completion']:.6g} s (from release to finish)",
+            "wasted": f"{100 * facts['wasted']:.3g} % of the cycles (over the useful ones: {shares})",
+            "undisturbed": f"{facts['undisturbed']:.0f} of {facts['tasks']} tasks were never resubmitted",
         }
 
     def describe_scenario(self) -> dict[str, str]:

@@ -218,6 +218,12 @@ def _checked_schedulers(given: Any) -> dict[str, dict[str, Any]]:
             )
         if not isinstance(parameters, Mapping):
             raise ScenarioError(f"schedulers.{name} must be a table of parameters, got {parameters!r}")
+        for key, value in parameters.items():
+            if isinstance(value, str) and ":" in value:
+                raise ScenarioError(
+                    f"schedulers.{name}.{key}: a scenario never imports code, got {value!r}; name a "
+                    "module:function on the command line"
+                )
         checked[name] = copy.deepcopy(dict(parameters))
     return checked
 

@@ -38,7 +38,11 @@ Order = Literal["fifo", "edf", "list", None]
 
 #: Columns of `Outcome.schedule` and `Outcome.arrivals`.
 SCHEDULE = ("machine", "application", "tasks", "start", "end", "completed")
+#: Further columns of it, where tasks may have several instances.
+INSTANCES = ("task", "begin")
 ARRIVALS = ("machine", "application", "tasks", "time")
+#: Columns of `Outcome.cycles`.
+CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
 
 
 @dataclass(slots=True)
@@ -79,11 +83,19 @@ class Outcome:
         has neither start nor finish.
     machines : ``busy`` (ns), ``tasks`` (completed), ``peak_queue`` (tasks waiting), and optionally
         ``interrupted`` (tasks that ran when the machine failed).
+        Where tasks may have several instances also ``ended`` (instances that another one was faster than).
+    cycles : what the machines' busy time came to, float64 Mflop of each application, where tasks may be done
+        in part or more than once: ``useful`` (the size of what is completed), ``redundant`` (done by
+        instances that another one was faster than, or saved and not taken up), ``lost`` (since the newest
+        checkpoint of an instance that failed), ``overhead`` (writing and reading checkpoints), ``slowed``
+        (what other load on the machines had of them meanwhile).
     tables : further tables, each a mapping of equally long columns.
     facts : scalars that belong in every result of this scheduler (JSON-able).
     schedule : what ran where and when, if that is recorded: ``machine``, ``application``, ``tasks`` (one
         after another without a gap), ``start``, ``end`` (ns), ``completed`` (all of them, or none of a task
-        that a failure cut off at ``end``).  `TaskQueues.schedule` makes it.
+        that a failure cut off at ``end``).  `TaskQueues.schedule` makes it.  Where tasks may have several
+        instances also ``task`` (within the application) and ``begin`` (float64, Mflop of the task that were
+        done before); those that another one was faster than are not completed either.
     arrivals : what came to the queues of machines, where they have any: ``machine``, ``application``,
         ``tasks``, ``time`` (ns), in order.  `TaskQueues.arrivals` makes it.
     """
@@ -92,7 +104,8 @@ class Outcome:
     machines: dict[str, Integers]
     tables: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    schedule: dict[str, Integers] = field(default_factory=dict)
+    cycles: dict[str, Floats] = field(default_factory=dict)
+    schedule: dict[str, NDArray[Any]] = field(default_factory=dict)
     arrivals: dict[str, Integers] = field(default_factory=dict)
 
     @classmethod

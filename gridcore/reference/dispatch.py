@@ -18,6 +18,9 @@ NEVER = 2**63 - 1
 LONGEST = 9.2e18
 KEPT = 32
 
+_COUNTS = ("resubmitted", "replicas", "killed", "undisturbed")
+_WASTE = ("redundant", "lost", "overhead", "slowed")
+
 
 @dataclass
 class Instance:
@@ -49,12 +52,10 @@ class Bag:
     failed: list[int] = field(default_factory=list)
     groups: list[list[int]] | None = None  # tasks that may get a further instance, by how many they have
     met: set[int] = field(default_factory=set)
-    totals: dict[str, int] = field(default_factory=lambda: {"first_start": -1, "finish": -1} | dict.fromkeys(_COUNTS, 0))
+    totals: dict[str, int] = field(
+        default_factory=lambda: {"first_start": -1, "finish": -1} | dict.fromkeys(_COUNTS, 0)
+    )
     waste: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_WASTE, 0.0))
-
-
-_COUNTS = ("resubmitted", "replicas", "killed", "undisturbed")
-_WASTE = ("redundant", "lost", "overhead", "slowed")
 
 
 class WorkQueue:
@@ -105,7 +106,9 @@ class WorkQueue:
         self._local, self._printed, self._prediction = local, printed, prediction
         self._fed, self._chance, self._dirty = not faults, int(seed), False
         self._period = int(period)
-        self._pace = None if self._period == 0 else (np.asarray(factors), np.asarray(series), np.asarray(first))
+        self._pace = (
+            None if self._period == 0 else (np.asarray(factors), np.asarray(series), np.asarray(first))
+        )
         self._up = [True] * self.machines
         self._told = integers(up_until, "up_until")
         self._since = [0] * self.machines
@@ -306,7 +309,12 @@ class WorkQueue:
     def assign(self, bag: int, task: int, machine: int) -> None:
         k = self._bags[bag].first + task
         b, t = self._bags[bag], self._tasks[k]
-        if bag != self._ready() or t.completed or len(t.instances) >= self._most or k not in (b.failed or [k])[:1]:
+        if (
+            bag != self._ready()
+            or t.completed
+            or len(t.instances) >= self._most
+            or k not in (b.failed or [k])[:1]
+        ):
             raise ValueError(f"task must be one of those that are next, got {task} of bag {bag}")
         if machine not in self._until:
             raise ValueError(f"machine must be free, got {machine}")

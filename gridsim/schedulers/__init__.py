@@ -8,8 +8,9 @@ from gridsim.schedulers.central import Fcfs, MinCent
 from gridsim.schedulers.dgs_asap import DgsAsap
 from gridsim.schedulers.fair_tree import FairTree
 from gridsim.schedulers.rigid_central import Asap
+from gridsim.schedulers.wqr import POLICIES, WqrFt
 
-__all__ = ["Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent"]
+__all__ = ["Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent", "WqrFt"]
 
 register("fair-tree", FairTree)
 register("dgs-asap", DgsAsap)
@@ -21,3 +22,5 @@ register("mincent-once", MinCent, mode="once")
 register("fcfs", Fcfs)
 register("fcfs-pull", Fcfs, mode="pull")
 register("fcfs-random", Fcfs, mode="random")
+for _name, (_order, _choice) in POLICIES.items():
+    register(_name, WqrFt, task_order=_order, machine_choice=_choice)

@@ -14,6 +14,7 @@ from gridsim.metrics import job_slowdown
 from gridsim.model import Applications, durations
 from gridsim.results import Result
 from gridsim.validation.common import Floats, Violation, broken, column, differs, overlaps
+from gridsim.validation.instances import Instances, check_instances, overtaken
 
 #: Times are multiples of 1 ns, as floats: two that are equal are at most this far apart, relatively.
 _ROUNDING = 4 * np.finfo(np.float64).eps
@@ -171,15 +172,26 @@ def _schedule(result: Result, given: Applications) -> list[Violation]:
     found += broken(
         "before release", start < release, place, lambda k: f"starts at {start[k]} s, before {release[k]} s"
     )
-    lasts = np.maximum(1.0, np.rint(applications["task_size"][i] / speeds[u] * 1e9)) * _NS
-    whole = done > 0
-    wrong = np.where(whole, ~_close(end, start + n * lasts, n * _NS), end - start > lasts + _NS)
-    found += broken(
-        "duration",
-        wrong & (not given.unequal),  # rows do not say which tasks ran, so not how long where sizes differ
-        place,
-        lambda k: f"{n[k]} tasks of {lasts[k]:g} s in {end[k] - start[k]:g} s on machine {u[k]}",
-    )
+    whole, beaten = done > 0, np.zeros(len(sound), np.bool_)
+    if "task" in table:
+        within = table["task"][sound]
+        numbered = (within >= 0) & (within < given.tasks[i])
+        found += broken("unknown", ~numbered, place, lambda k: f"task {within[k]} of application {i[k]}")
+        if not numbered.all():
+            return found
+        at, until = ((column * 1e9).round().astype(np.int64) for column in (start, end))
+        begin = table["begin"][sound]
+        instances = Instances(u, given.offsets[i] + within, at, until, whole, begin, place)
+        found += check_instances(result, given, instances)
+        beaten = overtaken(instances)
+    elif not given.unequal:  # rows do not say which tasks ran, so not how long where sizes differ
+        lasts = np.maximum(1.0, np.rint(applications["task_size"][i] / speeds[u] * 1e9)) * _NS
+        found += broken(
+            "duration",
+            np.where(whole, ~_close(end, start + n * lasts, n * _NS), end - start > lasts + _NS),
+            place,
+            lambda k: f"{n[k]} tasks of {lasts[k]:g} s in {end[k] - start[k]:g} s on machine {u[k]}",
+        )
     earlier, later = overlaps(u, start, end)
     if len(later):
         a, b = int(earlier[0]), int(later[0])
@@ -189,8 +201,8 @@ def _schedule(result: Result, given: Applications) -> list[Violation]:
     if runs is not None:
         found += _together(result, u, i, runs.ravel(), done, place)
     faults = result.scenario.faults
-    found += _on_machines_that_are_up(faults, len(speeds), u, n, start, end, whole, runs, place)
-    found += _agreement(result, u, i, done, start, end)
+    found += _on_machines_that_are_up(faults, len(speeds), u, n, start, end, whole | beaten, runs, place)
+    found += _agreement(result, u, i, done, start, end, beaten)
     if "arrivals" in result.tables and len(result.tables["arrivals"]):
         found += _arrivals(result, u, i, n, start, place)
     return found
@@ -304,6 +316,7 @@ def _agreement(
     done: NDArray[np.int64],
     start: Floats,
     end: Floats,
+    beaten: NDArray[np.bool_],
 ) -> list[Violation]:
     """Between the schedule and the other tables."""
     applications, machines = result.applications, result.machines
@@ -336,8 +349,9 @@ def _agreement(
     used = np.bincount((pairs % count)[pairs >= 0], minlength=count)[:count]
     span = float(np.fmax.reduce(applications["finish"]) - applications["release"].min())
     more = {"utilization": machines["busy"] / span if span > 0 else np.zeros(len(machines))}
-    if "interrupted" in machines:
-        more["interrupted"] = np.bincount(u[done == 0], minlength=len(machines))
+    for name, rows in (("interrupted", (done == 0) & ~beaten), ("ended", beaten)):
+        if name in machines:
+            more[name] = np.bincount(u[rows], minlength=len(machines))
     for name, table, have in (
         ("first_start", "applications", first),
         ("finish", "applications", last),

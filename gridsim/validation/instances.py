@@ -1,0 +1,176 @@
+"""Tasks that may have several instances: replicas, and tasks begun again from their newest checkpoint."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.model import Applications
+from gridsim.results import Result
+from gridsim.validation.common import Floats, Violation, broken
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Instances:
+    """Rows of a recorded schedule: `task` counts through all applications, times are ns.
+
+    place : says where a row is.
+    """
+
+    machine: Integers
+    task: Integers
+    start: Integers
+    end: Integers
+    completed: NDArray[np.bool_]
+    begin: Floats
+    place: Callable[[int], str]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """ns of computing between two checkpoints (0: none), of writing one and of reading one; where they
+    are."""
+
+    interval: int
+    checkpoint: int
+    restore: int
+    local: bool
+
+    @classmethod
+    def of(cls, result: Result) -> Rules | None:
+        """Those of the result's scheduler; None if it does not tell them, or machines are not always as
+        fast."""
+        said = result.scheduler["parameters"]
+        if not {"checkpoint_cost", "restore_cost", "checkpoint_store"} <= set(said):
+            return None
+        if result.tables["cycles"]["slowed"].any():
+            return None
+        interval = result.facts["checkpoint_interval"]
+        return cls(
+            round(interval * 1e9) if interval is not None and np.isfinite(interval) else 0,
+            round(said["checkpoint_cost"] * 1e9),
+            round(said["restore_cost"] * 1e9),
+            said["checkpoint_store"] == "local",
+        )
+
+    def lasts(self, work: Floats, speeds: Floats, restored: NDArray[np.bool_]) -> Integers:
+        """ns that an instance takes for `work` Mflop on machines of these speeds."""
+        computing = np.maximum(1, np.rint(work / speeds * 1e9)).astype(np.int64)
+        marks = (computing - 1) // self.interval if self.interval else 0
+        return computing + marks * self.checkpoint + np.where(restored, self.restore, 0)
+
+    def saved(self, rows: Instances, k: int, at: int, size: float, speed: float) -> float:
+        """Mflop in the newest checkpoint of row k at `at` ns."""
+        begin = float(rows.begin[k])
+        since = min(at, int(rows.end[k])) - int(rows.start[k]) - (self.restore if begin > 0 else 0)
+        if not self.interval or since <= 0:
+            return begin
+        computing = max(1, round((size - begin) / speed * 1e9))
+        marks = min(since // (self.interval + self.checkpoint), (computing - 1) // self.interval)
+        return begin + marks * self.interval / 1e9 * speed
+
+
+def overtaken(rows: Instances) -> NDArray[np.bool_]:
+    """bool[rows]: who ends, not completed, when another instance of its task is."""
+    done = np.full(int(rows.task.max(initial=-1)) + 1, -1, np.int64)
+    done[rows.task[rows.completed]] = rows.end[rows.completed]
+    result: NDArray[np.bool_] = ~rows.completed & (rows.end == done[rows.task])
+    return result
+
+
+def check_instances(result: Result, given: Applications, rows: Instances) -> list[Violation]:
+    """Each task is completed once, by the first of its instances, which begin with the newest checkpoint."""
+    sizes, speeds = given.sizes(), result.scenario.platform.speeds
+    size, speed = sizes[rows.task], speeds[rows.machine]
+    completed = np.bincount(rows.task[rows.completed], minlength=len(sizes))
+    found = broken(
+        "done twice" if (completed > 1).any() else "lost",
+        completed != 1,
+        lambda k: f"task {k - given.offsets[_bag(given, k)]} of application {_bag(given, k)}",
+        lambda k: f"was completed {completed[k]} times",
+    )
+    done = np.full(len(sizes), np.iinfo(np.int64).max)
+    done[rows.task[rows.completed]] = rows.end[rows.completed]
+    found += broken(
+        "after its end",
+        rows.end > done[rows.task],
+        rows.place,
+        lambda k: f"an instance ends at {rows.end[k]} ns, its task was completed at {done[rows.task[k]]} ns",
+    )
+    found += broken(
+        "begin",
+        ~((rows.begin >= 0) & (rows.begin < size)),
+        rows.place,
+        lambda k: f"begins with {rows.begin[k]} Mflop done of {size[k]}",
+    )
+    worked = math.fsum(((rows.end - rows.start) / 1e9 * speed).tolist())
+    told = math.fsum(x for _, column in result.tables["cycles"].items() for x in column.tolist())
+    if abs(told - worked) > 1e-9 * worked + speeds.max() * len(rows.task) * 1e-9:
+        said = f"add up to {told!r} Mflop, the schedule has {worked!r} Mflop"
+        found.append(Violation("cycles", 1, "cycles", said))
+    most = result.scheduler["parameters"].get("max_replicas")
+    if most is not None:
+        found += _at_a_time(rows, int(most))
+    rules = Rules.of(result)
+    if rules is not None and not found:
+        lasts = rules.lasts(size - rows.begin, speed, rows.begin > 0)
+        ran = rows.end - rows.start
+        found += broken(
+            "duration",
+            np.where(rows.completed, np.abs(ran - lasts) > 1, ran > lasts + 1),
+            rows.place,
+            lambda k: (
+                f"runs for {ran[k]} ns on machine {rows.machine[k]}, the rest of the task takes {lasts[k]}"
+            ),
+        )
+        found += _begins(rows, rules, sizes, speeds)
+    return found
+
+
+def _bag(given: Applications, task: int) -> int:
+    return int(np.searchsorted(given.offsets, task, side="right")) - 1
+
+
+def _at_a_time(rows: Instances, most: int) -> list[Violation]:
+    """At most so many instances of a task run at a time."""
+    count, task = len(rows.task), np.r_[rows.task, rows.task]
+    change = np.r_[np.ones(count, np.int64), -np.ones(count, np.int64)]
+    order = np.lexsort((change, np.r_[rows.start, rows.end], task))
+    running = np.cumsum(change[order])  # every task ends with 0
+    return broken(
+        "instances",
+        running > most,
+        lambda k: rows.place(int(order[k] % max(1, count))),
+        lambda k: f"{running[k]} instances of a task run at a time, at most {most} may",
+    )
+
+
+def _begins(rows: Instances, rules: Rules, sizes: Floats, speeds: Floats) -> list[Violation]:
+    """Each instance begins with what was in the newest checkpoint that its machine can read."""
+    wanted, beaten = np.zeros(len(rows.task)), overtaken(rows)
+    key = rows.machine if rules.local else rows.task
+    order = np.lexsort((rows.start, key))
+    edges = np.flatnonzero(np.diff(key[order])) + 1
+    for group in np.split(order, edges):
+        for position, k in enumerate(group.tolist()):
+            before = group[:position].tolist()
+            if rules.local:
+                # the last instance that the machine lost, if it was of this task
+                before = [j for j in before if not (rows.completed[j] or beaten[j])][-1:]
+                before = [j for j in before if rows.task[j] == rows.task[k]]
+            size = float(sizes[rows.task[k]])
+            for j in before:
+                saved = rules.saved(rows, j, int(rows.start[k]), size, float(speeds[rows.machine[j]]))
+                wanted[k] = max(wanted[k], saved)
+    return broken(
+        "begin",
+        np.abs(rows.begin - wanted) > 1e-9 * sizes[rows.task],
+        rows.place,
+        lambda k: f"begins with {rows.begin[k]} Mflop done, the newest checkpoint has {wanted[k]}",
+    )
