@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.courses import Events
 from gridsim.engine import TIMER, Engine
-from gridsim.faults import Events, Faults
+from gridsim.faults import Faults
 from gridsim.scheduler import FAULT_PRIORITY, Policy
 from gridsim.states import check_names
 from gridsim.transport import Transport
@@ -32,9 +33,9 @@ class Outages:
         self._down_since = np.zeros(machines, np.int64)
         self._down = np.zeros(machines, np.int64)
         self._engine, self._network = engine, network
-        self._blocks: Iterator[Events] = iter(()) if faults is None else faults.events(machines)
+        self._blocks: Iterator[Events] = iter(()) if faults is None else faults.course(machines).blocks
         self._taken = 0  # blocks
-        self._block, self._at = Events(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_)), 0
+        self._block, self._at = Events.none(), 0
 
     @property
     def now(self) -> int:
