@@ -10,97 +10,34 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from gridsim.courses import (
+    END,
+    LATEST,
+    NEVER,
+    NS,
+    Course,
+    Floats,
+    Integers,
+    drawn,
+    given,
+    nanoseconds,
+    repeated,
+)
 from gridsim.errors import ScenarioError
 from gridsim.platform import normalise, real, sequence, text, whole
 from gridsim.streams import Streams
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-_NS = 1_000_000_000
-#: No event lies later than this (s): the clock counts int64 nanoseconds.
-LATEST = 8e9
-_END = round(LATEST * _NS)
-
-
-@dataclass(frozen=True)
-class Events:
-    """Changes in order of time, machine, and down before up.
-
-    time : int64[k], ns; machine : int64[k]; up : bool[k], whether it comes back or fails.
-    """
-
-    time: Integers
-    machine: Integers
-    up: NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.time)
-
-
-def _in_order(time: Any, machine: Any, up: Any) -> Events:
-    order = np.lexsort((up, machine, time))
-    return Events(
-        np.asarray(time, np.int64)[order], np.asarray(machine, np.int64)[order], np.asarray(up)[order]
-    )
-
+if TYPE_CHECKING:
+    from gridsim.traces import AvailabilityTrace
 
 # -- recipes --------------------------------------------------------------------------------------------
-
-
-Draw = Callable[[np.random.Generator, int], Floats]
-
-
-def _renewal(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float) -> Iterator[Events]:
-    """Each machine is up and down in turn, for times (s) drawn independently; all are up and new at 0.
-
-    mean : about how long a machine is up, s.
-    """
-    up_time, down_time = Streams(seed)("faults.up"), Streams(seed)("faults.down")
-
-    def up(count: int) -> Integers:
-        # a machine is up for at least a nanosecond, or nothing would ever happen after
-        return _nanoseconds(draw_up(up_time, count)).clip(1)
-
-    fails = up(nodes)  # never later than the end, which no failure reaches
-    # Blocks of about 65536 failures, but of few a machine, as the first must be there before anything can
-    # happen.  The draws depend on where they are cut: each round of a block takes the machines in order.
-    block = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST) * _NS))
-    until = 0
-    late = _in_order([], [], np.zeros(0, np.bool_))
-    while until < _END:
-        until = min(until + block, _END)
-        pieces = [late]
-        while len(due := np.flatnonzero(fails < until)):
-            back = _later(fails[due], _nanoseconds(draw_down(down_time, len(due))))
-            pieces.append(Events(fails[due], due, np.zeros(len(due), np.bool_)))
-            pieces.append(Events(back, due, np.ones(len(due), np.bool_)))
-            fails[due] = _later(back, up(len(due)))
-        whole_block = _in_order(
-            *(np.concatenate([getattr(p, name) for p in pieces]) for name in ("time", "machine", "up"))
-        )
-        cut = int(np.searchsorted(whole_block.time, until))
-        late = Events(whole_block.time[cut:], whole_block.machine[cut:], whole_block.up[cut:])
-        yield Events(whole_block.time[:cut], whole_block.machine[:cut], whole_block.up[:cut])
-
-
-def _later(at: Integers, span: Integers) -> Integers:
-    """`at` + `span`, or the end if that is earlier."""
-    result: Integers = at + np.minimum(span, _END - at)
-    return result
-
-
-def _nanoseconds(seconds: Floats) -> Integers:
-    result: Integers = np.rint(np.minimum(seconds, LATEST) * _NS).astype(np.int64)
-    return result
 
 
 class PoissonFaults(
@@ -123,14 +60,17 @@ class PoissonFaults(
             mean=real("faults.mean", self.mean, above=0, unit="s"),
         )
 
-    def events(self, nodes: int) -> Iterator[Events]:
-        return _renewal(
+    def course(self, nodes: int) -> Course:
+        return drawn(
             self.seed,
             nodes,
             lambda chance, count: chance.exponential(self.mean, count),
             lambda chance, count: np.zeros(count),
             self.mean,
         )
+
+    def mean_up_time(self, nodes: int) -> float:
+        return self.mean
 
 
 class ExponentialFaults(
@@ -155,14 +95,17 @@ class ExponentialFaults(
             down=real("faults.down", self.down, low=0, unit="s"),
         )
 
-    def events(self, nodes: int) -> Iterator[Events]:
-        return _renewal(
+    def course(self, nodes: int) -> Course:
+        return drawn(
             self.seed,
             nodes,
             lambda chance, count: chance.exponential(self.up, count),
             lambda chance, count: chance.exponential(self.down, count),
             self.up + self.down,
         )
+
+    def mean_up_time(self, nodes: int) -> float:
+        return self.up
 
 
 class WeibullFaults(
@@ -191,14 +134,18 @@ class WeibullFaults(
             },
         )
 
-    def events(self, nodes: int) -> Iterator[Events]:
-        return _renewal(
+    def course(self, nodes: int) -> Course:
+        return drawn(
             self.seed,
             nodes,
             lambda chance, count: self.up_scale * chance.weibull(self.up_shape, count),
             lambda chance, count: self.down_scale * chance.weibull(self.down_shape, count),
             self.up_scale * math.gamma(1 + 1 / min(max(self.up_shape, 0.01), 100.0)),
         )
+
+    def mean_up_time(self, nodes: int) -> float:
+        # smaller shapes have means beyond any clock, and soon beyond any float
+        return self.up_scale * math.gamma(1 + 1 / self.up_shape) if self.up_shape > 0.01 else math.inf
 
 
 class TraceFaults(
@@ -221,25 +168,19 @@ class TraceFaults(
             start=real("faults.start", self.start, low=0, unit="s"),
         )
 
-    def events(self, nodes: int) -> Iterator[Events]:
-        from gridsim.traces import read_availability
-
-        trace = read_availability(self.path)
+    def course(self, nodes: int) -> Course:
+        trace = self._read()
         ever = np.flatnonzero(np.diff(trace.offsets))
-        if self.start >= trace.horizon:
-            raise ScenarioError(
-                f"faults.start must lie before the end of the trace, {trace.horizon:g} s, got {self.start!r}"
-            )
         if nodes > len(ever):
             raise ScenarioError(
                 f"faults.path must have {nodes} hosts that were ever up, one a machine; "
                 f"{self.path} has {len(ever)}"
             )
         hosts = Streams(self.seed)("faults.hosts").choice(ever, size=nodes, replace=False)
-        span = round((trace.horizon - self.start) * _NS)
+        span = round((trace.horizon - self.start) * NS)
         time, machine, up = [], [], []
         for u, host in enumerate(hosts.tolist()):
-            begin, end = (_nanoseconds(np.maximum(0.0, at - self.start)) for at in trace.intervals(host))
+            begin, end = (nanoseconds(np.maximum(0.0, at - self.start)) for at in trace.intervals(host))
             inside = end > begin  # nobody is up for less than a nanosecond
             begin, end = begin[inside], end[inside]
             if not len(begin) or begin[0] > 0:
@@ -249,36 +190,27 @@ class TraceFaults(
             else:
                 begin = begin[1:]
             # who is up when the trace ends stays up
-            end = end[end < min(span, round(LATEST * _NS))]
+            end = end[end < min(span, END)]
             time += [*begin.tolist(), *end.tolist()]
             machine += [u] * (len(begin) + len(end))
             up += [True] * len(begin) + [False] * len(end)
-        once = _in_order(time, machine, np.array(up, np.bool_))
-        yield once
-        if not self.repeat:
-            return
-        # The next round begins with the state that the first began with.
-        down_at_first = np.zeros(nodes, np.bool_)
-        down_at_first[once.machine[(once.time == 0) & ~once.up]] = True
-        down_at_last = ~_state_after(once, nodes)
-        change = np.flatnonzero(down_at_first != down_at_last)
-        later = once.time > 0
-        turn = _in_order(
-            np.r_[np.zeros(len(change), np.int64), once.time[later]],
-            np.r_[change, once.machine[later]],
-            np.r_[~down_at_first[change], once.up[later]],
-        )
-        shift = span
-        while len(turn) and shift < _END:
-            yield Events(turn.time + shift, turn.machine, turn.up)
-            shift += span
+        return repeated(nodes, time, machine, up, span) if self.repeat else given(nodes, time, machine, up)
 
+    def mean_up_time(self, nodes: int) -> float:
+        trace = self._read()
+        lasts = trace.end - np.maximum(trace.start, self.start)
+        lasts = lasts[lasts > 0]
+        return float(lasts.mean()) if len(lasts) else math.inf
 
-def _state_after(events: Events, nodes: int) -> NDArray[np.bool_]:
-    """Which machines are up after `events`, all being up before."""
-    up = np.ones(nodes, np.bool_)
-    up[events.machine] = events.up  # the last assignment holds
-    return up
+    def _read(self) -> AvailabilityTrace:
+        from gridsim.traces import read_availability
+
+        trace = read_availability(self.path)
+        if self.start >= trace.horizon:
+            raise ScenarioError(
+                f"faults.start must lie before the end of the trace, {trace.horizon:g} s, got {self.start!r}"
+            )
+        return trace
 
 
 class ListedFaults(
@@ -304,7 +236,7 @@ class ListedFaults(
             for i, at in enumerate(columns["up"])
         ]
         last: dict[int, int] = {}  # by machine, the one before
-        begin, end = (_nanoseconds(np.array(times, np.float64)) for times in (down, up))
+        begin, end = (nanoseconds(np.array(times, np.float64)) for times in (down, up))
         for i in sorted(range(len(machine)), key=lambda i: (machine[i], down[i])):
             if down[i] > LATEST:
                 raise ScenarioError(f"faults.down[{i}] must be at most {LATEST:g} s, got {down[i]!r}")
@@ -319,16 +251,27 @@ class ListedFaults(
             last[machine[i]] = i
         normalise(self, machine=tuple(machine), down=tuple(down), up=tuple(up))
 
-    def events(self, nodes: int) -> Iterator[Events]:
+    def course(self, nodes: int) -> Course:
         for i, u in enumerate(self.machine):
             if u >= nodes:
                 raise ScenarioError(f"faults.machine[{i}] must be in 0..{nodes - 1}, got {u}")
         back = [i for i, at in enumerate(self.up) if math.isfinite(at)]
-        yield _in_order(
-            _nanoseconds(np.array([*self.down, *(self.up[i] for i in back)])),
+        return given(
+            nodes,
+            nanoseconds(np.array([*self.down, *(self.up[i] for i in back)])),
             [*self.machine, *(self.machine[i] for i in back)],
-            np.array([False] * len(self.machine) + [True] * len(back), np.bool_),
+            [False] * len(self.machine) + [True] * len(back),
         )
+
+    def mean_up_time(self, nodes: int) -> float:
+        course = self.course(nodes)
+        begins, ends = [np.zeros(nodes, np.int64)], [course.first]
+        for block in course.blocks:
+            begins.append(block.time[block.up])
+            ends.append(block.until[block.up])
+        begin, end = np.concatenate(begins), np.concatenate(ends)
+        ended = (begin < end) & (end < NEVER)
+        return float((end - begin)[ended].mean()) / NS if ended.any() else math.inf
 
 
 FaultsRecipe = PoissonFaults | ExponentialFaults | WeibullFaults | TraceFaults | ListedFaults
@@ -390,6 +333,15 @@ class Faults:
         columns = (sequence(f"faults.{n}", v) for n, v in (("machine", machine), ("down", down), ("up", up)))
         return cls(ListedFaults(**dict(zip(("machine", "down", "up"), map(tuple, columns), strict=True))))
 
-    def events(self, nodes: int) -> Iterator[Events]:
-        """Blocks of changes for `nodes` machines, in order; they may go on for as long as the clock."""
-        return self.recipe.events(nodes)
+    def course(self, nodes: int) -> Course:
+        """What happens to `nodes` machines."""
+        return self.recipe.course(nodes)
+
+    def mean_up_time(self, nodes: int) -> float:
+        """How long one of `nodes` machines is up, s: the mean of the distribution, if there is one.
+
+        Of a trace, the mean length of its hosts' intervals from `start` on, of all hosts, those that the end
+        of the trace cuts off as they are.  Of a list, that of the up times that end in a failure, from 0 on;
+        who is down from the beginning has not been up.  inf if there are none.
+        """
+        return self.recipe.mean_up_time(nodes)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.courses import Events
 from gridsim.engine import Engine
 from gridsim.errors import SchedulerError
 from gridsim.model import Applications
@@ -45,6 +46,30 @@ ARRIVALS = ("machine", "application", "tasks", "time")
 CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
 
 
+class Feed(Protocol):
+    """When machines fail and come back, by the block, for a policy that takes it so (`Policy.takes_blocks`).
+
+    The policy lets machines change where `on_faults` would have come: after all else of an instant but
+    starts.  When nobody is up and there are no more blocks it calls ``run.engine.stop()``, too.  Of the
+    changes at the instant at which it stops the run only those count after which it has called `take`.
+
+    first : int64[machines], ns, when each fails first: 0 if it is down from the beginning, NEVER if it never
+        fails.
+    """
+
+    first: Integers
+
+    @property
+    def mean_up_time(self) -> float:
+        """About how long a machine is up, s; see `gridsim.faults.Faults.mean_up_time`."""
+
+    def take(self) -> Events | None:
+        """The next block, never an empty one; None if there are no more.
+
+        All of the block before must have happened: what was taken counts so from then on.
+        """
+
+
 @dataclass(slots=True)
 class Run:
     """What a policy may use while it runs.
@@ -52,6 +77,7 @@ class Run:
     speeds : Mflop/s of each machine.  A decentralized policy hands each machine only its own.
     up : bool[machines], which machines are up; changes as they fail and come back, and is not to be written.
     faults : whether machines may fail in this run.
+    feed : when, for a policy that takes blocks and for no other; None if machines do not fail.
     record : whether the policy is to report its schedule (`Outcome.schedule`, `Outcome.arrivals`).
     threads : how many a kernel may use; what comes out does not depend on it.
     """
@@ -65,6 +91,7 @@ class Run:
     faults: bool = False
     record: bool = False
     threads: int = 1
+    feed: Feed | None = None
 
     def __post_init__(self) -> None:
         if not len(self.up):
@@ -134,6 +161,11 @@ class Policy(Stateful, ABC):
     dicts of such values.
     """
 
+    #: Whether it takes failures by the block, from `Run.feed`, and is not told of each by `on_faults`.  Such
+    #: a policy must be a source of the engine, which lets machines fail between the engine's instants, and
+    #: send no messages: the network does not hear of failures, and `Run.up` follows late.
+    takes_blocks: ClassVar[bool] = False
+
     @abstractmethod
     def on_release(self, applications: list[int]) -> None:
         """The `applications` (sorted indices) are submitted now."""
@@ -144,6 +176,7 @@ class Policy(Stateful, ABC):
         The network has dropped what was addressed to the failed machines; what they had to do is lost, and
         the policy must have it done again.  A run with faults goes on until the policy calls
         ``run.engine.stop()``.  Called for time 0 before anything else with the machines that join later.
+        Not called if it `takes_blocks`.
         """
         raise SchedulerError(f"{type(self).__name__} does not say what it does when machines fail")
 

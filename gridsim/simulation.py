@@ -132,6 +132,7 @@ class Simulation(Stateful):
                 faults=scenario.faults is not None,
                 record=options.record,
                 threads=options.threads,
+                feed=None if scenario.faults is None else self.outages,
             )
         )
         if not isinstance(policy, Policy):
@@ -175,6 +176,7 @@ class Simulation(Stateful):
         with _bar(progress, self.scheduler.name, len(self.applications), engine, self.released):
             last = math.inf if limit is None else limit
             stopped = engine.run(nanoseconds(last) if last * NS < NEVER else NEVER)
+        outages.end(stopped)
         if not stopped and limit is not None and not engine.exhausted():
             raise ScenarioError(
                 f"time_limit must let the run end, got {limit} s: {self.scheduler.name} still had something "

@@ -243,7 +243,7 @@ def _outages(faults: Faults, machines: int, until: float) -> Iterator[tuple[int,
     downs: dict[int, list[int]] = {}
     ups: dict[int, list[int]] = {}
     until_ns = int(until * 1e9) + 1
-    for block in faults.events(machines):
+    for block in faults.course(machines).blocks:
         near = int(np.searchsorted(block.time, until_ns, side="right"))
         rows = (each[:near].tolist() for each in (block.time, block.machine, block.up))
         for at, machine, up in zip(*rows, strict=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from itertools import islice
 from math import inf
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from law_scenarios import CENTRAL, fair_trees
+from one_list import OneList
 
 import gridsim as gs
 from gridcore.central import PullQueue
@@ -17,7 +20,10 @@ from gridcore.queues import TaskQueues
 from gridsim.faults import Faults
 from gridsim.scheduler import Policy, Run
 from gridsim.schedulers import central
+from gridsim.simulation import Options, Simulation
 from gridsim.testing import scenarios
+from gridsim.testing.resuming import differing_end
+from gridsim.validation.results import validate_result
 
 each_central = pytest.mark.parametrize("name", CENTRAL)
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -483,3 +489,157 @@ def test_a_machine_that_gets_tasks_again_is_one_machine() -> None:
     result = gs.simulate(scenario, gs.FairTree(samples=(6, 4, 3), detection=0.0))
     assert result.applications["resubmitted"].tolist() > [40]
     assert result.applications["nodes_used"].tolist() == [4]
+
+
+# -- failures by the block ----------------------------------------------------------------------------------
+
+
+def run(scenario: gs.Scenario, scheduler: gs.Scheduler, **options: Any) -> tuple[Simulation, gs.Result]:
+    simulation = Simulation(scenario, scheduler, Options(**options))
+    return simulation, simulation.run()
+
+
+def check_blocks(scenario: gs.Scenario, time_limit: float | None = None) -> gs.Result:
+    """A policy that takes blocks ends as one that is told of each failure, and so do the books of outages."""
+    (by_block, result), (told, wanted) = (
+        run(scenario, scheduler, record=True, time_limit=time_limit)
+        for scheduler in (OneList(), CENTRAL["pull"])
+    )
+    assert result.tables.keys() == wanted.tables.keys()
+    for name, table in wanted.tables.items():
+        for column, values in table.items():
+            assert result.tables[name][column].tolist() == values.tolist(), (name, column)
+    end = by_block.engine.now
+    assert end == told.engine.now
+    for until in (end, end + 10**9):
+        assert by_block.outages.down_time(until).tolist() == told.outages.down_time(until).tolist()
+    assert by_block.outages.up.tolist() == told.outages.up.tolist()
+    assert by_block.outages.over_at is None
+    return result
+
+
+#: Machines that come and go for ever, and are up for less than some tasks take.
+renewals = st.one_of(
+    st.builds(Faults.poisson, st.sampled_from((50.0, 200.0)), st.integers(0, 9)),
+    st.builds(Faults.exponential, st.just(50.0), st.sampled_from((0.0, 9.0, 300.0)), st.integers(0, 9)),
+    st.builds(Faults.weibull, st.just(0.7), st.just(60.0), st.just(1.5), st.just(20.0), st.integers(0, 9)),
+)
+
+
+@settings(QUICK, max_examples=25)
+@given(scenarios(faults=True, max_nodes=9), st.none() | renewals)
+def test_failures_by_the_block(scenario: gs.Scenario, faults: Faults | None) -> None:
+    if faults is not None:
+        scenario = dataclasses.replace(scenario, faults=faults)
+    result = check_blocks(scenario)
+    check(result)
+    assert validate_result(result) == []
+    assert gs.simulate(scenario, OneList(), cohort_limit=1).digest == result.digest
+    assert differing_end(scenario, OneList(), result, 1e7) is None
+
+
+@WHAT_MAY_HAPPEN
+def test_what_may_happen_by_the_block(of: dict[str, Any]) -> None:
+    check_blocks(grid(**of))
+
+
+def test_what_changes_as_the_run_ends() -> None:
+    """It ends before, also where everybody goes then."""
+    end = check_blocks(grid(machine=[0], down=[0.5], up=[0.75])).makespan
+    for up in (end, end + 1.0, inf):
+        everybody: dict[str, Any] = {
+            "machine": [0, *range(8)],
+            "down": [0.5] + [end] * 8,
+            "up": [0.75] + [up] * 8,
+        }
+        result = gs.simulate(grid(**everybody), OneList())
+        assert result.makespan == end and result.machines["failures"].sum() == 1
+        check_blocks(grid(**everybody))
+
+
+def test_many_blocks(tmp_path: Any) -> None:
+    """Rounds of a trace, blocks of drawn times."""
+    (tmp_path / "hosts.avt").write_text("a 2 0 10 20 30\nb 1 5 12\nc 1 0 30\n")
+    long = gs.Scenario(
+        gs.Platform.of([1000.0, 2000.0, 10.0]),
+        gs.Workload.of(release=[0.0, 7.0], tasks=[2000, 2000], task_size=[4000.0, 1000.0], submitter=[0, 0]),
+    )
+    for faults, blocks in (
+        (Faults.trace(tmp_path / "hosts.avt", seed=1), 100),
+        (Faults.exponential(2.0, 1.0, seed=1), 2),
+    ):
+        scenario = dataclasses.replace(long, faults=faults)
+        result = check_blocks(scenario)
+        assert result.machines["failures"].sum() > 200
+        simulation, _ = run(scenario, OneList())
+        assert simulation.outages._taken >= blocks
+
+
+@pytest.mark.parametrize("at", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("release", [0.0, 2.5])
+def test_nobody_left_by_the_block(at: float, release: float) -> None:
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * 2),
+        gs.Workload.of(release=[release, 9.0], tasks=[3, 4], task_size=[1000.0] * 2, submitter=[0, 0]),
+        faults=Faults.of([0, 1, 1], [at, 0.0, at + 0.5], [inf, 0.25, inf]),
+    )
+    said = []
+    for scheduler in (OneList(), CENTRAL["pull"]):
+        with pytest.raises(
+            gs.ScenarioError, match=r"^faults must leave .*; at [\d.]+ s .* with \d tasks left"
+        ) as e:
+            gs.simulate(scenario, scheduler)
+        said.append(str(e.value))
+    assert said[0] == said[1]
+
+
+def test_a_time_limit_gives_up_a_run_by_the_block() -> None:
+    said = r"time_limit must let the run end, got 1000\.0 s: one-list .* 400 failures"
+    with pytest.raises(gs.ScenarioError, match=said):
+        gs.simulate(endless(), OneList(), time_limit=1000.0)
+    for_ever = dataclasses.replace(endless(), faults=Faults.poisson(0.1, seed=1))
+    with pytest.raises(gs.ScenarioError, match="time_limit must let the run end, got 50.0 s"):
+        gs.simulate(for_ever, OneList(), time_limit=50.0)
+    of: dict[str, Any] = {"machine": [0, 1], "down": [2.0, 3.0], "up": [2.0, 40.0]}
+    for limit in (5000.0, 1e300):
+        check_blocks(grid(**of), time_limit=limit)
+
+
+def test_after_the_last_change_a_run_goes_on() -> None:
+    """A task that ends after the clock of faults: nothing fails any more."""
+    slow = gs.Scenario(
+        gs.Platform.of([1.0]),
+        gs.Workload.of(release=[0.0], tasks=[1], task_size=[2.25e9], submitter=[0]),
+        faults=Faults.of([0] * 3, [2e9, 4e9, 6e9], [2e9, 4e9, 6e9]),
+    )
+    assert check_blocks(slow).makespan == 8.25e9
+
+
+def test_a_state_that_cannot_be() -> None:
+    scenario = grid(machine=[0, 1], down=[1.0, 2.0], up=[1.0, 3.0])
+    good = Simulation(scenario, OneList(), Options()).outages.getstate()
+    for change in (
+        {"taken": 2}, {"taken": 10**12}, {"at": -1}, {"at": 1}, {"taken": 1, "at": 5},
+        {"up": np.ones(3, np.bool_)}, {"down": np.zeros(3, np.int64)}, {"more": 1},
+    ):  # fmt: skip
+        outages = Simulation(scenario, OneList(), Options()).outages
+        with pytest.raises((ValueError, StopIteration)):
+            outages.setstate({**good, **change})
+    told = Simulation(scenario, CENTRAL["pull"], Options()).outages
+    with pytest.raises(ValueError, match=r"state\['taken'\] must be at least 1, got 0"):
+        told.setstate({**good, "taken": 0})
+
+
+def test_a_feed() -> None:
+    """What a policy finds in it."""
+    faults = Faults.exponential(20.0, 5.0, seed=4)
+    scenario = dataclasses.replace(grid(machine=[], down=[], up=[]), faults=faults)
+    feed = Simulation(scenario, OneList(), Options()).outages
+    assert feed.mean_up_time == 20.0
+    course = faults.course(8)
+    assert feed.first.tolist() == course.first.tolist()
+    for block in islice(course.blocks, 3):
+        taken = feed.take()
+        assert taken is not None and taken.until.tolist() == block.until.tolist()
+    nothing = Simulation(grid(machine=[], down=[], up=[]), OneList(), Options()).outages
+    assert nothing.take() is None and nothing.take() is None and nothing.mean_up_time == inf

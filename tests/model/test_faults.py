@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from itertools import islice
-from math import inf, nan
+from math import gamma, inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.faults import LATEST, Faults
+from gridsim import courses, engine
+from gridsim.courses import LATEST, NEVER
+from gridsim.faults import Faults
+from gridsim.testing.cases import fault_schedules
 
 NS = 10**9
 WORD: Any = "1"  # what a careless caller may pass
@@ -27,13 +32,14 @@ DRAWN = {
 }
 
 
+def rows_of(block: courses.Events) -> list[tuple[int, int, bool, int]]:
+    """(ns, machine, up, until)."""
+    return list(zip(*(c.tolist() for c in (block.time, block.machine, block.up, block.until)), strict=True))
+
+
 def changes(faults: Faults, nodes: int, blocks: int) -> list[tuple[int, int, bool]]:
     """(ns, machine, up) of the first blocks."""
-    return [
-        row
-        for block in islice(faults.events(nodes), blocks)
-        for row in zip(block.time.tolist(), block.machine.tolist(), block.up.tolist(), strict=True)
-    ]
+    return [row[:3] for block in islice(faults.course(nodes).blocks, blocks) for row in rows_of(block)]
 
 
 def check_turns(rows: list[tuple[int, int, bool]], nodes: int) -> None:
@@ -45,6 +51,53 @@ def check_turns(rows: list[tuple[int, int, bool]], nodes: int) -> None:
         downs = [time for time, up in own if not up]
         ups = [time for time, up in own if up]
         assert all(back < again for back, again in zip(ups, downs[1:], strict=False))
+
+
+def check_until(faults: Faults, nodes: int, blocks: int) -> None:
+    """Each change, and the beginning, says when its machine's next one is, as far as one looks."""
+    course = faults.course(nodes)
+    assert course.first.dtype == np.int64 and course.first.shape == (nodes,)
+    due, last = course.first.tolist(), 0
+    for block in islice(course.blocks, blocks):
+        assert block.until.dtype == np.int64
+        for time, u, _, until in rows_of(block):
+            assert due[u] == time
+            due[u], last = until, time
+    after = next(course.blocks, None)
+    assert all(at == NEVER for at in due) if after is None else all(at >= last for at in due)
+
+
+def test_never_is_never() -> None:
+    assert NEVER == engine.NEVER and courses.END == LATEST * NS
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_drawn_changes_say_until_when(name: str) -> None:
+    for nodes in (1, 7, 700):
+        check_until(DRAWN[name], nodes, 3)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 9).flatmap(lambda nodes: st.tuples(st.just(nodes), fault_schedules(nodes))))
+def test_listed_changes_say_until_when(of: tuple[int, Faults]) -> None:
+    nodes, faults = of
+    check_until(faults, nodes, 9)
+
+
+def test_the_beginning_of_a_list() -> None:
+    faults = Faults.of([0, 1, 2, 2], [0.0, 0.0, 3.0, 8e9], [0.0, 5.0, 4.0, 8e9])
+    assert faults.course(4).first.tolist() == [0, 0, 3 * NS, NEVER]
+    (block,) = faults.course(4).blocks
+    assert [(t / NS, u, up, until / NS) for t, u, up, until in rows_of(block)] == [
+        (0.0, 0, False, 0.0),
+        (0.0, 0, True, NEVER / NS),
+        (0.0, 1, False, 5.0),
+        (3.0, 2, False, 4.0),
+        (4.0, 2, True, 8e9),
+        (5.0, 1, True, NEVER / NS),
+        (8e9, 2, False, 8e9),
+        (8e9, 2, True, NEVER / NS),
+    ]
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -119,7 +172,7 @@ def test_bad_recipes(make: Any, message: str) -> None:
 
 def test_a_machine_that_is_not_there() -> None:
     with pytest.raises(gs.ScenarioError, match=r"faults.machine\[1\] must be in 0..3, got 4"):
-        list(Faults.of([0, 4], [1.0, 1.0], [1.0, 1.0]).events(4))
+        Faults.of([0, 4], [1.0, 1.0], [1.0, 1.0]).course(4)
 
 
 # -- traces -------------------------------------------------------------------------------------------------
@@ -161,6 +214,33 @@ def test_a_trace_begins_again(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_until_when_across_the_seam(tmp_path: Path) -> None:
+    """Up at the end and at the beginning is up in between; who is up all the time never fails."""
+    path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12", "c 1 0 30")
+    course = Faults.trace(path, seed=1).course(3)
+    blocks = [rows_of(block) for block in islice(course.blocks, 2)]
+    of = [[(t / NS, until / NS) for rows in blocks for t, v, _, until in rows if v == u] for u in range(3)]
+    b, a, c = sorted(range(3), key=lambda u: course.first[u])
+    assert course.first[[a, b, c]].tolist() == [10 * NS, 0, NEVER]
+    assert of[a] == [(10.0, 20.0), (20.0, 40.0), (40.0, 50.0), (50.0, 70.0)]
+    assert of[b] == [(0.0, 5.0), (5.0, 12.0), (12.0, 35.0), (35.0, 42.0), (42.0, 65.0)]
+    assert of[c] == []
+    (once,) = Faults.trace(path, seed=1, repeat=False).course(3).blocks
+    ends = [(t / NS, until) for t, _, _, until in rows_of(once)]
+    assert ends == [(0.0, 5 * NS), (5.0, 12 * NS), (10.0, 20 * NS), (12.0, NEVER), (20.0, NEVER)]
+
+
+@pytest.mark.parametrize("horizon", [3e9, 7.9e9, 8e9, 9e9])
+def test_a_trace_that_is_longer_than_the_clock(tmp_path: Path, horizon: float) -> None:
+    path = trace(tmp_path, f"a 2 0 10 20 {horizon}", "b 1 1000000000 2500000000", f"c 1 5 {horizon}")
+    for start in (0.0, 7.0):
+        faults = Faults.trace(path, seed=1, start=start)
+        check_until(faults, 3, 9)
+        rows = changes(faults, 3, 9)
+        check_turns(rows, 3)
+        assert len(rows) >= 4 and rows[-1][0] < courses.END
+
+
 def test_less_than_a_nanosecond_up_is_not_up(tmp_path: Path) -> None:
     path = trace(tmp_path, "a 3 0 10 20 20.0000000001 25 30", "b 1 0 30")
     rows = changes(Faults.trace(path, seed=1, repeat=False), 2, 5)
@@ -180,14 +260,27 @@ def test_any_trace_gives_turns(tmp_path_factory: pytest.TempPathFactory, hosts: 
     path = trace(tmp_path_factory.mktemp("trace"), *lines, "last 1 50 60")
     faults = Faults.trace(path, seed=1, start=start)
     check_turns(changes(faults, len(hosts) + 1, 3), len(hosts) + 1)
+    check_until(faults, len(hosts) + 1, 4)
+    check_until(Faults.trace(path, seed=1, start=start, repeat=False), len(hosts) + 1, 4)
+
+
+@pytest.mark.parametrize("name", ["microsoft99-a/microsoft-a.avt.gz", "g5k06"])
+@pytest.mark.parametrize("repeat", [True, False])
+def test_real_hosts_say_until_when(name: str, repeat: bool) -> None:
+    folder = os.environ.get("GRIDSIM_TRACES")
+    if not folder:
+        pytest.skip("GRIDSIM_TRACES is not set: no real traces")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gs.TraceWarning)
+        check_until(Faults.trace(Path(folder, name), seed=3, start=1e6, repeat=repeat), 500, 3)
 
 
 def test_a_trace_that_does_not_fit(tmp_path: Path) -> None:
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12", "c 0")
     with pytest.raises(gs.ScenarioError, match="faults.path must have 3 hosts that were ever up"):
-        list(Faults.trace(path, seed=1).events(3))
+        Faults.trace(path, seed=1).course(3)
     with pytest.raises(gs.ScenarioError, match="faults.start must lie before the end of the trace, 30 s"):
-        list(Faults.trace(path, seed=1, start=30.0).events(1))
+        Faults.trace(path, seed=1, start=30.0).course(1)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +295,45 @@ def test_a_trace_that_does_not_fit(tmp_path: Path) -> None:
 def test_times_beyond_the_clock(faults: Faults) -> None:
     """Who would fail after the end of the clock does not fail."""
     last = 0
-    for block in faults.events(3):
+    for block in faults.course(3).blocks:
         assert (np.diff(block.time) >= 0).all() and (block.time >= last).all()
         assert (block.time <= LATEST * 1e9).all()
         last = int(block.time[-1]) if len(block) else last
+    check_until(faults, 3, 9)
+
+
+# -- how long a machine is up -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("faults", "mean"),
+    [
+        (Faults.poisson(50.0, 1), 50.0),
+        (Faults.exponential(up=40.0, down=5.0, seed=2), 40.0),
+        (Faults.weibull(0.7, 30.0, 1.5, 4.0, seed=3), 30.0 * gamma(1 + 1 / 0.7)),
+        (Faults.weibull(1e-3, 30.0, 1.5, 4.0, seed=3), inf),
+        (Faults.weibull(5e-324, 30.0, 1.5, 4.0, seed=3), inf),
+        # who is down from the beginning has not been up, and what ends in no failure is not known
+        (Faults.of([0, 0, 1], [0.0, 8.0, 9.0], [5.0, 8.0, inf]), 6.0),
+        (Faults.of([0, 1], [0.0, 0.0], [0.0, 3.0]), inf),
+        (Faults.of([], [], []), inf),
+    ],
+)  # fmt: skip
+def test_mean_up_time(faults: Faults, mean: float) -> None:
+    assert faults.mean_up_time(3) == mean
+
+
+def test_mean_up_time_of_draws() -> None:
+    faults = Faults.weibull(0.7, 30.0, 1.5, 4.0, seed=3)
+    course = faults.course(500)
+    block = next(course.blocks)
+    lasts = (block.until - block.time)[block.up] / NS
+    assert len(lasts) > 30_000 and lasts.mean() == pytest.approx(faults.mean_up_time(500), rel=0.02)
+
+
+def test_mean_up_time_of_a_trace(tmp_path: Path) -> None:
+    path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12", "c 0")
+    assert Faults.trace(path, seed=1).mean_up_time(1) == 9.0
+    assert Faults.trace(path, seed=1, start=8.0).mean_up_time(1) == (2.0 + 10.0 + 4.0) / 3
+    with pytest.raises(gs.ScenarioError, match="faults.start must lie before the end of the trace, 30 s"):
+        Faults.trace(path, seed=1, start=30.0).mean_up_time(1)

@@ -1,0 +1,208 @@
+"""Courses: what happens to each machine, change by change, from 0 to the end of the clock.
+
+The recipes of `gridsim.faults` say where failures come from; here they become changes, each with the time
+of its machine's next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.streams import Streams
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+NS = 1_000_000_000
+#: No change lies later than this (s): the clock counts int64 nanoseconds.
+LATEST = 8e9
+#: The same in ns.
+END = round(LATEST * NS)
+#: Later than any change (ns).
+NEVER = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Events:
+    """Changes in order of time, machine, and down before up.
+
+    time : int64[k], ns; machine : int64[k]; up : bool[k], whether it comes back or fails.
+    until : int64[k], ns, when the state that begins so ends.  For who fails, when it is back (at `time`, if
+        it is reset); for who is back, when it fails next.  NEVER if it does not end.
+    """
+
+    time: Integers
+    machine: Integers
+    up: NDArray[np.bool_]
+    until: Integers
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def __getitem__(self, rows: slice | Integers) -> Events:
+        return Events(self.time[rows], self.machine[rows], self.up[rows], self.until[rows])
+
+    @classmethod
+    def none(cls) -> Events:
+        """No changes."""
+        nothing = np.zeros(0, np.int64)
+        return cls(nothing, nothing, np.zeros(0, np.bool_), nothing)
+
+    def in_order(self) -> Events:
+        """The same, sorted."""
+        return self[np.lexsort((self.up, self.machine, self.time))]
+
+
+@dataclass(frozen=True)
+class Course:
+    """What happens to n machines, all of which are up until their first change.
+
+    first : int64[n], ns, when each fails first: 0 if it is down from the beginning, NEVER if it never fails.
+    blocks : changes, an instant in one block; they may go on for as long as the clock, and can be had once.
+    """
+
+    first: Integers
+    blocks: Iterator[Events]
+
+
+def nanoseconds(seconds: Floats) -> Integers:
+    """int64, what is later than LATEST as LATEST."""
+    result: Integers = np.rint(np.minimum(seconds, LATEST) * NS).astype(np.int64)
+    return result
+
+
+def _later(at: Any, span: Any) -> Integers:
+    """`at` + `span`, or the end if that is earlier."""
+    result: Integers = at + np.minimum(span, END - at)
+    return result
+
+
+def _or_never(time: Integers) -> Integers:
+    """What would be at the end is never."""
+    return np.where(time < END, time, NEVER)
+
+
+# -- times that are drawn -------------------------------------------------------------------------------
+
+
+Draw = Callable[[np.random.Generator, int], Floats]
+
+
+def drawn(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float) -> Course:
+    """Each machine is up and down in turn, for times (s) drawn independently; all are up and new at 0.
+
+    mean : about how long a machine is up, s.
+    """
+    up_time, down_time = Streams(seed)("faults.up"), Streams(seed)("faults.down")
+
+    def up(count: int) -> Integers:
+        # a machine is up for at least a nanosecond, or nothing would ever happen after
+        return nanoseconds(draw_up(up_time, count)).clip(1)
+
+    def down(count: int) -> Integers:
+        return nanoseconds(draw_down(down_time, count))
+
+    # Blocks of about 65536 failures, but of few a machine, as the first must be there before anything can
+    # happen.  The draws depend on where they are cut: each round of a block takes the machines in order.
+    block = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST) * NS))
+    fails = up(nodes)
+    return Course(_or_never(fails), _drawn_blocks(fails, up, down, block))
+
+
+def _drawn_blocks(
+    fails: Integers, up: Callable[[int], Integers], down: Callable[[int], Integers], block: int
+) -> Iterator[Events]:
+    """Blocks of `block` ns.
+
+    fails : int64[nodes], ns, when each fails first; who would at the end of the clock does not.
+    """
+    until = 0
+    late = Events.none()
+    while until < END:
+        until = min(until + block, END)
+        pieces = [late]
+        while len(due := np.flatnonzero(fails < until)):
+            gone = fails[due]
+            back = _later(gone, down(len(due)))
+            again = fails[due] = _later(back, up(len(due)))
+            pieces.append(Events(gone, due, np.zeros(len(due), np.bool_), _or_never(back)))
+            pieces.append(Events(back, due, np.ones(len(due), np.bool_), _or_never(again)))
+        whole_block = _joined(pieces).in_order()
+        cut = int(np.searchsorted(whole_block.time, until))
+        late = whole_block[cut:]
+        yield whole_block[:cut]
+
+
+def _joined(pieces: list[Events]) -> Events:
+    time, machine, up, until = zip(*((p.time, p.machine, p.up, p.until) for p in pieces), strict=True)
+    return Events(np.concatenate(time), np.concatenate(machine), np.concatenate(up), np.concatenate(until))
+
+
+# -- times that are given -------------------------------------------------------------------------------
+
+
+def given(nodes: int, time: Any, machine: Any, up: Any) -> Course:
+    """These changes, in any order, and no others.
+
+    time : ns; machine; up : bool.  Each machine goes down and up in turn, beginning with down.
+    """
+    events = _chained(time, machine, up)
+    return Course(_first(events, nodes), iter((events,)))
+
+
+def repeated(nodes: int, time: Any, machine: Any, up: Any, span: int) -> Course:
+    """These changes, as in `given`, and again every `span` ns; all of them are earlier than that.
+
+    Each round begins with who was up at the beginning of the first.
+    """
+    span = min(span, END)
+    once = _chained(time, machine, up)
+    down_at_first = np.zeros(nodes, np.bool_)
+    down_at_first[once.machine[(once.time == 0) & ~once.up]] = True
+    up_at_last = np.ones(nodes, np.bool_)
+    up_at_last[once.machine] = once.up  # the last assignment holds
+    # who does not end a round as he begins the next changes where they meet
+    change = np.flatnonzero(down_at_first == up_at_last)
+    later = once[np.flatnonzero(once.time > 0)]
+    turn = _chained(
+        np.r_[np.zeros(len(change), np.int64), later.time],
+        np.r_[change, later.machine],
+        np.r_[~down_at_first[change], later.up],
+    )
+    return Course(_first(once, nodes), _rounds(once, turn, span, _later(_first(turn, nodes), span)))
+
+
+def _rounds(once: Events, turn: Events, span: int, ahead: Integers) -> Iterator[Events]:
+    """`once`, and `turn` again and again.
+
+    ahead : int64[nodes], ns from the beginning of a round to each machine's first change in the next.
+    """
+    for start in range(0, END, span) if len(turn) else (0,):
+        events = turn if start else once
+        until = np.where(events.until == NEVER, ahead[events.machine], events.until)
+        block = Events(_later(start, events.time), events.machine, events.up, _or_never(_later(start, until)))
+        yield block[: int(np.searchsorted(block.time, END))]
+
+
+def _chained(time: Any, machine: Any, up: Any) -> Events:
+    """Changes in order, each until the next one of its machine; NEVER for the last."""
+    last = np.full(len(time), NEVER, np.int64)
+    events = Events(
+        np.asarray(time, np.int64), np.asarray(machine, np.int64), np.asarray(up, np.bool_), last
+    ).in_order()
+    rows = np.argsort(events.machine, kind="stable")
+    same = np.flatnonzero(np.diff(events.machine[rows]) == 0)
+    events.until[rows[same]] = events.time[rows[same + 1]]
+    return events
+
+
+def _first(events: Events, nodes: int) -> Integers:
+    """int64[nodes], ns: when each changes first; NEVER for who does not."""
+    first = np.full(nodes, NEVER, np.int64)
+    np.minimum.at(first, events.machine, events.time)
+    return first
