@@ -38,12 +38,12 @@ cdef enum:                              # orders of tasks, choices of machines
     FIRST = 0, CPU, AVAIL, ALL, ASK_MACHINE
 
 cdef enum:                              # why it stops
-    REACHED, BLOCKS, DECIDE, DONE, NO_MEMORY, TOO_LATE
+    REACHED, BLOCKS, DECIDE, DONE, OVER, NO_MEMORY, TOO_LATE
 
 cdef enum:                              # of a task
     BEGUN = 1, COMPLETED = 2, RESUBMITTED = 4
 
-_WHY = ("reached", "blocks", "decide", "done")
+_WHY = ("reached", "blocks", "decide", "done", "over")
 
 
 cdef struct Task:
@@ -142,7 +142,7 @@ cdef class WorkQueue:
     #: Machines looked at when one was chosen by "all".
     cdef readonly long long looked
     cdef readonly bint log
-    cdef Py_ssize_t n_tasks
+    cdef Py_ssize_t n_tasks, n_up
     cdef int order, choice, most
     cdef bint local, printed, dirty, faults, fed
     cdef unsigned long long chance
@@ -182,6 +182,7 @@ cdef class WorkQueue:
         check_lengths(speeds.shape[0], told.shape[0], "speed", "up_until")
         check_rules(max_replicas, interval, checkpoint, restore, period, seed)
         self.machines, self.bags, self.n_tasks = speeds.shape[0], counts.shape[0], size.shape[0]
+        self.n_up = self.machines
         if self.machines > 2**30 or self.n_tasks >= 2**31 - 1:
             raise ValueError(f"sizes must be fewer than {2**31 - 1}, on at most {2**30} machines")
         if int(np.sum(counts)) != self.n_tasks:
@@ -334,7 +335,7 @@ cdef class WorkQueue:
 
         "reached": all of it has happened, and it is `until` now, unless that is `NEVER`; "blocks": `feed` must come first; "decide":
         a task or a machine must be chosen, see `candidates` and `idle_machines`; "done": the last task of all
-        bags was completed, now.
+        bags was completed, now; "over": the last machine went for good, now.
 
         OverflowError if a task would end after the last instant.
         """
@@ -576,7 +577,7 @@ cdef class WorkQueue:
         self.now, self.looked, self.dirty, self.fed = given["now"], given["looked"], given["dirty"], given["fed"]
         self.chance = int(given["chance"][0])
         self.busy, self.done, self.interrupted, self.ended = np.ascontiguousarray(given["machine_totals"].T)
-        self.left, self.due.n = self.n_tasks, 0
+        self.left, self.due.n, self.n_up = self.n_tasks, 0, int(given["machine_tasks"][:, 3].sum())
         for b in range(self.bags):
             bag = &self.bag[b]
             self._forget_ranking(bag)
@@ -663,6 +664,8 @@ cdef class WorkQueue:
                 at = min(at, self.fault_time[self.fault])
             if self.dirty:
                 at = self.now
+            if at == NEVER and self.n_up == 0:
+                return OVER
             if at >= until:
                 if until != NEVER:
                     self.now = until
@@ -773,11 +776,13 @@ cdef class WorkQueue:
         if up:
             if not self.machine[u].up:
                 self.machine[u].up = True
+                self.n_up += 1
                 outlook_up(&self.outlook, u, self.now, until)
                 self._set_idle(u)
         elif self.machine[u].up:
             outlook_down(&self.outlook, u, self.now)
             self.machine[u].up = False
+            self.n_up -= 1
             tournament_set(&self.idle, self.rank[u], OUT)
             if self.machine[u].task >= 0:
                 fine = self._fail(u)

@@ -400,6 +400,8 @@ class WorkQueue:
             at = min([*ends.values(), *(time for time, *_ in self._faults[:1]), NEVER])
             if self._dirty:
                 at = self.now
+            if at == NEVER and not any(self._up):
+                return "over"
             if at >= until:
                 if until != NEVER:
                     self.now = until

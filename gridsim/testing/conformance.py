@@ -118,7 +118,8 @@ def check_scheduler(
     if not isinstance(strategy, st.SearchStrategy):
         raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of such, got {scheduler!r}")
     policy, kind = _policy_of(strategy)
-    able = policy.on_faults is not Policy.on_faults if faults is None else faults
+    knows = policy.takes_blocks or policy.on_faults is not Policy.on_faults
+    able = knows if faults is None else faults
     left_out = {} if able else {"failures": "the scheduler does not say what it does when machines fail"}
     if faults is False:
         left_out["failures"] = "not asked for"
