@@ -258,7 +258,8 @@ class Server(Policy):
         return np.arange(len(sizes))
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: the run ends with the last task, or when everybody has gone for good."""
+        """See `gridsim.engine.Source`: the run ends with the last task, or when everybody has gone for
+        good."""
         return self.queue.now if self._advance(limit) in ("done", "over") else NEVER
 
     def collect(self, engine: Engine, time: int) -> None:
