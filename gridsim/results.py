@@ -80,14 +80,14 @@ class Result:
     resubmitted (tasks); nodes_used; and what else the scheduler reports (-1 stands for none).
     Of rigid jobs also failed (0 or 1: given up; start, finish and what is made of them are NaN), run_time,
     requested, waiting (s, from the release to the start of the run that was completed), slowdown (bounded).
-    Where tasks of an application differ also smallest_task and largest_task (Mflop), and task_size is the
-    mean. Of ``machines``: speed (Mflop/s), busy (s), tasks, peak_queue (tasks), bytes_out, bytes_in,
-    utilization. Of ``messages``, a row a kind: kind, sent, delivered, dropped, in_flight, bytes. Of
-    ``cycles``, where tasks may have several instances, a row an application: useful, redundant, lost,
-    overhead, slowed (Mflop), together what machines were busy with; see `gridsim.scheduler.Outcome`. Recorded
-    on request, ``schedule``: machine, application, tasks, start, end (s), completed (tasks); where tasks may
-    have several instances also task (within the application) and begin (Mflop done before); and ``arrivals``:
-    machine, application, tasks, time (s).
+    Where tasks of an application differ also smallest_task, largest_task (Mflop), and task_size is the mean.
+    Of ``machines``: speed (Mflop/s), busy (s), tasks, peak_queue (tasks), bytes_out, bytes_in, utilization.
+    Of ``messages``, a row a kind: kind, sent, delivered, dropped, in_flight, bytes.
+    Of ``cycles``, where tasks may have several instances, a row an application: useful, redundant, lost,
+    overhead, slowed (Mflop), together what machines were busy with; see `gridsim.scheduler.Outcome`.
+    Recorded on request, ``schedule``: machine, application, tasks, start, end (s), completed (tasks); where
+    tasks may have several instances also task (within the application) and begin (Mflop done before); and
+    ``arrivals``: machine, application, tasks, time (s).
     """
 
     def __init__(

@@ -28,6 +28,7 @@ MODULES = {
     "dgs-fig5": "dgs_fig5",
     "dgs-fig6": "dgs_fig6",
     "dgs-whole": "dgs_whole",
+    "wqr-tables": "wqr_tables",
 }
 #: Those of rigid jobs, which can be those of a log.
 RIGID = tuple(name for name in MODULES if name.startswith("dgs-"))
