@@ -157,10 +157,12 @@ class TraceFaults(
     seed: int
     start: float = 0.0
     repeat: bool = True
+    never_up: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.repeat, bool):
-            raise ScenarioError(f"faults.repeat must be true or false, got {self.repeat!r}")
+        for name in ("repeat", "never_up"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ScenarioError(f"faults.{name} must be true or false, got {value!r}")
         normalise(
             self,
             path=text("faults.path", self.path),
@@ -170,13 +172,13 @@ class TraceFaults(
 
     def course(self, nodes: int) -> Course:
         trace = self._read()
-        ever = np.flatnonzero(np.diff(trace.offsets))
-        if nodes > len(ever):
+        known = np.flatnonzero((np.diff(trace.offsets) > 0) | self.never_up)
+        if nodes > len(known):
+            ever = "" if self.never_up else " that were ever up"
             raise ScenarioError(
-                f"faults.path must have {nodes} hosts that were ever up, one a machine; "
-                f"{self.path} has {len(ever)}"
+                f"faults.path must have {nodes} hosts{ever}, one a machine; {self.path} has {len(known)}"
             )
-        hosts = Streams(self.seed)("faults.hosts").choice(ever, size=nodes, replace=False)
+        hosts = Streams(self.seed)("faults.hosts").choice(known, size=nodes, replace=False)
         span = round((trace.horizon - self.start) * NS)
         time, machine, up = [], [], []
         for u, host in enumerate(hosts.tolist()):
@@ -312,15 +314,24 @@ class Faults:
 
     @classmethod
     def trace(
-        cls, path: str | os.PathLike[str], seed: int, start: float = 0.0, repeat: bool = True
+        cls,
+        path: str | os.PathLike[str],
+        seed: int,
+        start: float = 0.0,
+        repeat: bool = True,
+        never_up: bool = False,
     ) -> Faults:
         """The ups and downs of hosts of an availability trace (.avt or FTA tab format).
 
-        Each machine is one host, drawn without replacement among those that were ever up.  Time 0 is `start`
-        s into the trace.  When the trace ends it begins again at `start`, or, without `repeat`, everybody
-        stays as he is.  Raises TraceFormatError for a bad trace, ScenarioError for one with too few hosts.
+        Each machine is one host, drawn without replacement among those that were ever up, with `never_up`
+        among all, of which some then never do anything.  Time 0 is `start` s into the trace.  When the trace
+        ends it begins again at `start`, or, without `repeat`, everybody stays as he is.  Raises
+        TraceFormatError for a bad trace, ScenarioError for one with too few hosts.
         """
-        return cls(TraceFaults(path=text("faults.path", path), seed=seed, start=start, repeat=repeat))
+        recipe = TraceFaults(
+            path=text("faults.path", path), seed=seed, start=start, repeat=repeat, never_up=never_up
+        )
+        return cls(recipe)
 
     @classmethod
     def of(

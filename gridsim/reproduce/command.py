@@ -13,7 +13,7 @@ import click
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from gridsim.reproduce.common import Log, Reproduction
+    from gridsim.reproduce.common import Desktops, Log, Reproduction
 
 #: Name on the command line -> module of this package.
 MODULES = {
@@ -29,9 +29,14 @@ MODULES = {
     "dgs-fig6": "dgs_fig6",
     "dgs-whole": "dgs_whole",
     "wqr-tables": "wqr_tables",
+    "wqr-fig5": "wqr_fig5",
+    "wqr-information": "wqr_information",
+    "wqr-real": "wqr_real",
 }
 #: Those of rigid jobs, which can be those of a log.
 RIGID = tuple(name for name in MODULES if name.startswith("dgs-"))
+#: Those of desktops, which can be real ones, and the one that knows no others.
+DESKTOP, REAL = ("wqr-fig5", "wqr-information", "wqr-real"), "wqr-real"
 
 
 def reproduction(name: str) -> Reproduction:
@@ -67,7 +72,9 @@ def pool(workers: int) -> Iterator[Executor | None]:
 @click.option("--seeds", type=int, metavar="N", help="Use seeds 1..N.  [as each experiment says]")
 @click.option("--out", metavar="DIR", help="Write DIR/NAME/table.md, table.json, figure.png, scenarios/.")
 @click.option("--workers", type=int, metavar="N", help="Processes.  [as many as there are processors]")
-@click.option("--log", metavar="FILE", help="Run jobs of this log (SWF or GWF), not drawn ones: dgs-*.")
+@click.option("--log", metavar="FILE", help="Jobs of this log (SWF or GWF), not drawn ones: dgs-*, wqr-*.")
+@click.option("--availability", metavar="FILE", help="Desktops of this trace (.avt, FTA), for wqr-*.")
+@click.option("--speeds", metavar="FILE", help="Desktops as fast as the hosts of this table, for wqr-*.")
 @click.option("--procs-per-node", type=int, metavar="N", help="Processors of the log that are a node.  [1]")
 @click.option("--progress/--no-progress", default=None, help="Show bars (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
@@ -79,6 +86,8 @@ def reproduce(
     out: str | None,
     workers: int | None,
     log: str | None,
+    availability: str | None,
+    speeds: str | None,
     procs_per_node: int | None,
     progress: bool | None,
     as_json: bool,
@@ -94,14 +103,17 @@ def reproduce(
         return
     if name is None:
         raise ScenarioError(f"reproduce needs the name of an experiment: {', '.join(MODULES)}, or all")
-    chosen = [reproduction(each) for each in (MODULES if name == "all" else [name])]
+    desktops = _desktops(availability, speeds, log)
+    names = [each for each in MODULES if each != REAL or desktops] if name == "all" else [name]
+    chosen = [reproduction(each) for each in names]
     if seeds is not None:
         whole("--seeds", seeds, low=1, high=1_000_000)
     count = whole("--workers", os.cpu_count() or 1 if workers is None else workers, low=1, high=10_000)
     if out is not None and (not out or (os.path.lexists(out) and not os.path.isdir(out))):
         raise ScenarioError(f"--out must name a folder, got {out!r}")
     _check_extras(out is not None)
-    jobs = _log(log, procs_per_node, [this.NAME for this in chosen])
+    _check_files(names, desktops is not None)
+    jobs = None if desktops else _log(log, procs_per_node, names)
     if out is not None:
         try:
             os.makedirs(out, exist_ok=True)  # what is wrong with it is told before anything is run
@@ -116,7 +128,7 @@ def reproduce(
         for this in chosen:
             number = this.SEEDS[quick] if seeds is None else seeds
             shown: Any = {None: True, True: "force", False: False}[progress]
-            how = Run(range(1, number + 1), quick, executor, shown, jobs)
+            how = Run(range(1, number + 1), quick, executor, shown, jobs, desktops)
             report = this.run(how)
             files = [] if out is None else write(this, report, how.ran, out)
             if as_json:
@@ -141,10 +153,37 @@ def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log 
         return None
     for name in names:
         if name not in RIGID:
-            raise ScenarioError(f"--log is for {', '.join(RIGID)}; {name} runs bags of tasks")
+            raise ScenarioError(
+                f"--log is for {', '.join(RIGID)}, and with --availability and --speeds for "
+                f"{', '.join(DESKTOP)}; {name} runs bags of tasks"
+            )
     log = Log(path, 1 if procs_per_node is None else whole("--procs-per-node", procs_per_node, low=1))
     read_jobs(path)  # what is wrong with it is told before anything is run
     return log
+
+
+def _desktops(availability: str | None, speeds: str | None, log: str | None) -> Desktops | None:
+    """The real desktops that are asked for, if all that it takes is there and can be read."""
+    from gridsim.reproduce.common import Desktops
+    from gridsim.traces import read_availability, read_host_speeds, read_jobs
+
+    if availability is None and speeds is None:
+        return None
+    if availability is None or speeds is None or log is None:
+        raise ScenarioError("real desktops need --availability FILE, --speeds FILE and --log FILE")
+    read_availability(availability)  # what is wrong with them is told before anything is run
+    read_host_speeds(speeds)
+    read_jobs(log)
+    return Desktops(availability, speeds, log)
+
+
+def _check_files(names: list[str], real: bool) -> None:
+    """Real desktops are for experiments of desktops; one needs them."""
+    for name in names:
+        if real and name not in DESKTOP:
+            raise ScenarioError(f"--availability and --speeds are for {', '.join(DESKTOP)}, not {name}")
+        if name == REAL and not real:
+            raise ScenarioError(f"{REAL} needs --availability FILE, --speeds FILE and --log FILE")
 
 
 def _list(as_json: bool) -> None:

@@ -216,10 +216,20 @@ class Log:
 
 
 @dataclass(frozen=True)
+class Desktops:
+    """Real desktops and what runs on them: files of host availability, of host speeds, and of jobs (bags)."""
+
+    availability: str
+    speeds: str
+    log: str
+
+
+@dataclass(frozen=True)
 class Run:
     """How to measure: the seeds, whether in small, where the runs go, and whether to show bars.
 
     log : whose jobs are run instead of drawn ones; for the experiments of rigid jobs.
+    desktops : real ones in place of drawn ones; for the experiments of WQR-FT.
     ran : what has been run so far, which is written down beside the results.
     """
 
@@ -228,6 +238,7 @@ class Run:
     executor: Executor | None = None
     progress: Progress = False
     log: Log | None = None
+    desktops: Desktops | None = None
     ran: list[Ran] = field(default_factory=list)
 
     def replicate(

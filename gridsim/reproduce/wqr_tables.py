@@ -176,9 +176,9 @@ _REMARKS = (
     "better one takes its place: AvailInfo gives T3 (Table IX) and T2 (Table X) to machine 0, which is busy, "
     "so that they wait; and AllInfo has no fallback on CpuInfo, so that T3 gets machine 0 in place of 3 "
     "(Table XI).  Table XII comes out by accident: machine 0 is where the search begins.",
-    "The prose of section V belongs to another example: six of its eight sentences contradict the tables, and "
-    "all eight are true if machine 0 has a power of 2 and fails between 50 s and 80 s "
-    f"(here {ANOTHER[1]:g} s).",
+    "The prose of section V belongs to another example: six of its eight sentences contradict the tables, "
+    "and all eight are true if machine 0 has a power of 2 and fails between 50 s and 80 s (here "
+    f"{ANOTHER[1]:g} s).",
     "WQR-FT chooses at random.  Table IV is one of 24 draws; it is found by looking for the seed that draws "
     "it.",
     "The policies run as they do in every other scenario, without replicas and checkpoints; the tables show "
