@@ -24,7 +24,6 @@ from gridsim.streams import Streams
 from gridsim.workload import Workload
 
 NODES, SMALL = 1000, 60
-DAY = 86_400.0
 BASE = "WQR-FT"
 METRICS = ("mean_completion", "undisturbed", "wasted")
 
@@ -67,6 +66,14 @@ def _bags(path: str) -> int:
         return int((derive_bags(read_jobs(path)).tasks >= LEAST).sum())
 
 
+@lru_cache(maxsize=2)
+def _horizon(path: str) -> float:
+    """How long an availability trace is, s."""
+    from gridsim.traces import read_availability
+
+    return float(read_availability(path).horizon)
+
+
 @dataclass(frozen=True)
 class Bag:
     """``Bag(1000, 4.0, "normal")(seed)`` is one bag on desktops that fail; it can be sent to another process.
@@ -101,7 +108,8 @@ class Bag:
 
     def _real(self, desktops: Desktops, seed: int) -> Scenario:
         draw = Streams(seed)("reproduce.bag")
-        bag, start = int(draw.integers(_bags(desktops.log))), float(draw.uniform(7 * DAY, 14 * DAY))
+        bag, horizon = int(draw.integers(_bags(desktops.log))), _horizon(desktops.availability)
+        start = float(draw.uniform(0.2 * horizon, 0.4 * horizon))  # machines have a past
         workload = Workload.from_log(
             desktops.log,
             min_tasks=LEAST,

@@ -10,7 +10,7 @@ from gridsim.errors import ScenarioError, TraceWarning
 from gridsim.faults import Faults
 from gridsim.platform import Platform
 from gridsim.reproduce.common import Desktops, Grid, Report, Run
-from gridsim.reproduce.wqr_common import BASE, DAY, METRICS, claims, means, orderings, policies, relative
+from gridsim.reproduce.wqr_common import BASE, METRICS, claims, means, orderings, policies, relative
 from gridsim.scenario import Scenario
 from gridsim.schedulers.wqr import POLICIES
 from gridsim.simulation import simulate
@@ -35,7 +35,7 @@ SMALL, FEW_BAGS = 500, 100
 
 @dataclass(frozen=True)
 class Grounds:
-    """``Grounds(desktops)(seed)``: every host once, in an order, with speeds and from a day that the seed
+    """``Grounds(desktops)(seed)``: every host once, in an order, with speeds and from a time that the seed
     tells.
 
     nodes, bags : only so many, the first; None: all.
@@ -49,9 +49,10 @@ class Grounds:
     def __call__(self, seed: int) -> Scenario:
         from gridsim.traces import read_availability
 
-        hosts = len(read_availability(self.desktops.availability).offsets) - 1
+        trace = read_availability(self.desktops.availability)
+        hosts = len(trace.offsets) - 1
         nodes = hosts if self.nodes is None else min(self.nodes, hosts)
-        start = float(Streams(seed)("reproduce.start").uniform(0, 14 * DAY))
+        start = float(Streams(seed)("reproduce.start").uniform(0.0, 0.4 * trace.horizon))
         return Scenario(
             Platform.from_hosts(self.desktops.speeds, nodes, seed),
             Workload.from_log(self.desktops.log, own_sizes=True, max_applications=self.bags, seed=seed),

@@ -40,6 +40,15 @@ SCHEDULERS: dict[str, gs.Scheduler] = {
     "fcfs-pull": gs.Fcfs(mode="pull"),
     "fcfs-random": gs.Fcfs(mode="random"),
 }
+QUEUES: dict[str, gs.Scheduler] = {
+    "wqr-ft": gs.WqrFt(),
+    "wqr-ft, small, none": gs.WqrFt(task_order="small", checkpoint_interval=5.0, checkpoint_cost=0.5),
+    "wqr-ft, small, cpu": gs.WqrFt(task_order="small", machine_choice="cpu", max_replicas=3),
+    "wqr-ft, great, avail": gs.WqrFt(task_order="great", machine_choice="avail", prediction_error=0.5),
+    "wqr-ft, great, all": gs.WqrFt(
+        task_order="great", machine_choice="all", predictor="past", checkpoint_store="local", restore_cost=1.0
+    ),
+}
 RIGID: dict[str, gs.Scheduler] = {
     "dgs-asap": gs.DgsAsap(degree=8, slot=10.0),
     "dgs-asap, pull": gs.DgsAsap(degree=6, policy="pull", overlay="cyclon", cycle=30.0, shuffle=3, slot=10.0),
@@ -79,7 +88,12 @@ def scenario(name: str, network: str, faults: str) -> gs.Scenario:
     return gs.Scenario(
         gs.Platform.desktop_grid(nodes=37, seed=1),
         gs.Workload.bags(
-            9, interarrival=8.0, tasks_per_node=4.0, task_size=[4000.0, 9000.0, 65536.0], seed=2
+            9,
+            interarrival=8.0,
+            tasks_per_node=4.0,
+            task_size=[4000.0, 9000.0, 65536.0],
+            seed=2,
+            spread=gs.Normal(0.5) if name in QUEUES else None,
         ),
         NETWORKS[network],
         seed=3,
@@ -105,11 +119,16 @@ CASES = {
     )
     if name.startswith("dgs") or network == "fifo"
 }
+CASES |= {
+    f"{name}; fifo; {faults}": (name, "fifo", faults)
+    for name in QUEUES
+    for faults in ("no failures", "resets", "outages")
+}
 
 
 def digest(case: str, threads: int = 1) -> str:
     name, network, faults = CASES[case]
-    scheduler = (SCHEDULERS | RIGID)[name]
+    scheduler = (SCHEDULERS | RIGID | QUEUES)[name]
     return gs.simulate(scenario(name, network, faults), scheduler, threads=threads).digest
 
 

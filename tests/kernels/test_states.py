@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridcore.backfill import BackfillQueue
+from gridcore.dispatch import WorkQueue
 from gridsim.simulation import Options, Simulation
 
-NAMES = ("queues", "links", "tree", "flow", "pull", "backfill")
+NAMES = ("queues", "links", "tree", "flow", "pull", "backfill", "work")
 
 
 def backfill(events: int) -> BackfillQueue:
@@ -36,6 +37,31 @@ def backfill(events: int) -> BackfillQueue:
             queue.fail([event, 2 * event + 9, 69], event * 10**9)
         if event % 8 == 0:
             queue.restore([event, 69], event * 10**9)
+    return queue
+
+
+def work(events: int) -> WorkQueue:
+    """Tasks of three bags on nine machines, some of which fail, after so many half seconds."""
+    chance = np.random.default_rng(2)
+    tasks, second = [9, 12, 7], 10**9
+    sizes = chance.uniform(1.0, 9.0, sum(tasks))
+    queue = WorkQueue(
+        [1.0, 2.0, 2.0, 1.5, 1.0, 3.0, 1.0, 2.5, 1.0], tasks, sizes, np.full(9, 2**62),
+        order="great", choice="all", max_replicas=3, interval=second, checkpoint=second // 8,
+        restore=second // 8, prediction="past", faults=True, log=True,
+    )  # fmt: skip
+    down = np.arange(1, 17)
+    time = np.repeat(down, 2) * second + np.tile([0, second // 2], 16)
+    machine = np.repeat(down * 5 % 9, 2)
+    until = np.append(time[1:], 2**62)
+    fed = False
+    for event in range(events):
+        if event in (0, 4, 12):
+            queue.submit((0, 4, 12).index(event), chance.permutation(tasks[(0, 4, 12).index(event)]))
+        while queue.run((event + 1) * second // 2) == "blocks":
+            rows = slice(0, 0 if fed else None)
+            queue.feed(time[rows], machine[rows], np.tile([False, True], 16)[rows], until[rows])
+            fed = True
     return queue
 
 
@@ -78,6 +104,7 @@ def states(at_wave: int) -> dict[str, dict[str, Any]]:
         run.engine.at_wave_end(look)
         run.engine.run()
     found["backfill"] = copied(backfill(at_wave).getstate())
+    found["work"] = copied(work(at_wave).getstate())
     assert set(found) == set(NAMES)
     return found
 
@@ -96,8 +123,8 @@ def copied(state: dict[str, Any]) -> dict[str, Any]:
 
 def fresh(name: str) -> Any:
     """A kernel as at the beginning; of a flow, the others have their states."""
-    if name == "backfill":
-        return {name: backfill(0)}
+    if name in ("backfill", "work"):
+        return {name: (backfill if name == "backfill" else work)(0)}
     run = simulation(gs.Fcfs(mode="pull") if name == "pull" else gs.FairTree(samples=(3, 2, 2), run_on=True))
     made = kernels(run)
     made["simulation"] = run  # keeps the others alive
@@ -144,6 +171,7 @@ def test_something_was_under_way() -> None:
         ("queues", "came"), ("queues", "ran"), ("links", "messages"), ("links", "letters"),
         ("tree", "debt_counts"), ("tree", "references_0"), ("flow", "arrivals"),
         ("pull", "seen"), ("pull", "log"), ("backfill", "coming"), ("backfill", "runs"),
+        ("work", "running"), ("work", "ranked"), ("work", "rows"), ("work", "faults"), ("work", "seen"),
     ):  # fmt: skip
         assert any(len(each[name][entry]) for each in seen), (name, entry)
     for each in seen:
@@ -238,6 +266,16 @@ def go_on(made: dict[str, Any], name: str) -> None:
             lambda: made["backfill"].restore(np.arange(70), made["backfill"].now),
             lambda: made["backfill"].run(2**63 - 1),
             lambda: (made["backfill"].totals(), made["backfill"].starts(), made["backfill"].getstate()),
+        ],
+        "work": [
+            lambda: (made["work"].totals(), made["work"].instances(), made["work"].candidates()),
+            lambda: (made["work"].idle_machines(), made["work"].lasts(1, 2, np.arange(9))),
+            lambda: (made["work"].pick_task(), made["work"].pick_machine(0, 3)),
+            lambda: made["work"].run(made["work"].now + 10**9),
+            lambda: made["work"].submit(2, np.arange(7)),
+            lambda: made["work"].run(made["work"].now + 10**10),
+            lambda: made["work"].getstate(),
+            lambda: made["work"].run(made["work"].now + 10**13),
         ],
     }
     for call in calls[name]:

@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gridsim.scheduler import Outcome, Policy, Run, Scheduler
-from gridsim.schedulers import Asap, Backfill, DgsAsap, FairTree, Fcfs, MinCent
+from gridsim.schedulers import Asap, Backfill, DgsAsap, FairTree, Fcfs, MinCent, WqrFt
+from gridsim.schedulers.wqr import POLICIES
 
 CENTRAL: dict[str, Scheduler] = {
     "replan": MinCent(),
@@ -35,6 +36,30 @@ def fair_trees(**fixed: Any) -> st.SearchStrategy[FairTree]:
         "run_on": st.booleans(),
     }
     return st.builds(FairTree, **{**free, **{name: st.just(value) for name, value in fixed.items()}})
+
+
+def work_queues(**fixed: Any) -> st.SearchStrategy[WqrFt]:
+    """WQR-FT with any parameters; costs and intervals on the scale of the scenarios."""
+    free: dict[str, st.SearchStrategy[Any]] = {
+        "max_replicas": st.integers(1, 3),
+        "checkpoint_interval": st.sampled_from((1.0, 5.0, 60.0, "young", float("inf"))),
+        "checkpoint_cost": st.sampled_from((0.5, 10.0)),
+        "restore_cost": st.sampled_from((0.0, 2.0)),
+        "checkpoint_store": st.sampled_from(("server", "local")),
+    }
+    free |= {name: st.just(value) for name, value in fixed.items()}
+    predictions = st.sampled_from(
+        ({}, {"prediction_error": 0.5}, {"predictor": "past"}, {"predictor": "age"})
+    )
+    policies = st.sampled_from(sorted(POLICIES.values()))
+    return st.builds(
+        lambda policy, prediction, **rest: WqrFt(
+            **{"task_order": policy[0], "machine_choice": policy[1], **prediction, **rest}
+        ),
+        policies,
+        predictions,
+        **free,
+    )
 
 
 class Witness(Scheduler, frozen=True, kw_only=True):

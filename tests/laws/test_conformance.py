@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from law_scenarios import CENTRAL, RIGID, dgs_asaps, fair_trees
+from law_scenarios import CENTRAL, RIGID, dgs_asaps, fair_trees, work_queues
 
 import gridsim as gs
+from gridsim.schedulers.wqr import POLICIES
 from gridsim.testing import ConformanceError, check_scheduler
 
 SCHEDULERS = Path(__file__).parent.parent / "schedulers"
@@ -50,6 +51,25 @@ def test_the_baselines_of_rigid_jobs_pass(scheduler: gs.Scheduler, tmp_path: Pat
     found = check_scheduler(scheduler, examples=20, folder=tmp_path)
     assert found.examples >= 20 and found.with_failures >= 5
     assert set(found.left_out) == {"locality"} | ({"order"} if scheduler.order is None else set())
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_each_policy_of_wqr_ft_passes(name: str, tmp_path: Path) -> None:
+    order, choice = POLICIES[name]
+    policy = work_queues(task_order=order, machine_choice=choice)
+    found = check_scheduler(policy, examples=10, hash_seeds=name == "GreatET-AllInfo", folder=tmp_path)
+    assert found.examples >= 10 and found.with_failures >= 3
+    assert {"locality", "order"} <= set(found.left_out) <= {"locality", "order", "hash seed"}
+
+
+def test_wqr_ft_with_functions_passes(tmp_path: Path) -> None:
+    from gridsim.schedulers import wqr_choices
+
+    asking = gs.WqrFt(
+        task_order=wqr_choices.random, machine_choice=wqr_choices.avail, checkpoint_interval=5.0
+    )
+    found = check_scheduler(asking, examples=15, folder=tmp_path)
+    assert found.with_failures >= 4 and set(found.left_out) == {"locality", "order"}
 
 
 @pytest.mark.claims

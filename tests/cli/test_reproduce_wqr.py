@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from click.testing import CliRunner
+
+from gridsim.cli import cli
+from gridsim.reproduce import wqr_information
+from gridsim.reproduce.command import DESKTOP
+from gridsim.reproduce.common import Desktops, Run
+from gridsim.reproduce.wqr_common import CLAIMS, Bag
+from gridsim.schedulers.wqr import POLICIES
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(cli, ["reproduce", *map(str, arguments)])
+
+
+def test_the_tables_are_printed(tmp_path):
+    found = invoke("wqr-tables", "--seeds", 5, "--json", "--workers", 1, "--out", tmp_path)
+    assert found.exit_code == 0, found.output
+    (report,) = json.loads(found.stdout)["reproductions"]
+    assert len(report["grids"]) == 10
+    verdicts = {row["quantity"]: row["verdict"] for row in report["rows"]}
+    tables = {name: verdict for name, verdict in verdicts.items() if name.startswith("Table")}
+    printed = {name: verdict for name, verdict in tables.items() if "as printed" in name}
+    assert list(printed.values()).count("reproduced") == 6
+    assert {verdict for name, verdict in tables.items() if name not in printed} == {"reproduced"}
+    prose = [verdict for name, verdict in verdicts.items() if name.startswith("prose: ")]
+    another = [verdict for name, verdict in verdicts.items() if name.startswith("prose, another")]
+    assert prose.count("not reproduced") == 6 and set(another) == {"reproduced"}
+    assert "9 of 9 policies have the printed tables; 6 with" in report["remarks"][0]
+    assert sorted(os.listdir(tmp_path / "wqr-tables")) == [
+        "figure.png",
+        "scenarios",
+        "table.json",
+        "table.md",
+    ]
+
+
+@pytest.fixture
+def desktops(tmp_path):
+    """Eight hosts over three days, and a log of two bags, the second of which is too small."""
+    day = 86_400
+    lines = [
+        f"h{u} 3 {u * 900} {day + u * 500} {day + 9000} {2 * day} {2 * day + 5000} {3 * day}"
+        for u in range(8)
+    ]
+    (tmp_path / "hosts.avt").write_text("\n".join([*lines, "idle 0"]) + "\n")
+    (tmp_path / "speeds.csv").write_text(
+        "cpu_model,computers,avg_cores,gflops_core,gflops_computer\nfast,5,1,2.0,2.0\nslow,9,1,1.0,1.0\n"
+    )
+    jobs = [(10 + k, 60 * (k % 7 + 1), 1) for k in range(25)] + [(90_000 + k, 300, 2) for k in range(3)]
+    rows = [
+        f"{k + 1} {at} 0 {run} 1 -1 -1 1 -1 -1 1 {user} -1 -1 -1 -1 -1 -1"
+        for k, (at, run, user) in enumerate(jobs)
+    ]
+    (tmp_path / "jobs.swf").write_text("\n".join(rows) + "\n")
+    return Desktops(*(str(tmp_path / name) for name in ("hosts.avt", "speeds.csv", "jobs.swf")))
+
+
+def files(desktops):
+    return "--availability", desktops.availability, "--speeds", desktops.speeds, "--log", desktops.log
+
+
+def test_real_desktops(desktops, tmp_path):
+    found = invoke(
+        "wqr-real", "--quick", "--seeds", 2, "--json", "--workers", 1, *files(desktops), "--out", tmp_path
+    )
+    assert found.exit_code == 0, found.output
+    (report,) = json.loads(found.stdout)["reproductions"]
+    laws = report["grids"][-1]["rows"]
+    assert list(laws) == list(POLICIES) and {row[1] for row in laws.values()} == {"none"}
+    assert "9 machines" in report["grids"][0]["title"]  # who was never up is one, too
+    assert len(report["rows"]) == len(CLAIMS)
+
+
+def test_bags_of_a_log_are_scaled_to_the_desktops(desktops):
+    made = Bag(6, 4.0, "real", desktops)(3)
+    applications = made.workload.realize(made.platform)
+    assert applications.tasks.tolist() == [24]  # the bag that is large enough
+    assert made == Bag(6, 4.0, "real", desktops)(3) != Bag(6, 4.0, "real", desktops)(4)
+
+
+def test_what_information_is_worth(tmp_path):
+    report = wqr_information.run(Run([1], quick=True))
+    assert len(report.grids) == 4 and all(len(grid.rows) == 4 for grid in report.grids)
+    for rows in (grid.rows.values() for grid in report.grids):
+        assert all(cell.mean > 0 for row in rows for cell in row)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["wqr-real"], "wqr-real needs --availability FILE, --speeds FILE and --log FILE"),
+        (
+            ["wqr-fig5", "--speeds", "x.csv"],
+            "real desktops need --availability FILE, --speeds FILE and --log FILE",
+        ),
+        (["wqr-fig5", "--log", "x.swf"], "--log is for dgs-table1"),
+        (["wqr-fig5", "--availability", "a", "--speeds", "b", "--log", "c"], "a: No such file"),
+    ],
+)
+def test_wrong_input(arguments, said):
+    found = invoke(*arguments)
+    assert found.exit_code == 2 and said in found.stderr, found.output
+
+
+def test_real_desktops_are_for_desktops(desktops):
+    found = invoke("celaya-fig4a", *files(desktops))
+    assert found.exit_code == 2
+    assert f"--availability and --speeds are for {', '.join(DESKTOP)}, not celaya-fig4a" in found.stderr

@@ -1,0 +1,309 @@
+"""WQR-FT and its information-aware policies: parameters, the printed example, what is told of cycles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.reproduce.wqr_tables import ANOTHER, PROSE, TABLES, Example, _slowest, assigned, policy
+from gridsim.results import Result
+from gridsim.scheduler import registered
+from gridsim.schedulers import wqr_choices
+from gridsim.schedulers.wqr import POLICIES
+from gridsim.schedulers.wqr_choices import Machines, Tasks
+from gridsim.testing.cases import scenarios
+from gridsim.validation.results import validate_result
+
+NAMES = list(POLICIES)
+NINE = pytest.mark.parametrize("name", NAMES)
+
+
+def desktops(nodes: int = 40, ratio: float = 4.0, seed: int = 1, **more: Any) -> gs.Scenario:
+    """Three bags on machines that fail."""
+    return gs.Scenario(
+        gs.Platform.desktop_grid(nodes, seed),
+        gs.Workload.bags(3, 900.0, ratio, 0.2, 3.6e6, seed=seed, spread=gs.LogUniform(5.0)),
+        seed=seed,
+        **{"faults": gs.Faults.exponential(7200.0, 900.0, seed), **more},
+    )
+
+
+def named(name: str, **parameters: Any) -> gs.WqrFt:
+    order, choice = POLICIES[name]
+    return gs.WqrFt(task_order=order, machine_choice=choice, **parameters)
+
+
+# -- the paper's example ------------------------------------------------------------------------------------
+
+
+@NINE
+def test_the_tables(name: str) -> None:
+    """All nine as intended; as printed, all but those whose search begins with a machine that is not free."""
+    _, wanted, (finish, done) = TABLES[name]
+    seeds = range(1, 200) if name == "WQR-FT" else [1]  # the draw that is printed
+    found = [assigned(Example()(seed), policy(name)) for seed in seeds]
+    assert wanted in found
+    assert (wanted.finish, wanted.done) == (finish, done)
+    printed = [assigned(Example()(seed), policy(name, as_printed=True)) for seed in seeds]
+    assert (wanted in printed) == (name not in ("SmallET-AvailInfo", "GreatET-AvailInfo", "SmallET-AllInfo"))
+
+
+@pytest.mark.parametrize("name", PROSE)
+def test_the_prose_is_about_another_machine(name: str) -> None:
+    said, _ = PROSE[name]
+    assert _slowest(name, assigned(Example(*ANOTHER)(1), policy(name))) == said
+    holds = _slowest(name, assigned(Example()(1), policy(name))) == said
+    assert holds == (name in ("SmallET-NoInfo", "GreatET-CpuInfo"))
+
+
+def test_as_printed_starves_where_machine_0_is_the_best_and_gone() -> None:
+    scenario = gs.Scenario(
+        gs.Platform.of([3000.0, 1000.0]),
+        gs.Workload.of([0.0], 3, 1000.0),
+        faults=gs.Faults.of([0], [0.1], [math.inf]),
+    )
+    assert gs.simulate(scenario, named("SmallET-CpuInfo")).makespan > 0
+    with pytest.raises(gs.ScenarioError, match=r"WQR-FT.as_printed: \d tasks wait for machine 0"):
+        gs.simulate(scenario, named("SmallET-CpuInfo", as_printed=True))
+
+
+# -- names and functions ------------------------------------------------------------------------------------
+
+
+def test_the_nine_are_known_by_name() -> None:
+    known = registered()
+    assert len(NAMES) == 9
+    for name in NAMES:
+        cls, preset = known[name]
+        assert cls(**preset) == named(name)
+
+
+@pytest.mark.parametrize("order", ["small", "great"])
+@pytest.mark.parametrize("choice", ["none", "cpu", "avail", "all"])
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.booleans().flatmap(lambda fails: scenarios(faults=fails, unequal=True)))
+def test_names_are_what_the_functions_are(order: str, choice: str, scenario: gs.Scenario) -> None:
+    """The compiled indices find what the small functions find among everything there is."""
+    rules = {"checkpoint_interval": 2.0, "checkpoint_cost": 0.5, "restore_cost": 0.25, "max_replicas": 3}
+    by_name = gs.simulate(scenario, gs.WqrFt(task_order=order, machine_choice=choice, **rules))
+    by_function = gs.simulate(
+        scenario,
+        gs.WqrFt(
+            task_order=getattr(wqr_choices, order), machine_choice=getattr(wqr_choices, choice), **rules
+        ),
+    )
+    assert by_name.digest == by_function.digest
+
+
+def longest_first(tasks: Tasks) -> int:
+    return int(np.argmax(tasks.residual))
+
+
+def slowest(machines: Machines) -> int:
+    assert len(machines.number) == len(machines.power) == len(machines.lasts) == len(machines.up_time)
+    assert (np.diff(machines.number) > 0).all() and (machines.lasts > 0).all()
+    return int(np.argmin(machines.power))
+
+
+def out_of_range(tasks: Tasks) -> int:
+    return len(tasks.number)
+
+
+def test_functions_of_ones_own() -> None:
+    scenario = desktops()
+    mine = gs.WqrFt(task_order=longest_first, machine_choice=slowest)
+    result = gs.simulate(scenario, mine, record=True)
+    assert mine.task_order == f"{__name__}:longest_first"
+    assert validate_result(result) == []
+    assert result.scheduler["parameters"]["machine_choice"] == f"{__name__}:slowest"
+    same = gs.simulate(scenario, gs.WqrFt(task_order=f"{__name__}:longest_first", machine_choice=slowest))
+    assert same.digest == result.digest
+    half = gs.simulate(scenario, gs.WqrFt(task_order=longest_first, machine_choice="cpu"))
+    assert half.digest == gs.simulate(scenario, named("GreatET-CpuInfo")).digest
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"task_order": "big"}, r"WQR-FT.task_order must be one of \('random', 'small', 'great'\)"),
+        ({"task_order": lambda tasks: 0}, "WQR-FT.task_order must be a function of a module"),
+        ({"machine_choice": 3}, "WQR-FT.machine_choice must be one of"),
+        (
+            {"machine_choice": "none", "max_replicas": 0},
+            r"max_replicas must be a whole number in 1..1024, got 0",
+        ),
+        ({"checkpoint_interval": 0.0}, "checkpoint_interval must be a number >= 1e-09 s, got 0.0"),
+        ({"checkpoint_interval": "daly"}, 'checkpoint_interval must be s or "young", got .daly'),
+        ({"checkpoint_cost": -1.0}, "checkpoint_cost must be a finite number >= 0 s, got -1.0"),
+        ({"restore_cost": 1e10}, "restore_cost must be at most 1e"),
+        ({"checkpoint_store": "cloud"}, r"checkpoint_store must be one of \('server', 'local'\)"),
+        ({"predictor": "oracle"}, r"predictor must be one of \('exact', 'past', 'age'\)"),
+        (
+            {"predictor": "age", "prediction_error": 0.5},
+            'prediction_error must be 0 but for "exact", got 0.5',
+        ),
+        ({"as_printed": 1}, "as_printed must be true or false, got 1"),
+        ({"as_printed": True, "machine_choice": slowest}, "as_printed must be false with a machine_choice"),
+    ],
+)
+def test_refusals(parameters: dict[str, Any], said: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=said):
+        gs.WqrFt(**parameters)
+
+
+def test_refusals_of_runs() -> None:
+    with pytest.raises(gs.ScenarioError, match="task_order must be a function that can be imported"):
+        gs.simulate(desktops(), gs.WqrFt(task_order="no.such.module:order"))
+    with pytest.raises(
+        gs.SchedulerError, match=r"t = .* s: task_order must return a position in 0\.\.\d+, got"
+    ):
+        gs.simulate(desktops(), gs.WqrFt(task_order=out_of_range))
+    with pytest.raises(gs.ScenarioError, match="checkpoint_cost must be above 0 s"):
+        gs.simulate(desktops(), gs.WqrFt(checkpoint_cost=0.0))
+    with pytest.raises(gs.ScenarioError, match="a scenario never imports code"):
+        desktops(schedulers={"WQR-FT": {"task_order": "os:remove"}})
+    with pytest.raises(gs.ScenarioError, match="time_limit must let the run end"):
+        gs.simulate(desktops(), gs.WqrFt(), time_limit=1000.0)
+    with pytest.raises(gs.ScenarioError, match="faults must leave a machine up until all is done; at 10 s"):
+        gone = gs.Faults.of([0, 1], [5.0, 10.0], [math.inf, math.inf])
+        gs.simulate(
+            gs.Scenario(gs.Platform.of([10.0, 10.0]), gs.Workload.of([0.0], 4, 1000.0), faults=gone),
+            gs.WqrFt(),
+        )
+
+
+# -- what is told -------------------------------------------------------------------------------------------
+
+
+def total(result: Result) -> float:
+    return math.fsum(float(column.sum()) for _, column in result.tables["cycles"].items())
+
+
+@NINE
+def test_all_cycles_are_told(name: str) -> None:
+    result = gs.simulate(desktops(), named(name, max_replicas=3), record=True)
+    assert validate_result(result) == []
+    worked = float(result.machines["busy"] @ result.machines["speed"])
+    assert total(result) == pytest.approx(worked, rel=1e-9)
+    cycles = result.tables["cycles"]
+    assert cycles["useful"].tolist() == result.applications["size"].tolist()
+    assert 0 < result.wasted < 0.5 and not cycles["slowed"].any()
+    assert (result.applications["undisturbed"] <= result.applications["tasks"]).all()
+    rows = result.tables["schedule"]
+    assert len(rows) == result.applications["tasks"].sum() + result.machines["interrupted"].sum() + (
+        result.machines["ended"].sum()
+    )
+    assert result.applications["killed"].sum() == result.machines["ended"].sum()
+    text = result.format()
+    assert "wasted" in text and "never resubmitted" in text
+    assert result.summary()["redundant"] == pytest.approx(float(cycles["redundant"].sum()))
+
+
+def test_one_instance_and_no_failures_waste_nothing() -> None:
+    scenario = desktops(faults=None)
+    result = gs.simulate(scenario, named("GreatET-CpuInfo", max_replicas=1))
+    assert result.wasted == 0.0 and result.undisturbed == result.applications["tasks"].sum()
+    assert result.facts["checkpoint_interval"] is None or math.isinf(result.facts["checkpoint_interval"])
+    assert result.applications["replicas"].sum() == 0
+    more = gs.simulate(scenario, named("GreatET-CpuInfo", max_replicas=1, checkpoint_interval=60.0))
+    assert more.tables["cycles"]["overhead"].sum() > 0 and more.makespan > result.makespan
+
+
+def test_checkpoints_save_what_failures_cost() -> None:
+    with_them = gs.simulate(desktops(), named("WQR-FT"))
+    without = gs.simulate(desktops(), named("WQR-FT", checkpoint_interval=math.inf))
+    assert with_them.tables["cycles"]["lost"].sum() < without.tables["cycles"]["lost"].sum()
+    assert without.tables["cycles"]["overhead"].sum() == 0
+
+
+def test_youngs_interval() -> None:
+    result = gs.simulate(desktops(), gs.WqrFt(checkpoint_cost=20.0))
+    assert result.facts["checkpoint_interval"] == pytest.approx(math.sqrt(2 * 20.0 * 7200.0))
+
+
+def test_local_checkpoints_are_of_use_to_their_machine_only() -> None:
+    """One machine: the same.  Two tasks in turn: what a machine saved of the one is gone."""
+    faults = gs.Faults.of([0], [35.0], [35.0])
+    scenario = gs.Scenario(gs.Platform.of([1000.0]), gs.Workload.of([0.0], 1, 60_000.0), faults=faults)
+    rules: dict[str, Any] = {"checkpoint_interval": 10.0, "checkpoint_cost": 0.0, "restore_cost": 0.0}
+    ends = [
+        gs.simulate(scenario, gs.WqrFt(checkpoint_store=store, **rules)).makespan
+        for store in ("server", "local")
+    ]
+    assert ends == [65.0, 65.0]  # 30 s are saved, 5 s lost
+    two = gs.Scenario(
+        gs.Platform.of([1000.0, 1000.0]),
+        gs.Workload.of([0.0], 1, 60_000.0),
+        faults=gs.Faults.of([0], [35.0], [1000.0]),
+    )
+    ends = [
+        gs.simulate(two, gs.WqrFt(checkpoint_store=store, max_replicas=1, **rules)).makespan
+        for store in ("server", "local")
+    ]
+    assert ends == [65.0, 95.0]
+
+
+# -- predictions --------------------------------------------------------------------------------------------
+
+
+def first_machine(faults: gs.Faults, nodes: int, release: float, **parameters: Any) -> int:
+    """Where the only task goes."""
+    scenario = gs.Scenario(gs.Platform.equal(nodes), gs.Workload.of([release], 1, 1000.0), faults=faults)
+    scheduler = gs.WqrFt(machine_choice="avail", max_replicas=1, **parameters)
+    return int(gs.simulate(scenario, scheduler, record=True).tables["schedule"]["machine"][0])
+
+
+def test_predictors() -> None:
+    """Machine 1 fails last; 2 has been up the longest; 0 had long up times before, but is to fail soon."""
+    of_two = ([0, 0, 1, 1, 1], [500.0, 1001.0, 100.0, 200.0, 5000.0], [900.0, 1002.0, 101.0, 990.0, 5001.0])
+    of_the_third = ([2, 2], [10.0, 1050.0], [11.0, 1051.0])
+    two = gs.Faults.of(*of_two)
+    faults = gs.Faults.of(*(a + b for a, b in zip(of_two, of_the_third, strict=True)))
+    assert first_machine(faults, 3, 1000.0, predictor="exact") == 1
+    assert first_machine(faults, 3, 1000.0, predictor="past") == 2  # 0: 400 s left; 2 has outlived its past
+    assert first_machine(faults, 3, 1000.0, predictor="age") == 2
+    assert first_machine(two, 2, 1000.0, predictor="past") == 0  # 500 s, and 100 s up to now: 400 s more
+    assert first_machine(two, 2, 1000.0, predictor="age") == 0
+
+
+def test_errors_of_predictions() -> None:
+    scenario = desktops(ratio=1.0)
+    exact = gs.simulate(scenario, named("GreatET-AllInfo"))
+    none = gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=0.0))
+    some = gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=1.0))
+    assert exact.digest == none.digest != some.digest
+    assert some.digest == gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=1.0)).digest
+    uninformed = gs.simulate(scenario, named("GreatET-CpuInfo", prediction_error=1.0))
+    assert uninformed.digest == gs.simulate(scenario, named("GreatET-CpuInfo")).digest
+
+
+# -- order --------------------------------------------------------------------------------------------------
+
+
+def test_bags_go_in_order_of_release() -> None:
+    """The first bag gets its replicas before the second one starts."""
+    scenario = gs.Scenario(gs.Platform.equal(4), gs.Workload.of([0.0, 1.0], [2, 2], 100_000.0))
+    result = gs.simulate(scenario, gs.WqrFt(), record=True)
+    assert result.applications["first_start"].tolist() == [0.0, 100.0]
+    alone = gs.simulate(scenario, gs.WqrFt(max_replicas=1))
+    assert alone.applications["first_start"].tolist() == [0.0, 1.0]
+
+
+def test_of_failed_tasks_the_oldest_goes_first() -> None:
+    """Tasks 0 and 1 run; 1 fails before 0; then one machine is back."""
+    scenario = gs.Scenario(
+        gs.Platform.equal(2),
+        gs.Workload.of([0.0], 3, 100_000.0),
+        faults=gs.Faults.of([0, 1], [20.0, 10.0], [30.0, math.inf]),
+    )
+    scheduler = gs.WqrFt(task_order="small", checkpoint_interval=math.inf)
+    rows = gs.simulate(scenario, scheduler, record=True).tables["schedule"]
+    order = np.argsort(rows["start"], kind="stable")
+    assert rows["task"][order].tolist() == [0, 1, 1, 0, 2]
+    assert rows["completed"][order].tolist() == [0, 0, 1, 1, 1]
