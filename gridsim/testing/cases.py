@@ -1,4 +1,4 @@
-"""Hypothesis strategies for whole scenarios: failures, other load, and small grids on which much coincides."""
+"""Hypothesis strategies for whole scenarios: failures, other load, small grids on which much coincides."""
 
 from __future__ import annotations
 
