@@ -204,7 +204,8 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     rigid: ClassVar[bool] = False
     #: Whether tasks of one application may differ in size.
     unequal: ClassVar[bool] = False
-    #: Whether it can run machines whose performance fluctuates, as `Run.pace` says.
+    #: Whether it can run machines whose performance fluctuates, as `Run.pace` says; it must then report
+    #: `Outcome.cycles`, or they are busier than their tasks make them.
     fluctuating: ClassVar[bool] = False
 
     @property
