@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from gridsim.experiment import Comparison, compare
     from gridsim.faults import Faults
+    from gridsim.fluctuation import Fluctuation
     from gridsim.local import LocalPolicy, LocalScheduler, Message
     from gridsim.model import Applications
     from gridsim.network import Network
@@ -51,6 +52,7 @@ __all__ = [
     "FairTree",
     "Faults",
     "Fcfs",
+    "Fluctuation",
     "GridSimError",
     "InvariantViolation",
     "LocalPolicy",
@@ -109,6 +111,7 @@ _HOMES = {
     "results": ("Result",),
     "resumption": ("resume",),
     "faults": ("Faults",),
+    "fluctuation": ("Fluctuation",),
     "scenario": ("Scenario",),
     "model": ("Applications",),
     "scheduler": ("Outcome", "Policy", "Run", "Scheduler", "register"),

@@ -358,6 +358,8 @@ def _inputs(flags: Flags) -> dict[str, str | None]:
 
 def _scenario(flags: Flags) -> Scenario:
     """The scenario of the file, or the default one, with what the flags change."""
+    import dataclasses
+
     from gridsim.bags import LogRecipe
     from gridsim.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds, text, whole
     from gridsim.scenario import Scenario
@@ -391,7 +393,9 @@ def _scenario(flags: Flags) -> Scenario:
     workload = _changed("workload", workload, given, _WORKLOAD, seed)
     network = _changed("network", base.network, given, _NETWORK, {})
     run_seed = given.get("seed", base.seed)
-    return Scenario(Platform(platform), Workload(workload), network, run_seed, base.schedulers, base.faults)
+    return dataclasses.replace(
+        base, platform=Platform(platform), workload=Workload(workload), network=network, seed=run_seed
+    )
 
 
 def default_scenario(seed: int = 1) -> Scenario:

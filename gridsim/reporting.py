@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gridsim.engine import NEVER, NS
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
+from gridsim.fluctuation import Pace
 from gridsim.metrics import job_slowdown, utilization
 from gridsim.model import Applications, durations
 from gridsim.outages import Outages
@@ -39,9 +40,9 @@ _MACHINE_NAMES = (
 # -- checks ---------------------------------------------------------------------------------------------
 
 
-def check_kind(applications: Applications, scheduler: Scheduler) -> None:
+def check_kind(applications: Applications, scheduler: Scheduler, pace: Pace | None) -> None:
     """Rigid jobs are for schedulers that start tasks together, bags for the others; and bags whose
-    tasks differ in size are for those that can do with them."""
+    tasks differ in size, or machines that fluctuate, are for those that can do with them."""
     if applications.rigid != scheduler.rigid:
         takes, given = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
         raise ScenarioError(f"workload must have {takes} for {scheduler.name}, got {given}")
@@ -52,10 +53,17 @@ def check_kind(applications: Applications, scheduler: Scheduler) -> None:
             f"workload must have tasks of one size in each application for {scheduler.name}, "
             f"got {low[i]:g} to {high[i]:g} Mflop in application {i}"
         )
+    if pace is not None and not scheduler.fluctuating:
+        raise ScenarioError(
+            f"fluctuation must be absent for {scheduler.name}, which needs machines that always have their "
+            "whole speed"
+        )
 
 
-def check_size(applications: Applications, platform: Platform, latency: float) -> None:
-    """The clock holds the run, and counts every task."""
+def check_size(
+    applications: Applications, platform: Platform, latency: float, pace: Pace | None = None
+) -> None:
+    """The clock holds the run, even at the smallest factor of `pace`, and counts every task."""
     if latency > LONGEST_LATENCY:
         raise ScenarioError(f"network.latency must be at most {LONGEST_LATENCY:g} s, got {latency!r}")
     field, (least, most) = "sizes" if applications.unequal else "task_size", applications.extremes()
@@ -74,11 +82,16 @@ def check_size(applications: Applications, platform: Platform, latency: float) -
     if (tasks := math.fsum(applications.tasks.tolist())) > 2**53:
         raise ScenarioError(f"workload.tasks must be at most 2**53 in all, got {tasks:g}")
     work = math.fsum(applications.size.tolist())
-    end = float(applications.release[-1]) + work / platform.aggregate_speed
+    factor, said = 1.0, ""
+    if pace is not None:
+        factor = float(pace.factors.min())
+        said = f" where machines have {factor:g} of their speed"
+    end = float(applications.release[-1]) + work / platform.aggregate_speed / factor
+    longest /= factor
     if max(end, longest) * NS > NEVER / 4:
         raise ScenarioError(
             f"workload.{field} must let the run end within {NEVER / 4 / NS:.3g} s, "
-            f"this one needs at least {max(end, longest):.3g} s"
+            f"this one needs at least {max(end, longest):.3g} s{said}"
         )
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from gridsim.errors import ScenarioError
 from gridsim.faults import Faults, FaultsRecipe
+from gridsim.fluctuation import Fluctuation, FluctuationRecipe
 from gridsim.network import Network
 from gridsim.platform import Platform, PlatformRecipe, text, whole
 from gridsim.records import atomic_file
@@ -21,7 +22,7 @@ from gridsim.workload import Workload, WorkloadRecipe
 
 StrPath = str | os.PathLike[str]
 
-_KEYS = ("seed", "platform", "workload", "network", "faults", "schedulers")
+_KEYS = ("seed", "platform", "workload", "network", "faults", "fluctuation", "schedulers")
 _REQUIRED = ("platform", "workload")
 _TYPES = {  # what msgspec calls them -> what a reader of a scenario file does
     "int": "a whole number",
@@ -35,7 +36,7 @@ _TYPES = {  # what msgspec calls them -> what a reader of a scenario file does
 
 @dataclass(frozen=True)
 class Scenario:
-    """A platform, a workload, a network, faults (or None) and a seed.
+    """A platform, a workload, a network, faults and fluctuation (or None) and a seed.
 
     seed : of the chance that schedulers use; platform and workload have seeds of their own.
     schedulers : parameters of schedulers that are known by name, ``{"fair-tree": {"bound": 2.0}}``; the
@@ -51,14 +52,17 @@ class Scenario:
     seed: int = 0
     schedulers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
     faults: Faults | None = None
+    fluctuation: Fluctuation | None = None
 
     def __post_init__(self) -> None:
         for name, kind in (("platform", Platform), ("workload", Workload), ("network", Network)):
             if not isinstance(getattr(self, name), kind):
                 shown = type(getattr(self, name)).__name__
                 raise ScenarioError(f"{name} must be a {kind.__name__}, got {shown}")
-        if not (self.faults is None or isinstance(self.faults, Faults)):
-            raise ScenarioError(f"faults must be Faults or None, got {type(self.faults).__name__}")
+        for name, option in (("faults", Faults), ("fluctuation", Fluctuation)):
+            given = getattr(self, name)
+            if not (given is None or isinstance(given, option)):
+                raise ScenarioError(f"{name} must be {option.__name__} or None, got {type(given).__name__}")
         object.__setattr__(self, "seed", whole("seed", self.seed))
         object.__setattr__(self, "schedulers", _checked_schedulers(self.schedulers))
 
@@ -96,6 +100,7 @@ class Scenario:
             ("workload", self.workload.recipe),
             ("network", self.network),
             ("faults", None if self.faults is None else self.faults.recipe),
+            ("fluctuation", None if self.fluctuation is None else self.fluctuation.recipe),
         ):
             if value is None:
                 continue
@@ -146,24 +151,22 @@ class Scenario:
         for key in _KEYS[1:]:
             if not isinstance(document.get(key, {}), dict):
                 raise ScenarioError(f"{key} must be a table, got {document[key]!r}")
-        recipes: list[Any] = []
-        for name, union in (
-            ("platform", PlatformRecipe),
-            ("workload", WorkloadRecipe),
-            ("faults", FaultsRecipe),
+        made: dict[str, Any] = {}
+        for name, kind, union in (
+            ("platform", Platform, PlatformRecipe),
+            ("workload", Workload, WorkloadRecipe),
+            ("faults", Faults, FaultsRecipe),
+            ("fluctuation", Fluctuation, FluctuationRecipe),
         ):
             if name not in document:
-                recipes.append(None)
                 continue
             table = document[name]
             if isinstance(path := table.get("path"), str) and path and folder:
                 table["path"] = os.path.normpath(os.path.join(folder, path))
-            recipes.append(_one_of(union, table, name))
+            made[name] = kind(_one_of(union, table, name))
         return cls(
-            platform=Platform(recipes[0]),
-            workload=Workload(recipes[1]),
+            **made,
             network=_convert(Network, document.get("network", {}), "network"),
-            faults=None if recipes[2] is None else Faults(recipes[2]),
             seed=document.get("seed", 0),
             schedulers=document.get("schedulers", {}),
         )

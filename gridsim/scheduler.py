@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from gridsim.courses import Events
 from gridsim.engine import Engine
 from gridsim.errors import SchedulerError
+from gridsim.fluctuation import Pace
 from gridsim.model import Applications
 from gridsim.states import Stateful
 from gridsim.streams import Streams
@@ -78,6 +79,7 @@ class Run:
     up : bool[machines], which machines are up; changes as they fail and come back, and is not to be written.
     faults : whether machines may fail in this run.
     feed : when, for a policy that takes blocks and for no other; None if machines do not fail.
+    pace : what machines have of their speed at each time; None if they always have the whole.
     record : whether the policy is to report its schedule (`Outcome.schedule`, `Outcome.arrivals`).
     threads : how many a kernel may use; what comes out does not depend on it.
     """
@@ -92,6 +94,7 @@ class Run:
     record: bool = False
     threads: int = 1
     feed: Feed | None = None
+    pace: Pace | None = None
 
     def __post_init__(self) -> None:
         if not len(self.up):
@@ -201,6 +204,9 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     rigid: ClassVar[bool] = False
     #: Whether tasks of one application may differ in size.
     unequal: ClassVar[bool] = False
+    #: Whether it can run machines whose performance fluctuates, as `Run.pace` says; it must then report
+    #: `Outcome.cycles`, or they are busier than their tasks make them.
+    fluctuating: ClassVar[bool] = False
 
     @property
     def order(self) -> Order:

@@ -113,8 +113,9 @@ class Simulation(Stateful):
         self.worked, self.resumed = 0.0, 0
         platform = scenario.platform
         self.applications = applications = scenario.workload.realize(platform)
-        check_kind(applications, scheduler)
-        check_size(applications, platform, scenario.network.latency)
+        pace = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
+        check_kind(applications, scheduler, pace)
+        check_size(applications, platform, scenario.network.latency, pace)
 
         self.engine = engine = Engine(cohort_limit=options.cohort_limit)
         self.network = Transport(engine, scenario.network, platform.nodes, seed=scenario.seed)
@@ -133,6 +134,7 @@ class Simulation(Stateful):
                 record=options.record,
                 threads=options.threads,
                 feed=None if scenario.faults is None else self.outages,
+                pace=pace,
             )
         )
         if not isinstance(policy, Policy):

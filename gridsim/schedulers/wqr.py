@@ -70,12 +70,14 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
         not free, so that tasks wait for it, "all" does not fall back on "cpu".
 
     Nothing is decided before all of an instant has happened: first tasks end, then machines fail and come
-    back. What is to be learnt of tasks and machines is known to the server without messages.
+    back. What is to be learnt of tasks and machines is known to the server without messages.  Where machines
+    fluctuate, choices know nominal speeds only.
     """
 
     name: ClassVar[str] = "WQR-FT"
     decentralized: ClassVar[bool] = False
     unequal: ClassVar[bool] = True
+    fluctuating: ClassVar[bool] = True
 
     task_order: str | TaskOrder = "random"
     machine_choice: str | MachineChoice = "none"
@@ -207,7 +209,9 @@ class Server(Policy):
         if choice not in CHOICES:
             self.machine_choice, choice = _function("machine_choice", str(choice)), "ask"
         self.interval = parameters.interval(math.inf if feed is None else feed.mean_up_time)
-        machines = len(run.speeds)
+        machines, pace = len(run.speeds), {}
+        if run.pace is not None:
+            pace = {name: getattr(run.pace, name) for name in ("period", "factors", "series", "first")}
         first = np.full(machines, NEVER, np.int64) if feed is None else self._predict(0, feed.first)
         self.queue = WorkQueue(
             run.speeds,
@@ -226,6 +230,7 @@ class Server(Policy):
             faults=feed is not None,
             seed=int(run.streams("wqr.replicas").integers(2**63)),
             log=run.record,
+            **pace,
         )
         run.engine.add_source(self)
 

@@ -1,7 +1,8 @@
-"""Hypothesis strategies for whole scenarios: networks, failures, and small grids on which much coincides."""
+"""Hypothesis strategies for whole scenarios: failures, other load, small grids on which much coincides."""
 
 from __future__ import annotations
 
+import dataclasses
 from math import inf
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gridsim.faults import Faults
+from gridsim.fluctuation import Fluctuation
 from gridsim.network import Network
 from gridsim.platform import Platform
 from gridsim.scenario import Scenario
@@ -50,15 +52,45 @@ def fault_schedules(draw: st.DrawFn, machines: int) -> Faults:
     return Faults.of(*(list(column) for column in zip(*kept, strict=True)))
 
 
+@st.composite
+def fluctuations(draw: st.DrawFn, machines: int) -> Fluctuation:
+    """Few factors, which change often, or seldom where tasks are short."""
+    rows, steps = draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    factors = st.lists(st.sampled_from((1.0, 0.5, 0.25, 0.1)), min_size=steps, max_size=steps)
+
+    def column(count: int) -> list[int]:
+        return draw(st.lists(st.integers(0, count - 1), min_size=machines, max_size=machines))
+
+    said = draw(st.booleans())
+    return Fluctuation.of(
+        draw(st.lists(factors, min_size=rows, max_size=rows)),
+        draw(st.sampled_from((1.0, 7.5, 60.0))),
+        column(rows) if said else None,
+        column(steps) if said else None,
+    )
+
+
 def scenarios(
-    *, max_nodes: int = 40, faults: bool = False, rigid: bool = False, unequal: bool = False
+    *,
+    max_nodes: int = 40,
+    faults: bool = False,
+    rigid: bool = False,
+    unequal: bool = False,
+    fluctuating: bool = False,
 ) -> st.SearchStrategy[Scenario]:
     """Up to `max_nodes` machines and 1..6 applications, often released at one instant, or at another event's.
 
     faults : whether machines fail.  rigid : whether the applications are rigid jobs.  unequal : whether tasks
-    of one application may differ in size, which they then do in some of the scenarios.
+    of one application may differ in size, which they then do in some of the scenarios.  fluctuating : whether
+    machines may fluctuate, which they then do in some.
     """
-    return _rigid(max_nodes, faults) if rigid else _bags(max_nodes, faults, unequal)
+    plain = _rigid(max_nodes, faults) if rigid else _bags(max_nodes, faults, unequal)
+    return plain.flatmap(_some_fluctuate) if fluctuating else plain
+
+
+def _some_fluctuate(scenario: Scenario) -> st.SearchStrategy[Scenario]:
+    paces = st.none() | fluctuations(scenario.platform.nodes)
+    return paces.map(lambda pace: dataclasses.replace(scenario, fluctuation=pace))
 
 
 @st.composite

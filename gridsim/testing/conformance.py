@@ -252,7 +252,7 @@ def _first_difference(a: Result, b: Result) -> str:
 
 
 def _policy_of(strategy: st.SearchStrategy[Scheduler]) -> tuple[type[Policy], dict[str, bool]]:
-    """The class of the policies of such a scheduler, and what kind of workloads it is for."""
+    """The class of the policies of such a scheduler, and what kinds of scenarios it is for."""
     policies: list[tuple[type[Policy], dict[str, bool]]] = []
 
     @settings(max_examples=1, database=None, deadline=None, phases=(Phase.generate,))
@@ -265,7 +265,8 @@ def _policy_of(strategy: st.SearchStrategy[Scheduler]) -> tuple[type[Policy], di
 
             def start(self, run: Any) -> Policy:
                 policy = scheduler.start(run)
-                policies.append((type(policy), {"rigid": scheduler.rigid, "unequal": scheduler.unequal}))
+                kind = {name: getattr(scheduler, name) for name in ("rigid", "unequal", "fluctuating")}
+                policies.append((type(policy), kind))
                 return policy
 
         from gridsim.platform import Platform

@@ -95,7 +95,7 @@ Decisions = tuple[list[tuple[Any, ...]], int]
 class _Observed(Scheduler, frozen=True, kw_only=True):
     """A scheduler whose messages are written down."""
 
-    unequal = True  # as far as that scheduler can, which has run the scenario already
+    unequal = fluctuating = True  # as far as that scheduler can, which has run the scenario already
 
     inner: Scheduler
     seen: list[tuple[Any, ...]]

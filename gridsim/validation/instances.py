@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.fluctuation import Pace
 from gridsim.model import Applications
 from gridsim.results import Result
 from gridsim.validation.common import Floats, Violation, broken
@@ -42,38 +45,84 @@ class Rules:
     restore: int
     local: bool
 
+    #: By how much durations may differ, relatively, besides the 1 ns to which they are rounded.
+    slack: ClassVar[float] = 0.0
+
     @classmethod
     def of(cls, result: Result) -> Rules | None:
-        """Those of the result's scheduler; None if it does not tell them, or machines are not always as
-        fast."""
+        """Those of the result's scheduler; None if it does not tell them."""
         said = result.scheduler["parameters"]
         if not {"checkpoint_cost", "restore_cost", "checkpoint_store"} <= set(said):
             return None
-        if result.tables["cycles"]["slowed"].any():
-            return None
-        interval = result.facts["checkpoint_interval"]
-        return cls(
+        interval, fluctuation = result.facts["checkpoint_interval"], result.scenario.fluctuation
+        rules = (
             round(interval * 1e9) if interval is not None and np.isfinite(interval) else 0,
             round(said["checkpoint_cost"] * 1e9),
             round(said["restore_cost"] * 1e9),
             said["checkpoint_store"] == "local",
         )
+        if fluctuation is None:
+            return Rules(*rules)
+        return FluctuatingRules(*rules, fluctuation.realize(result.scenario.platform.nodes))
 
-    def lasts(self, work: Floats, speeds: Floats, restored: NDArray[np.bool_]) -> Integers:
-        """ns that an instance takes for `work` Mflop on machines of these speeds."""
-        computing = np.maximum(1, np.rint(work / speeds * 1e9)).astype(np.int64)
+    def lasts(self, rows: Instances, work: Floats) -> Integers:
+        """ns that the instances take for `work`, ns at whole speed."""
+        computing = np.maximum(1, np.rint(work)).astype(np.int64)
         marks = (computing - 1) // self.interval if self.interval else 0
-        return computing + marks * self.checkpoint + np.where(restored, self.restore, 0)
+        return computing + marks * self.checkpoint + np.where(rows.begin > 0, self.restore, 0)
 
-    def saved(self, rows: Instances, k: int, at: int, size: float, speed: float) -> float:
-        """Mflop in the newest checkpoint of row k at `at` ns."""
-        begin = float(rows.begin[k])
-        since = min(at, int(rows.end[k])) - int(rows.start[k]) - (self.restore if begin > 0 else 0)
+    def saved(self, rows: Instances, k: int, at: int, work: float) -> float:
+        """ns at whole speed of the `work` of row k that are in its newest checkpoint at `at` ns."""
+        since = min(at, int(rows.end[k])) - self.computing_from(rows, k)
         if not self.interval or since <= 0:
-            return begin
-        computing = max(1, round((size - begin) / speed * 1e9))
+            return 0.0
+        computing = max(1, round(work))
         marks = min(since // (self.interval + self.checkpoint), (computing - 1) // self.interval)
-        return begin + marks * self.interval / 1e9 * speed
+        return float(marks * self.interval)
+
+    def computing_from(self, rows: Instances, k: int) -> int:
+        """When row k has read its checkpoint, ns."""
+        return int(rows.start[k]) + (self.restore if rows.begin[k] > 0 else 0)
+
+
+@dataclass(frozen=True)
+class FluctuatingRules(Rules):
+    """The same where machines fluctuate: what they computed is added up, from one checkpoint to the next."""
+
+    pace: Pace
+
+    slack: ClassVar[float] = 1e-9  # factors are summed up
+
+    def lasts(self, rows: Instances, work: Floats) -> Integers:
+        """See `Rules.lasts`; what is left to do at the end counts as it takes at whole speed."""
+        done = np.array([self._computed(rows, k, end) for k, end in enumerate(rows.end.tolist())])
+        left: Integers = np.rint(work - done).astype(np.int64)
+        return rows.end - rows.start + left
+
+    def saved(self, rows: Instances, k: int, at: int, work: float) -> float:
+        """See `Rules.saved`."""
+        begin, each = self.computing_from(rows, k), self.interval + self.checkpoint
+        marks = (min(at, int(rows.end[k])) - begin) // each if self.interval else 0
+        return self._computed(rows, k, begin + marks * each)
+
+    def _computed(self, rows: Instances, k: int, at: int) -> float:
+        """ns at whole speed that row k has done at `at` ns."""
+        pace, u, ever = self.pace, rows.machine[k], np.iinfo(np.int64).max
+        each = self.interval + self.checkpoint if self.interval else ever
+        begin = np.arange(self.computing_from(rows, k), at, each)
+        end = begin + np.minimum(self.interval or ever, at - begin)
+        factors, before = pace.factors[pace.series[u]], self._before[pace.series[u]]
+        (round_a, a), (round_b, b) = (
+            np.divmod(pace.first[u] + t // pace.period, len(factors)) for t in (begin, end)
+        )
+        periods = (round_b - round_a) * before[-1] + before[b] - before[a]
+        edges = factors[b] * (end % pace.period) - factors[a] * (begin % pace.period)
+        return float((periods * pace.period + edges).sum())
+
+    @cached_property
+    def _before(self) -> Floats:
+        """float64[rows, steps + 1]: sums of the factors before each step."""
+        return np.pad(np.cumsum(self.pace.factors, axis=1), ((0, 0), (1, 0)))
 
 
 def overtaken(rows: Instances) -> NDArray[np.bool_]:
@@ -119,17 +168,18 @@ def check_instances(result: Result, given: Applications, rows: Instances) -> lis
         found += _at_a_time(rows, int(most))
     rules = Rules.of(result)
     if rules is not None and not found:
-        lasts = rules.lasts(size - rows.begin, speed, rows.begin > 0)
-        ran = rows.end - rows.start
+        work = (size - rows.begin) / speed * 1e9
+        lasts, ran = rules.lasts(rows, work), rows.end - rows.start
+        slack = 1 + rules.slack * ran
         found += broken(
             "duration",
-            np.where(rows.completed, np.abs(ran - lasts) > 1, ran > lasts + 1),
+            np.where(rows.completed, np.abs(ran - lasts) > slack, ran > lasts + slack),
             rows.place,
             lambda k: (
                 f"runs for {ran[k]} ns on machine {rows.machine[k]}, the rest of the task takes {lasts[k]}"
             ),
         )
-        found += _begins(rows, rules, sizes, speeds)
+        found += _begins(rows, rules, work, sizes, speeds)
     return found
 
 
@@ -151,8 +201,11 @@ def _at_a_time(rows: Instances, most: int) -> list[Violation]:
     )
 
 
-def _begins(rows: Instances, rules: Rules, sizes: Floats, speeds: Floats) -> list[Violation]:
-    """Each instance begins with what was in the newest checkpoint that its machine can read."""
+def _begins(rows: Instances, rules: Rules, work: Floats, sizes: Floats, speeds: Floats) -> list[Violation]:
+    """Each instance begins with what was in the newest checkpoint that its machine can read.
+
+    work : of each, ns at whole speed.
+    """
     wanted, beaten = np.zeros(len(rows.task)), overtaken(rows)
     key = rows.machine if rules.local else rows.task
     order = np.lexsort((rows.start, key))
@@ -164,10 +217,9 @@ def _begins(rows: Instances, rules: Rules, sizes: Floats, speeds: Floats) -> lis
                 # the last instance that the machine lost, if it was of this task
                 before = [j for j in before if not (rows.completed[j] or beaten[j])][-1:]
                 before = [j for j in before if rows.task[j] == rows.task[k]]
-            size = float(sizes[rows.task[k]])
             for j in before:
-                saved = rules.saved(rows, j, int(rows.start[k]), size, float(speeds[rows.machine[j]]))
-                wanted[k] = max(wanted[k], saved)
+                saved = rules.saved(rows, j, int(rows.start[k]), float(work[j]))
+                wanted[k] = max(wanted[k], float(rows.begin[j]) + saved / 1e9 * speeds[rows.machine[j]])
     return broken(
         "begin",
         np.abs(rows.begin - wanted) > 1e-9 * sizes[rows.task],

@@ -184,7 +184,8 @@ def _schedule(result: Result, given: Applications) -> list[Violation]:
         instances = Instances(u, given.offsets[i] + within, at, until, whole, begin, place)
         found += check_instances(result, given, instances)
         beaten = overtaken(instances)
-    elif not given.unequal:  # rows do not say which tasks ran, so not how long where sizes differ
+    elif not given.unequal and result.scenario.fluctuation is None:
+        # where sizes differ, rows do not say which tasks ran, so not how long
         lasts = np.maximum(1.0, np.rint(applications["task_size"][i] / speeds[u] * 1e9)) * _NS
         found += broken(
             "duration",

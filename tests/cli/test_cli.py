@@ -494,3 +494,19 @@ def test_every_table_of_a_scenario_counts(folder):
     assert expected.applications["resubmitted"].sum() > 0
     assert data["digest"] == expected.digest
     assert gs.Scenario.from_toml("again.toml") == scenario
+
+
+def test_fluctuation_is_kept(folder, toy):
+    """For those who can run it; the others say so."""
+    module, _, name = toy.partition(":")
+    able = f"class Able({name}, frozen=True):\n    fluctuating = True\n"
+    Path("able_to_fluctuate.py").write_text(f"from {module} import {name}\n{able}")
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(5, seed=2),
+        gs.Workload.bags(4, 10.0, task_size=3000.0, seed=3),
+        fluctuation=gs.Fluctuation.uniform(0.25, 0.75, 10.0, seed=1),
+    )
+    scenario.save("slow.toml")
+    good("run", "slow.toml", "--scheduler", "able_to_fluctuate:Able", "--save-scenario", "again.toml")
+    assert gs.Scenario.from_toml("again.toml") == scenario
+    assert wrong("run", "slow.toml", "--scheduler", "fcfs").startswith("fluctuation must be absent for fcfs")

@@ -16,6 +16,7 @@ import gridsim as gs
 from gridsim.cli import _setting, cli
 from gridsim.experiment import make_scheduler
 from gridsim.faults import FaultsRecipe
+from gridsim.fluctuation import FluctuationRecipe
 from gridsim.platform import PlatformRecipe
 from gridsim.results import UNITS
 from gridsim.workload import WorkloadRecipe
@@ -259,6 +260,7 @@ KINDS = {
         ("platform", PlatformRecipe),
         ("workload", WorkloadRecipe),
         ("faults", FaultsRecipe),
+        ("fluctuation", FluctuationRecipe),
     )
     for kind in get_args(union)
 }
@@ -280,5 +282,6 @@ def test_scenario_names_every_key_with_its_default(title, kind):
 
 def test_scenario_names_the_tables():
     rows = table(sections(DOCS / "scenario.md")["Top level"])
-    assert set(rows) == {"seed", "platform", "workload", "network", "faults", "schedulers"}
+    tables = {"platform", "workload", "network", "faults", "fluctuation", "schedulers"}
+    assert set(rows) == {"seed", *tables}
     assert [name for name, row in rows.items() if row[3] == "required"] == ["platform", "workload"]

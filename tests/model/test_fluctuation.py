@@ -1,0 +1,316 @@
+"""Machines whose performance fluctuates: what the recipes make, what they refuse, and whole runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, find, given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.fluctuation import Pace
+from gridsim.results import Result
+from gridsim.scheduler import registered
+from gridsim.testing import check_scheduler, scenarios
+from gridsim.testing.cases import fluctuations
+from gridsim.validation.results import validate_result
+
+HALF = gs.Fluctuation.of([[0.5]], 10.0)
+PLATFORM = gs.Platform.of([1000.0, 2000.0, 1000.0])
+WORKLOAD = gs.Workload.of([0.0, 40.0], [5, 4], [30_000.0, 50_000.0])
+#: With checkpoints, copies and failures.
+WQR = gs.WqrFt(checkpoint_interval=6.0, checkpoint_cost=1.0, restore_cost=0.5, max_replicas=2)
+FAULTS = gs.Faults.of([0, 1, 0], [20.0, 33.0, 90.0], [20.0, 35.0, 95.0])
+BUSY = gs.Fluctuation.uniform(0.2, 0.9, 4.0, seed=5, series=3, steps=50)
+
+
+def run(
+    fluctuation: gs.Fluctuation | None,
+    scheduler: gs.Scheduler = WQR,
+    faults: gs.Faults | None = None,
+    workload: gs.Workload = WORKLOAD,
+) -> Result:
+    scenario = gs.Scenario(PLATFORM, workload, faults=faults, fluctuation=fluctuation)
+    return gs.simulate(scenario, scheduler, record=True)
+
+
+# -- recipes ------------------------------------------------------------------------------------------------
+
+SHARES = st.floats(0, 1, exclude_min=True)
+PERIODS = st.floats(1e-9, 1e7)
+ANY = st.one_of(
+    st.builds(
+        lambda shares, *rest: gs.Fluctuation.uniform(min(shares), max(shares), *rest),
+        st.tuples(SHARES, SHARES),
+        PERIODS,
+        st.integers(0, 2**63 - 1),
+        st.integers(1, 5),
+        st.integers(1, 5),
+    ),
+    st.builds(gs.Fluctuation.of, st.lists(st.lists(SHARES, min_size=2, max_size=2), min_size=1), PERIODS),
+    st.integers(1, 5).flatmap(fluctuations),
+)
+
+
+@given(ANY)
+def test_toml_round_trip_is_exact(fluctuation: gs.Fluctuation) -> None:
+    scenario = gs.Scenario(PLATFORM, WORKLOAD, fluctuation=fluctuation)
+    again = gs.Scenario.from_toml(scenario.to_toml())
+    assert again == scenario and hash(again.fluctuation) == hash(fluctuation)
+    assert again.to_toml() == scenario.to_toml()
+    assert again != gs.Scenario(PLATFORM, WORKLOAD)
+
+
+def test_scenarios_without_are_written_as_before() -> None:
+    assert "fluctuation" not in gs.Scenario(PLATFORM, WORKLOAD).to_toml()
+
+
+def same(a: Pace, b: Pace) -> bool:
+    equal = (np.array_equal(getattr(a, name), getattr(b, name)) for name in ("factors", "series", "first"))
+    return a.period == b.period and all(equal)
+
+
+def test_uniform_factors_are_drawn() -> None:
+    recipe = gs.Fluctuation.uniform(0.25, 0.75, period=7.5, seed=3, series=20, steps=500)
+    pace = recipe.realize(400)
+    assert pace.period == 7_500_000_000
+    assert pace.factors.shape == (20, 500) and pace.factors.dtype == np.float64
+    assert 0.25 <= pace.factors.min() < 0.251 and 0.749 < pace.factors.max() <= 0.75
+    assert pace.factors.mean() == pytest.approx(0.5, abs=0.01)
+    assert np.unique(pace.factors).size == 10_000  # each row has its own
+    assert set(pace.series.tolist()) == set(range(20))
+    assert pace.first.min() >= 0 and 450 < pace.first.max() < 500
+    assert pace.series.dtype == pace.first.dtype == np.int64
+    assert same(pace, recipe.realize(400))
+    other = gs.Fluctuation.uniform(0.25, 0.75, period=7.5, seed=4, series=20, steps=500).realize(400)
+    assert not np.array_equal(pace.factors, other.factors) and not np.array_equal(pace.first, other.first)
+
+
+def test_further_machines_change_nothing_for_others() -> None:
+    few, many = (BUSY.realize(nodes) for nodes in (7, 100))
+    assert np.array_equal(few.series, many.series[:7]) and np.array_equal(few.first, many.first[:7])
+    assert np.array_equal(few.factors, many.factors)
+
+
+def test_equal_bounds_are_that_factor() -> None:
+    assert (gs.Fluctuation.uniform(0.1, 0.1, 1.0, 0).realize(3).factors == 0.1).all()
+
+
+def test_listed_factors_are_those() -> None:
+    pace = gs.Fluctuation.of([[1, 0.5], [0.25, 0.125], [1, 1]], 1e-9).realize(5)
+    assert pace.period == 1
+    assert pace.factors.tolist() == [[1.0, 0.5], [0.25, 0.125], [1.0, 1.0]]
+    assert pace.series.tolist() == [0, 1, 2, 0, 1] and pace.first.tolist() == [0] * 5
+    assert pace.series.dtype == pace.first.dtype == np.int64
+    arrays = gs.Fluctuation.of(np.array([[1.0, 0.5]]), 2, np.zeros(2, np.int64), iter([1, 0]))
+    assert arrays == gs.Fluctuation.of([(1.0, 0.5)], 2.0, [0, 0], [1, 0])
+    assert arrays.realize(2).first.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("fluctuation", [HALF, BUSY])
+def test_realized_arrays_are_read_only(fluctuation: gs.Fluctuation) -> None:
+    pace = fluctuation.realize(3)
+    for column in (pace.factors, pace.series, pace.first):
+        with pytest.raises(ValueError, match="read-only"):
+            column[:] = 0
+
+
+UNIFORM: dict[str, Any] = {"low": 0.5, "high": 1.0, "period": 1.0, "seed": 1}
+LISTED: dict[str, Any] = {"factors": [[0.5, 1.0]], "period": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (UNIFORM | {"low": 0.0}, "low must be a finite number > 0, got 0.0"),
+        (UNIFORM | {"low": "1"}, "low must be a finite number > 0, got '1'"),
+        (UNIFORM | {"high": 1.5}, "high must be at most 1, got 1.5"),
+        (UNIFORM | {"high": 0.25}, "high must be at least low, 0.5, got 0.25"),
+        (UNIFORM | {"period": 0.0}, "period must be a finite number >= 1e-09 s, got 0.0"),
+        (UNIFORM | {"period": 2e7}, "period must be at most 1e+07 s, got 20000000.0"),
+        (UNIFORM | {"seed": -1}, "seed must be a whole number >= 0, got -1"),
+        (UNIFORM | {"series": 0}, "series must be a whole number in 1..134217728, got 0"),
+        (UNIFORM | {"steps": 1.5}, "steps must be a whole number in 1..134217728, got 1.5"),
+        (UNIFORM | {"steps": 2**22}, "steps must be at most 2097152 in each of 64 series, got 4194304"),
+        (LISTED | {"factors": []}, "factors must have at least one row, got none"),
+        (LISTED | {"factors": 0.5}, "factors must be a list of numbers, got 0.5"),
+        (LISTED | {"factors": [0.5]}, "factors[0] must be a list of numbers, got 0.5"),
+        (LISTED | {"factors": [[]]}, "factors[0] must have at least one factor, got 0"),
+        (LISTED | {"factors": [[1, 1], [1]]}, "factors[1] must have 2, as many as the first row, got 1"),
+        (LISTED | {"factors": [[1, 0]]}, "factors[0][1] must be a finite number > 0, got 0"),
+        (LISTED | {"factors": [[1.01]]}, "factors[0][0] must be at most 1, got 1.01"),
+        (LISTED | {"period": 1e-10}, "period must be a finite number >= 1e-09 s, got 1e-10"),
+        (LISTED | {"series": [1]}, "series[0] must be a whole number in 0..0, got 1"),
+        (LISTED | {"series": 3}, "series must be a list of numbers, got 3"),
+        (LISTED | {"first": [0, 2]}, "first[1] must be a whole number in 0..1, got 2"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_wrong_values_are_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(gs.ScenarioError) as caught:
+        (gs.Fluctuation.uniform if "low" in given else gs.Fluctuation.of)(**given)
+    assert str(caught.value) == f"fluctuation.{message}"
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("fluctuation = 1", "fluctuation must be a table, got 1"),
+        ("[fluctuation]\nperiod = 1", "fluctuation.kind must be one of uniform, list, got nothing"),
+        ('[fluctuation]\nkind = "list"\nfactors = [[1]]', "fluctuation.period is missing"),
+        (
+            '[fluctuation]\nkind = "list"\nperiod = 1\nfactors = [[1, 0]]',
+            "fluctuation.factors[0][1] must be a finite number > 0, got 0.0",
+        ),
+        (
+            '[fluctuation]\nkind = "list"\nperiod = 1\nfactors = [1]',
+            "fluctuation.factors[0] must be a list, got a whole number",
+        ),
+        ('[fluctuation]\nkind = "list"\nsteps = 1', "fluctuation.steps is not a known key; known here: "),
+    ],
+)
+def test_wrong_tables_are_named(table: str, message: str) -> None:
+    with pytest.raises(gs.ScenarioError) as caught:
+        gs.Scenario.from_toml(
+            f"{table}\n" + gs.Scenario(PLATFORM, WORKLOAD).to_toml().removeprefix("seed = 0")
+        )
+    assert str(caught.value).startswith(message)
+
+
+def test_wrong_parts_are_named() -> None:
+    wrong: Any = 0.5
+    with pytest.raises(gs.ScenarioError, match="fluctuation must be Fluctuation or None, got float"):
+        gs.Scenario(PLATFORM, WORKLOAD, fluctuation=wrong)
+
+
+@pytest.mark.parametrize("name", ["series", "first"])
+def test_there_must_be_an_entry_for_each_machine(name: str) -> None:
+    columns: dict[str, Any] = {name: [0, 0]}
+    with pytest.raises(
+        gs.ScenarioError, match=f"fluctuation.{name} must have 3 entries, one a machine, got 2"
+    ):
+        run(gs.Fluctuation.of([[1.0]], 1.0, **columns))
+
+
+# -- runs ---------------------------------------------------------------------------------------------------
+
+
+UNABLE = [kind(**given) for kind, given in registered().values() if not kind.fluctuating]
+
+
+@pytest.mark.parametrize("scheduler", UNABLE, ids=lambda scheduler: scheduler.name)
+def test_who_cannot_refuses(scheduler: gs.Scheduler) -> None:
+    platform, workload = PLATFORM, WORKLOAD
+    if scheduler.rigid:
+        platform, workload = gs.Platform.equal(3), gs.Workload.jobs_of([0.0], 1, 1.0)
+    with pytest.raises(
+        gs.ScenarioError, match=f"fluctuation must be absent for {scheduler.name}, which needs"
+    ):
+        gs.simulate(gs.Scenario(platform, workload, fluctuation=HALF), scheduler)
+
+
+def test_the_clock_must_hold_a_task_at_the_smallest_factor() -> None:
+    workload = gs.Workload.of([0.0], 1, 1e12)
+    gs.simulate(gs.Scenario(PLATFORM, workload), gs.WqrFt())
+    slow = gs.Scenario(PLATFORM, workload, fluctuation=gs.Fluctuation.of([[1.0], [0.25]], 1e7))
+    with pytest.raises(gs.ScenarioError, match=r"this one needs at least 4e\+09 s where machines have 0.25"):
+        gs.simulate(slow, gs.WqrFt())
+
+
+@pytest.mark.parametrize("faults", [None, FAULTS])
+def test_factors_of_one_change_nothing(faults: gs.Faults | None) -> None:
+    plain = run(None, faults=faults)
+    paced = run(gs.Fluctuation.of([[1.0, 1.0], [1.0, 1.0]], 2.5), faults=faults)
+    assert paced.digest == plain.digest
+    assert not paced.tables["cycles"]["slowed"].any()
+
+
+def test_half_the_speed_takes_twice_as_long() -> None:
+    workload = gs.Workload.of([0.0], 9, 30_000.0)
+    scheduler = gs.WqrFt(checkpoint_interval=float("inf"))
+    plain, half = (run(each, scheduler, workload=workload) for each in (None, HALF))
+    assert half.applications["finish"].tolist() == (2 * plain.applications["finish"]).tolist()
+    assert half.machines["busy"].tolist() == (2 * plain.machines["busy"]).tolist()
+    cycles = half.tables["cycles"]
+    assert cycles["slowed"][0] == pytest.approx(cycles["useful"][0] + cycles["redundant"][0])
+
+
+def test_a_task_worked_out_by_hand() -> None:
+    """10 s at whole speed, which it has and has half of in turn; a checkpoint after 9 s of computing."""
+    pace = gs.Fluctuation.of([[0.5, 1.0]], 4.0, first=[1])
+    scenario = gs.Scenario(gs.Platform.of([1.0]), gs.Workload.of([0.0], 1, 10.0), fluctuation=pace)
+    scheduler = gs.WqrFt(checkpoint_interval=9.0, checkpoint_cost=1.0, max_replicas=1)
+    result = gs.simulate(scenario, scheduler, record=True)
+    # 4 + 2 + 1 until 9 s, the checkpoint until 10 s, 2 until 12 s, then 1 at half speed
+    assert result.applications["finish"].tolist() == [14.0]
+    row = {name: column[0] for name, column in result.tables["cycles"].items()}
+    assert row == pytest.approx(
+        {"useful": 10.0, "redundant": 0.0, "lost": 0.0, "overhead": 1.0, "slowed": 3.0}
+    )
+    assert validate_result(result) == []
+
+
+@pytest.mark.parametrize("faults", [None, FAULTS])
+def test_busy_time_is_all_told(faults: gs.Faults | None) -> None:
+    result = run(BUSY, faults=faults)
+    cycles = result.tables["cycles"]
+    worth = float(result.machines["busy"] @ result.machines["speed"])
+    assert cycles["slowed"].min() > 0
+    assert sum(column.sum() for _, column in cycles.items()) == pytest.approx(worth, rel=1e-9)
+    assert (cycles["lost"].sum() > 0) == (faults is not None)
+    assert validate_result(result) == []
+
+
+def test_all_schedulers_meet_the_same_load() -> None:
+    """A run depends on the recipe, not on the seed of the run."""
+    one, other = (
+        gs.simulate(
+            gs.Scenario(PLATFORM, WORKLOAD, seed=seed, fluctuation=BUSY), gs.WqrFt(task_order="small")
+        )
+        for seed in (1, 2)
+    )
+    assert one.applications["finish"].tolist() == other.applications["finish"].tolist()
+
+
+def test_durations_at_another_load_are_found() -> None:
+    result = run(BUSY, faults=FAULTS)
+    for other in (HALF, gs.Fluctuation.uniform(0.2, 0.9, 4.0, seed=6, series=3, steps=50), None):
+        result.scenario = gs.Scenario(PLATFORM, WORKLOAD, faults=FAULTS, fluctuation=other)
+        assert {each.law for each in validate_result(result)} >= {"duration", "begin"}
+
+
+def test_results_are_found_again(tmp_path: Path) -> None:
+    result = run(BUSY, faults=FAULTS)
+    result.save(tmp_path / "r.gridsim")
+    again = Result.load(tmp_path / "r.gridsim")
+    assert again.scenario == result.scenario and validate_result(again) == []
+    assert gs.simulate(again.scenario, WQR).digest == result.digest
+
+
+# -- random scenarios ---------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=20)
+@given(scenarios(max_nodes=4))
+def test_scenarios_do_not_fluctuate_unless_asked(scenario: gs.Scenario) -> None:
+    assert scenario.fluctuation is None
+
+
+@pytest.mark.parametrize("rigid", [True, False])
+@pytest.mark.parametrize("wanted", [True, False])
+def test_scenarios_may_fluctuate(wanted: bool, rigid: bool) -> None:
+    some = settings(max_examples=200, phases=(Phase.generate,), database=None)
+    asked = scenarios(max_nodes=3, rigid=rigid, fluctuating=True)
+    found: Any = find(asked, lambda each: (each.fluctuation is not None) == wanted, settings=some)
+    assert (found.fluctuation is not None) == wanted
+
+
+@pytest.mark.parametrize(
+    "scheduler", [gs.WqrFt(), WQR, gs.WqrFt(checkpoint_interval=7.0, checkpoint_store="local")]
+)
+def test_a_scheduler_that_can_passes(scheduler: gs.Scheduler, tmp_path: Path) -> None:
+    found = check_scheduler(scheduler, examples=30, hash_seeds=False, folder=tmp_path)
+    assert found.examples >= 30 and "resumed" not in found.left_out
