@@ -69,7 +69,7 @@ cdef inline long long pace_end(const Pace* p, Py_ssize_t u, long long start, dou
         edge = min((k + 1) * p.period, limit)
         factor = p.factor[p.series[u] * p.steps + (p.first[u] + k) % p.steps]
         room = factor * <double> (edge - start)
-        if work <= room:
+        if work <= room + 0.5 * factor:         # but for rounding
             return min(start + max(<long long> 1, llrint(work / factor)), limit)
         work -= room
         start = edge

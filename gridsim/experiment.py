@@ -101,6 +101,13 @@ class Comparison:
             ("relative", f"to {self.baseline}", lambda row: f"{row['ratio']:.3f}"),
             ("over the", f"{self.bound} bound", lambda row: f"{row['gap']:.3f}" if row["gap"] else "-"),
             ("S * s_agg", "max", lambda row: f"{row['max_stretch_agg']:.5g}"),
+            *(self._of_cycles() if any("wasted" in row for row in rows) else ()),
+        )
+
+    def _of_cycles(self) -> tuple[_Cells, ...]:
+        return (
+            ("completion", "mean, s", lambda row: f"{row['mean_completion']:.6g}"),
+            ("wasted", "%", lambda row: f"{100 * row['wasted']:.3g}" if "wasted" in row else "-"),
         )
 
     def _of_jobs(self) -> tuple[_Cells, ...]:

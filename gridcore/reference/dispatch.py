@@ -144,7 +144,7 @@ class WorkQueue:
             edge = min((k + 1) * self._period, limit)
             factor = self._factor(u, k)
             room = factor * float(edge - start)
-            if work <= room:
+            if work <= room + 0.5 * factor:
                 return min(start + max(1, round(work / factor)), limit)
             work -= room
             start, k = edge, k + 1

@@ -79,10 +79,10 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
     unequal: ClassVar[bool] = True
     fluctuating: ClassVar[bool] = True
 
-    task_order: str | TaskOrder = "random"
-    machine_choice: str | MachineChoice = "none"
+    task_order: Any = "random"  # or a function, which becomes its name: str | TaskOrder
+    machine_choice: Any = "none"  # str | MachineChoice
     max_replicas: int = 2
-    checkpoint_interval: float | str = "young"
+    checkpoint_interval: float | Literal["young"] = "young"
     checkpoint_cost: float = 10.0
     restore_cost: float = 10.0
     checkpoint_store: Literal["server", "local"] = "server"

@@ -230,6 +230,32 @@ def test_outputs_names_everything_of_rigid_jobs(scheduler):
     assert set(result.summary()) <= names(said["Summary"])
 
 
+def test_outputs_names_everything_of_work_queues():
+    workload = gs.Workload.bags(3, 10.0, 4.0, seed=2, spread=gs.Normal(0.5))
+    result = gs.simulate(gs.Scenario(gs.Platform.desktop_grid(9, 1), workload), gs.WqrFt(), record=True)
+    said = sections(DOCS / "outputs.md")
+    own = table(said["Columns of work queues"])
+    for name, columns in result.tables.items():
+        rows = {**own, **table(said[f"Table `{name}`"])}
+        for column, values in columns.items():
+            assert column in rows or column in names(said[f"Table `{name}`"]), f"column {name}.{column}"
+            if column in rows:
+                assert rows[column][1].split()[0][0] == {"f": "f", "i": "i", "U": "t"}[values.dtype.kind]
+    assert set(own) <= {*result.applications.keys(), *result.machines.keys()}
+    assert set(result.facts) <= set(table(said["Facts"]))
+    assert set(result.summary()) <= names(said["Summary"])
+
+
+# -- wqr.md -------------------------------------------------------------------------------------------------
+
+
+def test_wqr_names_every_parameter_with_its_default():
+    rows = table(sections(DOCS / "wqr.md")["How it works"])
+    fields = {field.name: field.default for field in msgspec.structs.fields(gs.WqrFt)}
+    told = {name: row[3].replace("true", "True").replace("false", "False") for name, row in rows.items()}
+    assert {name: ast.literal_eval(said.strip("`")) for name, said in told.items() if name in fields} == fields
+
+
 # -- dgs_asap.md --------------------------------------------------------------------------------------------
 
 
