@@ -16,6 +16,39 @@ LONGEST = 2**62
 
 BEGUN, COMPLETED = 1, 2
 
+Rows = NDArray[Any]
+
+
+def _struct(**fields: str) -> np.dtype[Any]:
+    return np.dtype([(name, kind) for kind, names in fields.items() for name in names.split()], align=True)
+
+
+# The structs of gridcore/work.pxd.
+TASK = _struct(f8="size saved spent", i4="head after running state")
+MACHINE = np.dtype(
+    [
+        *((name, "i8") for name in ("start", "end", "marks")),
+        *((name, "f8") for name in ("begin", "speed")),
+        ("machine", "i8"),
+        ("local_saved", "f8"),
+        *((name, "i8") for name in ("busy", "done", "interrupted", "ended")),
+        *((name, "i4") for name in ("local_task", "task", "previous", "next", "up", "met")),
+    ],
+    align=True,
+)
+_COUNTS = ("first_start", "finish", "resubmitted", "replicas", "killed", "undisturbed")
+BAG_TOTALS = (*_COUNTS, "redundant", "lost", "overhead", "slowed")
+BAG = _struct(
+    i8="first tasks left open unstarted at failed last_failed first_start finish nodes resubmitted replicas killed "
+    "undisturbed",
+    f8="redundant lost overhead slowed",
+)
+ROW = np.dtype(
+    [("begin", "f8"), ("start", "i8"), ("end", "i8")]
+    + [(name, "i4") for name in ("machine", "task", "completed", "unused")],
+    align=True,
+)
+
 
 def named(what: str, value: Any, known: tuple[str, ...]) -> int:
     """The number of `value` among those known.  ValueError for another."""
@@ -42,114 +75,141 @@ def check_rules(
             raise ValueError(f"{name} must be in {low}..{high}, got {value}")
 
 
-def check_state(
-    state: Any,
-    machines: int,
-    sizes: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    kept: int,
-    most: int,
-    faults: bool,
-) -> dict[str, Any]:
-    """Copies of the entries of a state, such that a queue with these machines and bags can go on from them.
+def without_links(tasks: Rows, machines: Rows, bags: Rows) -> None:
+    """Empty what leads from row to row, and what is made again from the rest."""
+    for table, names in (
+        (tasks, ("head", "after")),
+        (machines, ("previous", "next")),
+        (bags, ("failed", "last_failed")),
+    ):
+        for name in names:
+            table[name] = -1
+    tasks["running"], bags["at"] = 0, 0
 
-    sizes : float64[tasks], Mflop.  offsets : int64[bags + 1].  kept : up times that are remembered of a
-        machine.
+
+def check_state(
+    state: Any, tasks: Rows, machines: Rows, bags: Rows, kept: int, most: int, faults: bool
+) -> dict[str, Any]:
+    """Copies of the entries of a state, such that a queue can go on from them.
+
+    tasks, machines, bags : the tables of the queue.  kept : up times that are remembered of a machine.
     most : instances of a task at a time.  faults : whether machines fail.
+
+    What leads from row to row in the tables is empty, and what a queue never changes as it is in it; `task_of`
+    is int64[machines], what each machine runs (-1: nothing).
     """
-    read, tasks, bags = State(state), len(sizes), len(offsets) - 1
-    whole, real = np.int64, np.float64
+    read, n, m, b = State(state), len(tasks), len(machines), len(bags)
+    whole = np.int64
     got: dict[str, Any] = {
         "now": read.whole("now", 0, LATEST),
         "looked": read.whole("looked"),
         "dirty": read.whole("dirty", 0, 1),
         "fed": read.whole("fed", 0, 1),
         "chance": read.array("chance", np.uint64, (1,)),
-        "sequence": read.array("sequence", np.int32, (tasks,), 0, max(0, tasks - 1)),
-        "task_state": read.array("task_state", whole, (tasks,), 0, 7),
-        "task_work": read.array("task_work", real, (tasks, 2)),
-        "machine_runs": read.array("machine_runs", whole, (machines, 4), 0, 2**63 - 1),
-        "machine_tasks": read.array("machine_tasks", whole, (machines, 4), -1),
-        "machine_work": read.array("machine_work", real, (machines, 2)),
-        "machine_totals": read.array("machine_totals", whole, (machines, 4), 0, LATEST),
-        "until": read.array("until", whole, (machines,), -1),
-        "outlook": read.array("outlook", whole, (machines, 3), 0),
-        "up_times": read.array("up_times", whole, (machines, kept), 0),
-        "running": read.array("running", whole, (None,), 0, max(0, machines - 1)),
-        "failed": read.array("failed", whole, (None,), 0, max(0, tasks - 1)),
-        "ranked": read.array("ranked", whole, (None,), 0, max(0, tasks - 1)),
-        "bags": read.array("bags", whole, (bags, 10), -1, LATEST),
-        "bag_work": read.array("bag_work", real, (bags, 4)),
-        "seen_of": read.array("seen_of", whole, (None,), 0, max(0, bags - 1)),
+        "tasks": read.array("tasks", TASK, (n,)),
+        "machines": read.array("machines", MACHINE, (m,)),
+        "bags": read.array("bags", BAG, (b,)),
+        "rows": read.array("rows", ROW, (None,)),
+        "sequence": read.array("sequence", np.int32, (n,), 0, max(0, n - 1)),
+        "due": read.array("due", whole, (m,), 0),
+        "until": read.array("until", whole, (m,), -1),
+        "since": read.array("since", whole, (m,), 0, LATEST),
+        "told": read.array("told", whole, (m,), 0),
+        "up_times_ended": read.array("up_times_ended", whole, (m,), 0, LATEST),
+        "up_times": read.array("up_times", whole, (m * kept,), 0, LATEST),
+        "running": read.array("running", whole, (None,), 0, max(0, m - 1)),
+        "failed": read.array("failed", whole, (None,), 0, max(0, n - 1)),
+        "ranked_bags": read.array("ranked_bags", whole, (None,), 0, max(0, b - 1)),
+        "ranked": read.array("ranked", whole, (None,), 0, max(0, n - 1)),
+        "seen_of": read.array("seen_of", whole, (None,), 0, max(0, b - 1)),
         "faults": read.array("faults", whole, (None, 4), 0),
-        "rows": read.array("rows", whole, (None, 5), 0),
-        "row_begin": read.array("row_begin", real, (None,)),
     }
-    got["seen"] = read.array("seen", np.uint64, (len(got["seen_of"]), (machines + 63) >> 6))
-    _check_tasks(got, sizes, offsets, most)
-    _check_machines(got, machines, tasks, bags)
+    got["seen"] = read.array("seen", np.uint64, (len(got["seen_of"]), (m + 63) >> 6))
+    for name in ("ranked_bags", "seen_of"):
+        if (np.diff(got[name]) <= 0).any():
+            raise ValueError(f"state[{name!r}] must be bags of the queue, in order")
+    _check_machines(got, machines, n, b)
+    _check_tasks(got, tasks, bags, most)
+    without_links(got["tasks"], got["machines"], got["bags"])
+    got["machines"]["task"] = -1
     times, who = got["faults"][:, 0], got["faults"][:, 1]
-    if len(times) and (times[0] < got["now"] or (np.diff(times) < 0).any() or who.max() >= machines):
+    if len(times) and (times[0] < got["now"] or (np.diff(times) < 0).any() or who.max() >= m):
         raise ValueError("state['faults'] must be in order, not before its time, of machines of the queue")
     if not faults and (not got["fed"] or len(times)):
         raise ValueError("state['fed'] must be 1 where no machine fails")
     rows = got["rows"]
-    if len(rows) != len(got["row_begin"]) or (
-        len(rows) and (rows[:, 0].max() >= machines or rows[:, 1].max() >= tasks)
-    ):
-        raise ValueError("state['rows'] must be of machines and tasks of the queue")
+    for name, high in (("machine", m), ("task", n), ("completed", 2)):
+        if len(rows) and not (0 <= rows[name].min() and rows[name].max() < high):
+            raise ValueError(f"state['rows']: {name} must be in 0..{high - 1}")
     return got
 
 
-def _check_tasks(
-    got: dict[str, Any], sizes: NDArray[np.float64], offsets: NDArray[np.int64], most: int
-) -> None:
-    state, saved, released = got["task_state"], got["task_work"][:, 0], got["bags"][:, 0]
-    if not (np.isfinite(got["task_work"]).all() and (saved >= 0).all() and (saved <= sizes * 1.000001).all()):
-        raise ValueError("state['task_work'] must be Mflop of the tasks")
-    if not np.isin(released, (0, 1)).all():
-        raise ValueError("state['bags'] must say 0 or 1 for whether one is released")
-    of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    if (state[released[of] == 0] != 0).any():
-        raise ValueError("state['task_state'] must be 0 in bags that are not released")
-    # each bag's sequence has its own tasks, each once
-    if (np.sort(got["sequence"]) != np.arange(len(sizes))).any() or (of[got["sequence"]] != of).any():
-        raise ValueError("state['sequence'] must have the tasks of each bag once")
-    failed, tasks = got["failed"], got["machine_tasks"][:, 0]
-    alive = np.zeros(len(sizes), np.int64)
-    np.add.at(alive, tasks[(tasks >= 0) & (tasks < len(sizes))], 1)
-    waiting = np.flatnonzero((state & BEGUN != 0) & (state & COMPLETED == 0) & (alive == 0))
-    if len(failed) != len(waiting) or (np.sort(failed) != waiting).any():
-        raise ValueError("state['failed'] must have each task that lost all instances, once")
-    if (np.diff(of[failed]) < 0).any():
-        raise ValueError("state['failed'] must be bag after bag")
-    if (alive[(state & COMPLETED != 0) | (state & BEGUN == 0)] > 0).any():
-        raise ValueError("state['machine_tasks'] must be tasks that have begun and are not completed")
-    if alive.max(initial=0) > most:
-        raise ValueError(f"state['running'] must have at most {most} instances of a task")
-    open_to_more = (alive > 0) & (alive < most) & (got["bags"][of, 1] != 0)
-    if not np.array_equal(np.sort(got["ranked"]), np.flatnonzero(open_to_more)):
-        raise ValueError("state['ranked'] must have each task that may get a further instance, once")
-
-
-def _check_machines(got: dict[str, Any], machines: int, tasks: int, bags: int) -> None:
-    task, local, met, up = got["machine_tasks"].T
-    start, end, _, due = got["machine_runs"].T
-    now, runs = got["now"], task >= 0
-    if (
-        (task >= tasks).any()
-        or (local >= tasks).any()
-        or (met >= bags).any()
-        or not np.isin(up, (0, 1)).all()
+def _check_machines(got: dict[str, Any], mine: Rows, tasks: int, bags: int) -> None:
+    given, now = got["machines"], got["now"]
+    task, up = given["task"].astype(np.int64), given["up"]
+    for name, value, high in (
+        ("task", task, tasks),
+        ("local_task", given["local_task"], tasks),
+        ("met", given["met"], bags),
     ):
-        raise ValueError("state['machine_tasks'] must be tasks and bags of the queue, and 0 or 1")
-    if (runs & (up == 0)).any():
-        raise ValueError("state['machine_tasks'] must have no task on a machine that is down")
-    if ((start > now) | (end < now) | (due < now) | (due > end))[runs].any():
-        raise ValueError("state['machine_runs'] must begin before its time, and end later")
-    if not np.isfinite(got["machine_work"]).all() or (got["machine_work"] < 0).any():
-        raise ValueError("state['machine_work'] must be finite and >= 0")
-    if (np.sort(got["running"]) != np.flatnonzero(runs)).any() if len(got["running"]) == runs.sum() else True:
+        if ((value < -1) | (value >= high)).any():
+            raise ValueError(f"state['machines']: {name} must be in -1..{high - 1}")
+    runs = task >= 0
+    if not np.isin(up, (0, 1)).all() or (runs & (up == 0)).any():
+        raise ValueError("state['machines']: up must be 0 or 1, and 1 of machines that run a task")
+    start, end, marks, due = given["start"], given["end"], given["marks"], got["due"]
+    timed = (start >= 0) & (start <= now) & (now <= due) & (due <= end) & (marks >= 0)
+    if not timed[runs].all():
+        raise ValueError("state['machines'] must begin tasks before its time, and end them later")
+    for name in ("begin", "local_saved"):
+        if not (np.isfinite(given[name]) & (given[name] >= 0)).all():
+            raise ValueError(f"state['machines']: {name} must be finite and >= 0")
+    if not np.array_equal(np.sort(got["running"]), np.flatnonzero(runs)):
         raise ValueError("state['running'] must have each machine that runs a task, once")
     if ((got["until"] >= 0) != ((up == 1) & ~runs)).any():
         raise ValueError("state['until'] must be -1 but of machines that are free")
+    for name in ("speed", "machine"):
+        given[name] = mine[name]
+    got["task_of"] = task
+
+
+def _check_tasks(got: dict[str, Any], mine: Rows, bags: Rows, most: int) -> None:
+    given, own = got["tasks"], got["bags"]
+    state, count = given["state"], len(mine)
+    of = np.repeat(np.arange(len(bags)), bags["tasks"])
+    saved = given["saved"]
+    if ((state < 0) | (state > 7)).any() or not np.isfinite(given["spent"]).all():
+        raise ValueError("state['tasks']: state must be in 0..7, and spent finite")
+    if not ((saved >= 0) & (saved <= mine["size"] * 1.000001)).all():
+        raise ValueError("state['tasks']: saved must be Mflop of the task")
+    begun, completed = state & BEGUN != 0, state & COMPLETED != 0
+    released = (own["unstarted"] > 0) | (own["first_start"] >= 0)
+    if (begun | completed)[~released[of]].any():
+        raise ValueError("state['tasks']: state must be 0 in bags that are not released")
+    # each bag's sequence has its own tasks, each once
+    if not np.array_equal(np.sort(got["sequence"]), np.arange(count)) or (of[got["sequence"]] != of).any():
+        raise ValueError("state['sequence'] must have the tasks of each bag once")
+    task = got["task_of"]
+    alive = np.bincount(task[task >= 0], minlength=count)[:count]
+    if alive.max(initial=0) > most:
+        raise ValueError(f"state['running'] must have at most {most} instances of a task")
+    if (alive > 0)[completed | ~begun].any():
+        raise ValueError("state['machines']: task must have begun, and not be completed")
+    failed = got["failed"]
+    waiting = np.flatnonzero(begun & ~completed & (alive == 0))
+    if not np.array_equal(np.sort(failed), waiting) or (np.diff(of[failed]) < 0).any():
+        raise ValueError("state['failed'] must have each task that lost all instances once, bag after bag")
+    ranked = np.zeros(len(bags), np.bool_)
+    ranked[got["ranked_bags"]] = True
+    may = (alive > 0) & (alive < most) & ranked[of]
+    if not np.array_equal(np.sort(got["ranked"]), np.flatnonzero(may)):
+        raise ValueError("state['ranked'] must have each task that may get a further instance, once")
+    left = np.bincount(of[~completed], minlength=len(bags))
+    if (ranked & (left == 0)).any():
+        raise ValueError("state['ranked_bags'] must have tasks left")
+    for name in ("first", "tasks"):
+        own[name] = bags[name]
+    own["left"] = left
+    own["open"] = np.bincount(of[~completed & (alive < most) & released[of]], minlength=len(bags))
+    own["unstarted"] = np.bincount(of[~begun & released[of]], minlength=len(bags))
+    given["size"] = mine["size"]

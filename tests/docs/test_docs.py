@@ -253,7 +253,9 @@ def test_wqr_names_every_parameter_with_its_default():
     rows = table(sections(DOCS / "wqr.md")["How it works"])
     fields = {field.name: field.default for field in msgspec.structs.fields(gs.WqrFt)}
     told = {name: row[3].replace("true", "True").replace("false", "False") for name, row in rows.items()}
-    assert {name: ast.literal_eval(said.strip("`")) for name, said in told.items() if name in fields} == fields
+    assert {
+        name: ast.literal_eval(said.strip("`")) for name, said in told.items() if name in fields
+    } == fields
 
 
 # -- dgs_asap.md --------------------------------------------------------------------------------------------

@@ -180,7 +180,7 @@ def test_all_info_finds_what_a_scan_finds(speed: list[float], data: st.DataObjec
         enough = [u for u in free if until[u] >= max(1, round(sizes[k] / speed[u] * S))]
         wanted[k] = min(enough or free, key=lambda u: (-speed[u], u))
         free.remove(wanted[k])
-    running = queue.getstate()["machine_tasks"][:, 0]
+    running = queue.getstate()["machines"]["task"]
     found = {int(k): u for u, k in enumerate(running.tolist()) if k >= 0}
     assert found == wanted
 
@@ -348,7 +348,7 @@ def test_a_state_that_cannot_be_its_own() -> None:
     state = queue.getstate()
     for name, value in state.items():
         broken = dict(state)
-        broken[name] = value.astype(np.float32) if isinstance(value, np.ndarray) else -1
+        broken[name] = np.zeros(len(value), np.float32) if isinstance(value, np.ndarray) else -1
         with pytest.raises(ValueError, match="state"):
             simple(log=True).setstate(broken)
         del broken[name]
