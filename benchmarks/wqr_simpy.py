@@ -134,8 +134,9 @@ class Sufficing:
         self.count = len(speeds)
         self._by_rank = fastest_first(speeds)
         self._rank, self._rules = inverse(self._by_rank), rules
-        self._speed = [speeds[machine] for machine in self._by_rank]
         self._leaves = leaves = 1 << (self.count - 1).bit_length()
+        self._speed = [speeds[machine] for machine in self._by_rank]
+        self._speed += self._speed[-1:] * (leaves - self.count)
         self._tree = tree = [-1] * (2 * leaves)  # until when; -1 of who is not idle
         tree[leaves : leaves + self.count] = [first[machine] for machine in self._by_rank]
         for i in range(leaves - 1, 0, -1):
@@ -164,40 +165,42 @@ class Sufficing:
     def take(self, start: int, residual: float) -> int:
         rank = self._first_sufficing(start, residual)
         if rank < 0:
-            rank = self._first_from(0, 0)
+            rank = self._first()
         self.count -= 1
         self._set(rank, -1)
         return self._by_rank[rank]
 
-    def _first_sufficing(self, start: int, residual: float) -> int:
-        """The first rank that is up until it has done this much, from `start` on; -1 if none is."""
-        speeds, interval, checkpoint = self._speed, self._rules.interval, self._rules.checkpoint
-        rank = 0
-        while True:
-            # what one needs is needed by all that are slower
-            speed = speeds[rank]
-            computing = max(1, round(residual / speed * 1e9))
-            least = start + computing + (computing - 1) // interval * checkpoint
-            found = self._first_from(rank, least)
-            if found < 0 or speeds[found] == speed:
-                return found
-            rank = found
+    def _first(self) -> int:
+        """The fastest."""
+        tree, leaves, i = self._tree, self._leaves, 1
+        while i < leaves:
+            i *= 2
+            if tree[i] < 0:
+                i += 1
+        return i - leaves
 
-    def _first_from(self, rank: int, least: int) -> int:
-        """The first rank, from `rank` on, that is up until `least`; -1 if none is."""
-        tree, leaves = self._tree, self._leaves
-        i = leaves + rank
+    def _first_sufficing(self, start: int, residual: float) -> int:
+        """The fastest that is up until it has done this much, from `start` on; -1 if none is.
+
+        All below a node need at least what the fastest of them needs.
+        """
+        tree, leaves, speeds = self._tree, self._leaves, self._speed
+        interval, checkpoint = self._rules.interval, self._rules.checkpoint
+        node, width, known = 1, leaves, -1.0
         while True:
-            while not i & 1:  # the largest part that begins here
-                i >>= 1
-            if tree[i] >= least:
-                while i < leaves:
-                    i *= 2
-                    if tree[i] < least:
-                        i += 1
-                return i - leaves
-            i += 1
-            if i & (i - 1) == 0:  # beyond the last
+            speed = speeds[node * width - leaves]
+            if speed != known:
+                known = speed
+                computing = round(residual / speed * 1e9) or 1
+                least = start + computing + (computing - 1) // interval * checkpoint
+            while tree[node] >= least:
+                if node >= leaves:
+                    return node - leaves
+                node, width = 2 * node, width // 2
+            while node & 1:  # on to the next that is not below it
+                node, width = node >> 1, 2 * width
+            node += 1
+            if node & (node - 1) == 0:  # there is none
                 return -1
 
 
