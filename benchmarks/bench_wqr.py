@@ -1,0 +1,284 @@
+"""WQR-FT: the compiled scheduler beside a SimPy program of the same work, and the kernel beside its twin.
+
+``python benchmarks/bench_wqr.py`` runs 1,000,000 tasks on 100,000 machines that fail, each program in a
+process of its own, and prints a table (add names of policies, or parts of them, to choose some); it fails if
+what comes out is not the same to the ns.  ``pytest benchmarks/bench_wqr.py`` times small ones with
+pytest-benchmark.
+
+"ours" is the whole ``simulate``, which realizes the workload, draws the failures and makes the result.  The
+SimPy program gets all that as arrays, and so does "kernel", the work queue without the simulator around it:
+their seconds are those of the run alone.  Peak memory is the whole process, inputs included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gridcore.dispatch
+import gridcore.reference.dispatch
+import gridsim as gs
+from gridsim.engine import NEVER, NS, nanoseconds
+from gridsim.schedulers.wqr import POLICIES
+
+HERE = str(Path(__file__).parent)
+CHOSEN = ("SmallET-NoInfo", "SmallET-CpuInfo", "GreatET-AvailInfo", "GreatET-AllInfo")
+MODULES = {"kernel": gridcore.dispatch, "twin": gridcore.reference.dispatch}
+#: Machines and tasks: of the table, of pytest, and of the twin, which scans.
+LARGE, SMALL, TINY = (100_000, 1_000_000), (1_000, 10_000), (200, 2_000)
+
+_CHILD = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import bench_wqr
+print(json.dumps(bench_wqr.measured(*json.loads(sys.argv[2]))))
+"""
+
+
+def scenario(machines: int, tasks: int, up: float = 14400.0, seed: int = 1) -> gs.Scenario:
+    """Machines are up for so long, s; sizes of tasks are continuous, so that there are hardly any ties."""
+    bag = gs.Workload.bags(
+        1, 0.0, tasks=tasks, variation=0, task_size=3.6e6, seed=seed, spread=gs.LogUniform(2.0)
+    )
+    platform = gs.Platform.desktop_grid(machines, seed, low=1000, high=10000, step=100)
+    return gs.Scenario(platform, bag, faults=gs.Faults.exponential(up, 600, seed=seed + 1), seed=seed)
+
+
+def scheduler(policy: str, **rules: Any) -> gs.WqrFt:
+    order, choice = POLICIES[policy]
+    return gs.WqrFt(task_order=order, machine_choice=choice, **{"checkpoint_interval": 600.0, **rules})
+
+
+def inputs(what: gs.Scenario, by: gs.WqrFt, horizon: int) -> tuple[Any, ...]:
+    """Speeds, sizes, in what order tasks start, first failures, failures until `horizon` ns: arrays."""
+    assert what.faults is not None
+    speeds, sizes = what.platform.speeds, what.workload.realize(what.platform).sizes()
+    sequence = np.argsort(sizes if by.task_order == "small" else -sizes, kind="stable")
+    course, blocks = what.faults.course(len(speeds)), []
+    for block in course.blocks:
+        rows = block[: int(np.searchsorted(block.time, horizon, side="right"))]
+        blocks.append((rows.time, rows.machine, rows.up, rows.until))
+        if len(rows) < len(block):
+            break
+    return speeds, sizes, sequence, course.first, tuple(map(np.concatenate, zip(*blocks, strict=True)))
+
+
+# -- programs -----------------------------------------------------------------------------------------------
+# each makes ready and gives a call that runs, and returns makespan (ns), interrupted and killed instances
+
+
+def ours(what: gs.Scenario, by: gs.WqrFt) -> Callable[[], tuple[int, int, int]]:
+    def run() -> tuple[int, int, int]:
+        result = gs.simulate(what, by)
+        machines = result.machines
+        return round(result.makespan * NS), int(machines["interrupted"].sum()), int(machines["ended"].sum())
+
+    return run
+
+
+def by_simpy(what: gs.Scenario, by: gs.WqrFt, horizon: int) -> Callable[[], tuple[int, int, int]]:
+    """horizon : ns, our makespan: if theirs is the same, no failure after it counts."""
+    if HERE not in sys.path:
+        sys.path.insert(0, HERE)
+    program = importlib.import_module("wqr_simpy")
+    given = inputs(what, by, horizon)
+    rules = program.Rules(by.task_order, by.machine_choice, *_times(what, by), by.max_replicas)
+
+    def run() -> tuple[int, int, int]:
+        outcome = program.simulate(*given, rules)
+        return outcome.makespan, outcome.interrupted, outcome.killed
+
+    return run
+
+
+def by_queue(
+    module: Any, what: gs.Scenario, by: gs.WqrFt, horizon: int
+) -> Callable[[], tuple[int, int, int]]:
+    """The kernel alone, or its twin."""
+    speeds, sizes, sequence, first, failures = inputs(what, by, horizon)
+    interval, checkpoint, restore = _times(what, by)
+
+    def run() -> tuple[int, int, int]:
+        queue = module.WorkQueue(
+            speeds,
+            [len(sizes)],
+            sizes,
+            first,
+            order=by.task_order,
+            choice=by.machine_choice,
+            max_replicas=by.max_replicas,
+            interval=interval,
+            checkpoint=checkpoint,
+            restore=restore,
+            faults=True,
+        )
+        queue.submit(0, sequence)
+        blocks = iter((failures, tuple(column[:0] for column in failures)))
+        while queue.run(NEVER) == "blocks":
+            queue.feed(*next(blocks))
+        totals = queue.totals()
+        return int(totals["finish"][0]), int(totals["interrupted"].sum()), int(totals["ended"].sum())
+
+    return run
+
+
+def _times(what: gs.Scenario, by: gs.WqrFt) -> tuple[int, int, int]:
+    """Checkpoint interval, cost and restore cost, ns."""
+    assert what.faults is not None
+    interval = by.interval(what.faults.mean_up_time(len(what.platform.speeds)))
+    return interval, nanoseconds(by.checkpoint_cost), nanoseconds(by.restore_cost)
+
+
+# -- the table ----------------------------------------------------------------------------------------------
+
+
+def measured(program: str, policy: str, machines: int, tasks: int, horizon: int) -> dict[str, Any]:
+    """What this process needs for a run."""
+    import resource
+
+    what, by = scenario(machines, tasks), scheduler(policy)
+    if program == "ours":
+        run = ours(what, by)
+    elif program == "simpy":
+        run = by_simpy(what, by, horizon)
+    else:
+        run = by_queue(MODULES[program], what, by, horizon)
+    start = time.perf_counter()
+    outcome = run()
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"seconds": seconds, "peak_mb": peak, "outcome": outcome}
+
+
+def in_child(*arguments: Any) -> dict[str, Any]:
+    """`measured` in a fresh process."""
+    command = [sys.executable, "-c", _CHILD, HERE, json.dumps(arguments)]
+    child = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    result: dict[str, Any] = json.loads(child.stdout)
+    return result
+
+
+def compare(policies: list[str], machines: int, tasks: int) -> bool:
+    """Ours, SimPy, the kernel alone, and ours again; whether all came to the same."""
+    print(
+        f"{tasks:,} tasks on {machines:,} machines; x: SimPy over the mean of ours, and over the kernel alone"
+    )
+    columns = ("ours s", "again s", "SimPy s", "x", "kernel s", "x", "ours MB", "SimPy MB", "kern. MB")
+    print(f"{'policy':18s}" + "".join(f"{column:>9s}" for column in columns), "  makespan ours, SimPy (s)")
+    fine = True
+    for policy in policies:
+        m: dict[str, Any] = {}
+        horizon = 0
+        for name in ("ours", "simpy", "kernel", "again"):
+            program = "ours" if name == "again" else name
+            m[name] = in_child(program, policy, machines, tasks, horizon)
+            horizon = m["ours"]["outcome"][0]
+        seconds = {name: each["seconds"] for name, each in m.items()}
+        equal = all(each["outcome"] == m["ours"]["outcome"] for each in m.values())
+        fine &= equal
+        print(
+            f"{policy:18s}{seconds['ours']:9.2f}{seconds['again']:9.2f}{seconds['simpy']:9.2f}"
+            f"{2 * seconds['simpy'] / (seconds['ours'] + seconds['again']):9.1f}"
+            f"{seconds['kernel']:9.2f}{seconds['simpy'] / seconds['kernel']:9.1f}"
+            + "".join(f"{m[name]['peak_mb']:9.0f}" for name in ("ours", "simpy", "kernel"))
+            + f"   {horizon / NS:.9f}, {m['simpy']['outcome'][0] / NS:.9f}, {verdict(equal)}",
+            flush=True,
+        )
+        print(f"{'':18s} instances cut off and killed: {m['ours']['outcome'][1:]}, SimPy ", end="")
+        print(m["simpy"]["outcome"][1:])
+    return fine
+
+
+def verdict(equal: bool) -> str:
+    return "equal" if equal else "NOT EQUAL"
+
+
+def compare_twin(policies: list[str]) -> bool:
+    """The kernel alone beside its twin; whether all makespans are equal."""
+    machines, tasks = TINY
+    print(f"\n{tasks:,} tasks on {machines:,} machines, the kernel alone; x: its twin over it")
+    print(f"{'policy':18s}{'kernel ms':>11s}{'twin ms':>11s}{'x':>9s}   makespan (s)")
+    fine = True
+    for policy in policies:
+        what, by = scenario(machines, tasks), scheduler(policy)
+        horizon = ours(what, by)()[0]
+        seconds, outcomes = {}, set()
+        for name, rounds in (("kernel", 5), ("twin", 1)):
+            run = by_queue(MODULES[name], what, by, horizon)
+            seconds[name] = np.inf
+            for _ in range(rounds):
+                start = time.perf_counter()
+                outcomes.add(run())
+                seconds[name] = min(seconds[name], time.perf_counter() - start)
+        fine &= len(outcomes) == 1
+        print(
+            f"{policy:18s}{seconds['kernel'] * 1e3:11.2f}{seconds['twin'] * 1e3:11.1f}"
+            f"{seconds['twin'] / seconds['kernel']:9.0f}   {horizon / NS:.9f}"
+            f", {verdict(len(outcomes) == 1)}",
+            flush=True,
+        )
+    return fine
+
+
+# -- pytest -------------------------------------------------------------------------------------------------
+
+
+def pytest_generate_tests(metafunc: Any) -> None:
+    """So that the table needs no pytest."""
+    metafunc.parametrize("policy", CHOSEN)
+    if "module" in metafunc.fixturenames:
+        metafunc.parametrize("module", MODULES)
+    else:
+        metafunc.parametrize("program", ("ours", "simpy"))
+
+
+def test_whole_run(benchmark: Any, policy: str, program: str) -> None:
+    what, by = scenario(*SMALL), scheduler(policy)
+    run = ours(what, by)
+    expected = run()
+    if program == "simpy":
+        import pytest
+
+        pytest.importorskip("simpy", reason="SimPy is not installed: nothing to compare with")
+        run = by_simpy(what, by, expected[0])
+    benchmark.group = f"whole run, {policy}"
+    assert benchmark.pedantic(run, rounds=3, warmup_rounds=1) == expected
+
+
+def test_queue(benchmark: Any, policy: str, module: str) -> None:
+    what, by = scenario(*TINY), scheduler(policy)
+    expected = ours(what, by)()
+    benchmark.group = f"kernel and twin, {policy}"
+    run = by_queue(MODULES[module], what, by, expected[0])
+    assert benchmark.pedantic(run, rounds=3 if module == "kernel" else 1) == expected
+
+
+def main() -> int:
+    """Print the tables of the policies whose names contain one of the words, or of all."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("words", nargs="*", help="parts of names of policies")
+    parser.add_argument("--machines", type=int, default=LARGE[0])
+    parser.add_argument("--tasks", type=int, default=LARGE[1])
+    given = parser.parse_args()
+    policies = [name for name in CHOSEN if any(word in name for word in given.words or [""])]
+    if not policies:
+        parser.error(f"no name contains one of {given.words}; there are {', '.join(CHOSEN)}")
+    if importlib.util.find_spec("simpy") is None:
+        parser.error("SimPy is not installed: nothing to compare with")
+    fine = compare(policies, given.machines, given.tasks)
+    fine &= compare_twin(policies)
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
