@@ -39,8 +39,8 @@ MACHINE = np.dtype(
 _COUNTS = ("first_start", "finish", "resubmitted", "replicas", "killed", "undisturbed")
 BAG_TOTALS = (*_COUNTS, "redundant", "lost", "overhead", "slowed")
 BAG = _struct(
-    i8="first tasks left open unstarted at failed last_failed first_start finish nodes resubmitted replicas killed "
-    "undisturbed",
+    i8="first tasks left open unstarted at failed last_failed "
+    "first_start finish nodes resubmitted replicas killed undisturbed",
     f8="redundant lost overhead slowed",
 )
 ROW = np.dtype(
@@ -95,8 +95,8 @@ def check_state(
     tasks, machines, bags : the tables of the queue.  kept : up times that are remembered of a machine.
     most : instances of a task at a time.  faults : whether machines fail.
 
-    What leads from row to row in the tables is empty, and what a queue never changes as it is in it; `task_of`
-    is int64[machines], what each machine runs (-1: nothing).
+    What leads from row to row in the tables is empty, and what a queue never changes is as in the queue;
+    `task_of` is int64[machines], what each machine runs (-1: nothing).
     """
     read, n, m, b = State(state), len(tasks), len(machines), len(bags)
     whole = np.int64
@@ -139,7 +139,7 @@ def check_state(
         raise ValueError("state['fed'] must be 1 where no machine fails")
     rows = got["rows"]
     for name, high in (("machine", m), ("task", n), ("completed", 2)):
-        if len(rows) and not (0 <= rows[name].min() and rows[name].max() < high):
+        if len(rows) and (rows[name].min() < 0 or rows[name].max() >= high):
             raise ValueError(f"state['rows']: {name} must be in 0..{high - 1}")
     return got
 

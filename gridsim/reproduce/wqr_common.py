@@ -109,7 +109,8 @@ class Bag:
     def _real(self, desktops: Desktops, seed: int) -> Scenario:
         draw = Streams(seed)("reproduce.bag")
         bag, horizon = int(draw.integers(_bags(desktops.log))), _horizon(desktops.availability)
-        start = float(draw.uniform(0.2 * horizon, 0.4 * horizon))  # machines have a past
+        start = float(draw.uniform(0.2 * horizon, 0.4 * horizon))
+        platform = Platform.from_hosts(desktops.speeds, self.nodes, seed)
         workload = Workload.from_log(
             desktops.log,
             min_tasks=LEAST,
@@ -119,8 +120,14 @@ class Bag:
             own_sizes=True,
             seed=seed,
         )
+        if self.late:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", TraceWarning)  # told when the log was read before
+                sizes = workload.realize(platform).sizes()
+            workload = Workload.of_tasks([0.2 * horizon], [sizes])
+            start -= 0.2 * horizon
         return Scenario(
-            Platform.from_hosts(desktops.speeds, self.nodes, seed),
+            platform,
             workload,
             seed=seed,
             faults=Faults.trace(desktops.availability, seed, start=start),
