@@ -80,8 +80,8 @@ class Bag:
 
     ratio : RR, tasks a machine.  kind : one of `SPREADS`, or `REAL` with `desktops`: those of availability
     and speed traces, and a bag of a log that the seed tells, its jobs drawn again for so many tasks.
-    late : when the bag is released, in mean up and down times of drawn desktops; before, machines have a
-        past.
+    late : when the bag is released, in mean up and down times of drawn desktops, so that machines have a
+        past; if it is not 0, real ones have been watched for a fifth of the trace.
     """
 
     nodes: int

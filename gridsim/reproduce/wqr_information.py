@@ -87,7 +87,8 @@ _REMARKS = (
     "that were longer than its age, of the last 32.  age : as long again as it has been up.",
     "Without predictions: NoInfo for AvailInfo, CpuInfo for AllInfo.  Ratios are of one seed each.",
     "Drawn desktops have exponential up times, of which age and past tell nothing: what is gained with "
-    "them is chance.  They have been through 20 ups and downs when the bag is released.",
+    "them is chance.  They have been through 20 ups and downs when the bag is released; real ones have "
+    "been watched for a fifth of the trace.",
     "The factors are drawn for each up time of a machine: all policies meet the same ones.",
 )
 
