@@ -9,9 +9,10 @@ nanoseconds.  At one instant tasks end first, then machines fail and come back, 
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from gridcore.agenda cimport ABSENT, Agenda, agenda_reserve, agenda_set
+from gridcore.agenda cimport ABSENT, Agenda, agenda_set
 from gridcore.edf cimport POSITIVE, check_array, check_lengths, doubles, indices, integers
-from gridcore.memory cimport grown
+from gridcore.heap cimport Entry
+from gridcore.memory cimport grown, prefetch
 from gridcore.outlook cimport KEPT, PAST, TOLD, Prediction, outlook_free, outlook_make, outlook_up
 from gridcore.progress cimport NEVER, lasts
 from gridcore.selection cimport next_bag, pick_machine, pick_task
@@ -72,6 +73,15 @@ cdef int check(int what) except -1:
     if what == TOO_LATE:
         raise OverflowError("a task ends after the last instant")
     return 0
+
+
+cdef inline void read_ahead(const Work* w) noexcept nogil:
+    """Fetch the machines of which one is next."""
+    cdef Py_ssize_t k, u
+    for k in range(1, min(<Py_ssize_t> 5, w.due.n)):
+        u = w.due.item[k].number
+        prefetch(&w.machine[u])
+        prefetch(&w.machine[u].busy)
 
 
 cdef class WorkQueue:
@@ -172,18 +182,20 @@ cdef class WorkQueue:
         cdef Work* w = &self.w
         cdef Py_ssize_t u
         w.task = <Task*> calloc(w.tasks + 1, sizeof(Task))
-        w.machine = <Machine*> calloc(w.machines + 1, sizeof(Machine))
+        w.machine_block = calloc(w.machines + 2, sizeof(Machine))
         w.bag = <Bag*> calloc(w.bags + 1, sizeof(Bag))
         w.ranking = <Agenda**> calloc(w.bags + 1, sizeof(void*))
         w.seen = <unsigned long long**> calloc(w.bags + 1, sizeof(void*))
-        w.bag_of = <int*> grown(NULL, (w.tasks + 1) * sizeof(int))
         w.sequence = <int*> grown(NULL, (w.tasks + 1) * sizeof(int))
         w.place = <int*> grown(NULL, (w.tasks + 1) * sizeof(int))
         w.due.position = <int*> grown(NULL, (w.machines + 1) * sizeof(int))
-        if w.task == NULL or w.machine == NULL or w.bag == NULL or w.ranking == NULL or w.seen == NULL:
+        if w.task == NULL or w.machine_block == NULL or w.bag == NULL or w.ranking == NULL or w.seen == NULL:
             raise MemoryError
-        if not agenda_reserve(&w.due, w.machines + 1):
-            raise MemoryError
+        w.machine = <Machine*> ((<size_t> w.machine_block + 127) & ~<size_t> 127)
+        # so that four machines of which one is next share a cache line
+        w.due.room = w.machines + 1
+        w.due_block = grown(NULL, w.due.room * sizeof(Entry) + 128)
+        w.due.item = <Entry*> (((<size_t> w.due_block + 63) & ~<size_t> 63) + 64 - sizeof(Entry))
         tournament_make(&w.idle, w.machines)
         tournament_make(&w.ready, w.bags)
         w.up = w.machines
@@ -203,7 +215,7 @@ cdef class WorkQueue:
             end = k + counts[b]
             while k < end:
                 w.task[k].size, w.task[k].head, w.task[k].after = size[k], -1, -1
-                w.bag_of[k], w.sequence[k], w.place[k] = <int> b, <int> k, ABSENT
+                w.task[k].bag, w.sequence[k], w.place[k] = <int> b, <int> k, ABSENT
                 k += 1
         return 0
 
@@ -235,15 +247,14 @@ cdef class WorkQueue:
             if w.seen != NULL:
                 free(w.seen[b])
         free(w.task)
-        free(w.machine)
+        free(w.machine_block)
         free(w.bag)
         free(w.ranking)
         free(w.seen)
-        free(w.bag_of)
         free(w.sequence)
         free(w.place)
         free(w.due.position)
-        free(w.due.item)
+        free(w.due_block)
         free(w.row)
         tournament_free(&w.idle)
         tournament_free(&w.ready)
@@ -355,6 +366,7 @@ cdef class WorkQueue:
                 return REACHED
             w.now = at
             while w.due.n > 0 and w.due.item[0].at == at:
+                read_ahead(w)
                 if w.machine[w.due.item[0].number].run.end == at:
                     work_complete(w, w.due.item[0].number)
                     self.dirty = True

@@ -24,15 +24,17 @@ def _struct(**fields: str) -> np.dtype[Any]:
 
 
 # The structs of gridcore/work.pxd.
-TASK = _struct(f8="size saved spent", i4="head after running state")
+TASK = _struct(f8="size saved spent", i4="head after running state bag unused")
 MACHINE = np.dtype(
     [
         *((name, "i8") for name in ("start", "end", "marks")),
         *((name, "f8") for name in ("begin", "speed")),
         ("machine", "i8"),
-        ("local_saved", "f8"),
+        *((name, "i4") for name in ("task", "previous", "next", "up")),
         *((name, "i8") for name in ("busy", "done", "interrupted", "ended")),
-        *((name, "i4") for name in ("local_task", "task", "previous", "next", "up", "met")),
+        ("local_saved", "f8"),
+        *((name, "i4") for name in ("local_task", "met")),
+        ("unused", "f8", 2),
     ],
     align=True,
 )
@@ -212,4 +214,4 @@ def _check_tasks(got: dict[str, Any], mine: Rows, bags: Rows, most: int) -> None
     own["left"] = left
     own["open"] = np.bincount(of[~completed & (alive < most) & released[of]], minlength=len(bags))
     own["unstarted"] = np.bincount(of[~begun & released[of]], minlength=len(bags))
-    given["size"] = mine["size"]
+    given["size"], given["bag"] = mine["size"], mine["bag"]

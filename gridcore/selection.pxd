@@ -1,12 +1,17 @@
 """Which task is next, and which machine gets it: for `gridcore.dispatch`."""
 
 from gridcore.agenda cimport Agenda
+from gridcore.memory cimport prefetch
 from gridcore.outlook cimport outlook_until
 from gridcore.progress cimport NEVER, lasts
 from gridcore.tournament cimport OUT, tournament_best, tournament_first, tournament_from
 from gridcore.work cimport (
     ALL, AVAIL, BEGUN, FIRST, RANDOM, Bag, Work, work_enrank, work_is_idle, work_make_ranking, work_newest,
 )
+
+
+cdef enum:
+    AHEAD = 8                           # of the sequence that is read ahead
 
 
 cdef inline Py_ssize_t next_bag(const Work* w) noexcept nogil:
@@ -35,6 +40,8 @@ cdef inline Py_ssize_t pick_task(Work* w, Py_ssize_t number) noexcept nogil:
     if b.unstarted > 0:
         while w.task[w.sequence[b.first + b.at]].state & BEGUN:
             b.at += 1
+        if b.at + AHEAD < b.tasks:
+            prefetch(&w.task[w.sequence[b.first + b.at + AHEAD]])
         return w.sequence[b.first + b.at]
     if w.ranking[number] == NULL:
         # the first time that somebody may get a further instance

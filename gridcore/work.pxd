@@ -28,17 +28,19 @@ cdef struct Task:
     int head                            # machine of one of its instances, -1
     int after                           # the task that failed next
     int running, state
+    int bag, unused
 
 
-cdef struct Machine:
+cdef struct Machine:                    # two cache lines, the first with all that its instance is about
     Instance run
-    double local_saved                  # of the last task that failed on it
-    long long busy, done, interrupted, ended
-    int local_task
     int task                            # that it runs, -1
     int previous, next                  # other machines that run it, -1
     int up
+    long long busy, done, interrupted, ended
+    double local_saved                  # of the last task that failed on it
+    int local_task
     int met                             # the bag of its last task
+    double unused[2]
 
 
 cdef struct Bag:
@@ -69,10 +71,11 @@ cdef struct Work:
     Outlook outlook
     Task* task
     Machine* machine
+    void* machine_block                 # memory of the machines, and of who is due
+    void* due_block
     Bag* bag
     Agenda** ranking                    # by bag, then by number of instances, 1 first; NULL until it is needed
     unsigned long long** seen           # by bag, machines that began a task of it
-    int* bag_of                         # by task
     int* sequence                       # by bag, of tasks not yet started
     int* place                          # of tasks in rankings
     const long long* by_rank            # machines
@@ -108,7 +111,7 @@ cdef inline long long work_residual(const Work* w, Py_ssize_t k) noexcept nogil:
 
 cdef inline Agenda* work_ranking(Work* w, Py_ssize_t k) noexcept nogil:
     """Where task k is, if it may have a further instance."""
-    return &w.ranking[w.bag_of[k]][w.task[k].running - 1]
+    return &w.ranking[w.task[k].bag][w.task[k].running - 1]
 
 
 cdef inline void work_watch(Work* w, Py_ssize_t u, bint checkpoints) noexcept nogil:
@@ -127,7 +130,7 @@ cdef inline bint work_enrank(Work* w, Py_ssize_t k) noexcept nogil:
     cdef Task* t = &w.task[k]
     cdef Py_ssize_t v = t.head
     cdef Agenda* group
-    if w.ranking[w.bag_of[k]] == NULL or t.running == 0 or t.running >= w.most:
+    if w.ranking[t.bag] == NULL or t.running == 0 or t.running >= w.most:
         return True
     group = work_ranking(w, k)
     if not agenda_reserve(group, group.n + 1):
@@ -145,7 +148,7 @@ cdef inline bint work_enrank(Work* w, Py_ssize_t k) noexcept nogil:
 
 
 cdef inline void work_unrank(Work* w, Py_ssize_t k) noexcept nogil:
-    if w.place[k] != ABSENT:
+    if w.ranking[w.task[k].bag] != NULL and w.place[k] != ABSENT:
         if w.order == RANDOM:
             bunch_drop(work_ranking(w, k), k)
         else:
@@ -188,7 +191,7 @@ cdef inline void work_close(Work* w, Py_ssize_t b) noexcept nogil:
 
 cdef inline void work_queue_failed(Work* w, Py_ssize_t k) noexcept nogil:
     """Task k is without an instance now."""
-    cdef Bag* b = &w.bag[w.bag_of[k]]
+    cdef Bag* b = &w.bag[w.task[k].bag]
     w.task[k].after = -1
     if b.failed < 0:
         b.failed = k
@@ -256,7 +259,7 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
     """Task k begins on machine u, which is free."""
     cdef Machine* m = &w.machine[u]
     cdef Task* t = &w.task[k]
-    cdef Py_ssize_t number = w.bag_of[k]
+    cdef Py_ssize_t number = t.bag
     cdef Bag* b = &w.bag[number]
     cdef double begin
     if w.local:
@@ -290,7 +293,7 @@ cdef inline Spent work_leave(Work* w, Py_ssize_t u, bint completed) noexcept nog
     cdef Machine* m = &w.machine[u]
     cdef Py_ssize_t k = m.task
     cdef Task* t = &w.task[k]
-    cdef Bag* b = &w.bag[w.bag_of[k]]
+    cdef Bag* b = &w.bag[t.bag]
     cdef Spent spent = instance_spent(&m.run, &w.rules, w.now)
     cdef Row* row
     b.overhead += spent.overhead
@@ -317,7 +320,7 @@ cdef inline void work_complete(Work* w, Py_ssize_t u) noexcept nogil:
     """The instance on machine u has completed its task, and ends the others."""
     cdef Py_ssize_t k = w.machine[u].task, v
     cdef Task* t = &w.task[k]
-    cdef Py_ssize_t number = w.bag_of[k]
+    cdef Py_ssize_t number = t.bag
     cdef Bag* b = &w.bag[number]
     cdef Spent spent
     work_unrank(w, k)
@@ -356,7 +359,7 @@ cdef inline bint work_fail(Work* w, Py_ssize_t u) noexcept nogil:
     cdef Machine* m = &w.machine[u]
     cdef Py_ssize_t k = m.task
     cdef Task* t = &w.task[k]
-    cdef Py_ssize_t number = w.bag_of[k]
+    cdef Py_ssize_t number = t.bag
     cdef Bag* b = &w.bag[number]
     cdef double saved = instance_saved(&m.run, &w.rules, w.now)
     cdef Spent spent
