@@ -19,7 +19,8 @@ from gridsim.replication import Estimate, Replicates
 from gridsim.reproduce.common import Desktops, Grid, Row, judge
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
-from gridsim.schedulers.wqr import POLICIES, WqrFt
+from gridsim.schedulers import WqrFt
+from gridsim.schedulers.wqr_choices import POLICIES
 from gridsim.streams import Streams
 from gridsim.workload import Workload
 

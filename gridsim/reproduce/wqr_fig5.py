@@ -21,7 +21,7 @@ from gridsim.reproduce.wqr_common import (
     relative,
 )
 from gridsim.reproduce.wqr_common import CLAIMS as CLAIMS_OF_POLICIES
-from gridsim.schedulers.wqr import POLICIES
+from gridsim.schedulers.wqr_choices import POLICIES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

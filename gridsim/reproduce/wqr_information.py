@@ -8,7 +8,7 @@ from gridsim.replication import Replicates
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge
 from gridsim.reproduce.wqr_common import METRICS, NODES, SMALL, Bag, kinds
 from gridsim.scheduler import Scheduler
-from gridsim.schedulers.wqr import WqrFt
+from gridsim.schedulers import WqrFt
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from gridsim.platform import Platform
 from gridsim.reproduce.common import Desktops, Grid, Report, Run
 from gridsim.reproduce.wqr_common import BASE, METRICS, claims, means, orderings, policies, relative
 from gridsim.scenario import Scenario
-from gridsim.schedulers.wqr import POLICIES
+from gridsim.schedulers.wqr_choices import POLICIES
 from gridsim.simulation import simulate
 from gridsim.streams import Streams
 from gridsim.validation.results import validate_result

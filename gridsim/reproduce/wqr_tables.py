@@ -12,7 +12,8 @@ from gridsim.faults import Faults
 from gridsim.platform import Platform
 from gridsim.reproduce.common import Grid, Report, Row, Run
 from gridsim.scenario import Scenario
-from gridsim.schedulers.wqr import POLICIES, WqrFt
+from gridsim.schedulers import WqrFt
+from gridsim.schedulers.wqr_choices import POLICIES
 from gridsim.simulation import simulate
 from gridsim.workload import Workload
 

@@ -8,7 +8,8 @@ from gridsim.schedulers.central import Fcfs, MinCent
 from gridsim.schedulers.dgs_asap import DgsAsap
 from gridsim.schedulers.fair_tree import FairTree
 from gridsim.schedulers.rigid_central import Asap
-from gridsim.schedulers.wqr import POLICIES, WqrFt
+from gridsim.schedulers.wqr import WqrFt
+from gridsim.schedulers.wqr_choices import POLICIES
 
 __all__ = ["Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent", "WqrFt"]
 

@@ -20,22 +20,10 @@ from gridsim.engine import NEVER, NS, Engine, nanoseconds
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.platform import normalise, real, whole
 from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
-from gridsim.schedulers.wqr_choices import MachineChoice, Machines, TaskOrder, Tasks
+from gridsim.schedulers.wqr_choices import CHOICES, ORDERS, MachineChoice, Machines, TaskOrder, Tasks
 
-ORDERS = ("random", "small", "great")
-CHOICES = ("none", "cpu", "avail", "all")
 #: No interval or cost is longer than this (s).
 LONGEST = 1e9
-
-#: The nine policies of the paper: task order, machine choice.
-POLICIES: dict[str, tuple[str, str]] = {
-    "WQR-FT": ("random", "none"),
-    **{
-        f"{order.capitalize()}ET-{choice.capitalize()}Info".replace("None", "No"): (order, choice)
-        for choice in CHOICES
-        for order in ("small", "great")
-    },
-}
 
 
 class WqrFt(Scheduler, frozen=True, kw_only=True):

@@ -15,6 +15,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+ORDERS = ("random", "small", "great")
+CHOICES = ("none", "cpu", "avail", "all")
+
+#: The nine policies of the paper: task order, machine choice.
+POLICIES: dict[str, tuple[str, str]] = {
+    "WQR-FT": ("random", "none"),
+    **{
+        f"{order.capitalize()}ET-{choice.capitalize()}Info".replace("None", "No"): (order, choice)
+        for choice in CHOICES
+        for order in ("small", "great")
+    },
+}
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

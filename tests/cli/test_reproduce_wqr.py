@@ -11,7 +11,7 @@ from gridsim.reproduce import wqr_information
 from gridsim.reproduce.command import DESKTOP
 from gridsim.reproduce.common import Desktops, Run
 from gridsim.reproduce.wqr_common import CLAIMS, Bag
-from gridsim.schedulers.wqr import POLICIES
+from gridsim.schedulers.wqr_choices import POLICIES
 
 
 def invoke(*arguments):

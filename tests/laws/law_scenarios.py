@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gridsim.scheduler import Outcome, Policy, Run, Scheduler
 from gridsim.schedulers import Asap, Backfill, DgsAsap, FairTree, Fcfs, MinCent, WqrFt
-from gridsim.schedulers.wqr import POLICIES
+from gridsim.schedulers.wqr_choices import POLICIES
 
 CENTRAL: dict[str, Scheduler] = {
     "replan": MinCent(),

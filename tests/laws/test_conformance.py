@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from law_scenarios import CENTRAL, RIGID, dgs_asaps, fair_trees, work_queues
 
 import gridsim as gs
-from gridsim.schedulers.wqr import POLICIES
+from gridsim.schedulers.wqr_choices import POLICIES
 from gridsim.testing import ConformanceError, check_scheduler
 
 SCHEDULERS = Path(__file__).parent.parent / "schedulers"

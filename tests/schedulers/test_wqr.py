@@ -15,8 +15,7 @@ from gridsim.reproduce.wqr_tables import ANOTHER, PROSE, TABLES, Example, _slowe
 from gridsim.results import Result
 from gridsim.scheduler import registered
 from gridsim.schedulers import wqr_choices
-from gridsim.schedulers.wqr import POLICIES
-from gridsim.schedulers.wqr_choices import Machines, Tasks
+from gridsim.schedulers.wqr_choices import POLICIES, Machines, Tasks
 from gridsim.testing.cases import scenarios
 from gridsim.validation.results import validate_result
 
