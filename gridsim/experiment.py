@@ -45,8 +45,12 @@ class Comparison:
 
     @property
     def measure(self) -> str:
-        """What schedulers are compared by: max_stretch, or of rigid jobs mean_waiting."""
-        return "mean_waiting" if self.scenario.workload.rigid else "max_stretch"
+        """What schedulers are compared by: max_stretch, of rigid jobs mean_waiting, of work queues
+        mean_completion."""
+        if self.scenario.workload.rigid:
+            return "mean_waiting"
+        queues = all("cycles" in result.tables for result in self.results.values())
+        return "mean_completion" if queues else "max_stretch"
 
     def ratio(self, name: str) -> float:
         """`measure` of `name` relative to the baseline's."""
