@@ -20,7 +20,7 @@ from gridcore.tournament cimport (
     OUT, tournament_best, tournament_free, tournament_make, tournament_set,
 )
 from gridcore.work cimport (
-    ALL, ASK_MACHINE, ASK_TASK, BEGUN, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task, Work,
+    ALL, ASK_MACHINE, ASK_TASK, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task, Work,
     work_change, work_clear, work_complete, work_enrank, work_forget_ranking, work_is_idle, work_link,
     work_make_ranking, work_newest, work_queue_failed, work_room_for_rows, work_save, work_set_idle, work_start,
 )
@@ -105,7 +105,7 @@ cdef class WorkQueue:
         lowest index.
     max_replicas : instances that a task may have at a time, 1..1024.
     interval, checkpoint, restore : ns >= 0; computing between two checkpoints (0: none are written), writing
-        one, reading one.
+        one, reading one; at most 10**18.
     local : checkpoints stay on their machine, which keeps the one of the last task that it lost; else the
         newest of a task is on the server.
     printed : choices as the figures of the paper have them: machine 0 counts where it is not free.
@@ -115,7 +115,7 @@ cdef class WorkQueue:
     seed : of the random order, >= 0.
     log : keep every instance for `instances`.
     period, factors, series, first : machines have `factors[series[u], (first[u] + t // period) % steps]` of their
-        speed at t ns; period 0: the whole.
+        speed at t ns; period 0: the whole, at most 10**16.
 
     Raises
     ------

@@ -12,7 +12,8 @@ from gridcore.states import LATEST, State
 #: Instances of a task at a time, at most.
 MOST_REPLICAS = 1024
 #: No interval is longer than this (ns), so that sums of them can be computed with.
-LONGEST = 2**62
+LONGEST = 10**18
+LONGEST_PERIOD = 10**16
 
 BEGUN, COMPLETED = 1, 2
 
@@ -68,7 +69,7 @@ def check_rules(
         ("interval", interval, 0, LONGEST),
         ("checkpoint", checkpoint, 0, LONGEST),
         ("restore", restore, 0, LONGEST),
-        ("period", period, 0, LONGEST),
+        ("period", period, 0, LONGEST_PERIOD),
         ("seed", seed, 0, 2**64 - 1),
     ):
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool):

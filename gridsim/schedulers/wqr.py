@@ -24,6 +24,8 @@ from gridsim.schedulers.wqr_choices import CHOICES, ORDERS, MachineChoice, Machi
 
 #: No interval or cost is longer than this (s).
 LONGEST = 1e9
+#: Whose exponential can be computed with, whatever is drawn.
+MOST_ERROR = 100.0
 
 
 class WqrFt(Scheduler, frozen=True, kw_only=True):
@@ -103,6 +105,8 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
         if not isinstance(self.as_printed, bool):
             raise ScenarioError(f"{path('as_printed')} must be true or false, got {self.as_printed!r}")
         error = real(path("prediction_error"), self.prediction_error, low=0)
+        if error > MOST_ERROR:
+            raise ScenarioError(f"{path('prediction_error')} must be at most {MOST_ERROR:g}, got {error!r}")
         if error and self.predictor != "exact":
             raise ScenarioError(f'{path("prediction_error")} must be 0 but for "exact", got {error!r}')
         normalise(

@@ -147,6 +147,7 @@ def test_functions_of_ones_own() -> None:
             {"predictor": "age", "prediction_error": 0.5},
             'prediction_error must be 0 but for "exact", got 0.5',
         ),
+        ({"prediction_error": 101.0}, "prediction_error must be at most 100, got 101.0"),
         ({"as_printed": 1}, "as_printed must be true or false, got 1"),
         ({"as_printed": True, "machine_choice": slowest}, "as_printed must be false with a machine_choice"),
     ],
