@@ -1,4 +1,4 @@
-"""WQR-FT: the compiled scheduler beside a SimPy program of the same work, and the kernel beside its twin.
+"""WQR-FT: the compiled scheduler beside two SimPy programs of the same work, and the kernel beside its twin.
 
 ``python benchmarks/bench_wqr.py`` runs 1,000,000 tasks on 100,000 machines that fail, each program in a
 process of its own, and prints a table (add names of policies, or parts of them, to choose some); it fails if
@@ -6,8 +6,9 @@ what comes out is not the same to the ns.  ``pytest benchmarks/bench_wqr.py`` ti
 pytest-benchmark.
 
 "ours" is the whole ``simulate``, which realizes the workload, draws the failures and makes the result.  The
-SimPy program gets all that as arrays, and so does "kernel", the work queue without the simulator around it:
-their seconds are those of the run alone.  Peak memory is the whole process, inputs included.
+SimPy programs, "processes" as SimPy's manual has them and "callbacks" tuned to the limit (see `wqr_simpy`),
+get all that as arrays, and so does "kernel", the work queue without the simulator around it: their seconds
+are those of the run alone.  Peak memory is the whole process, inputs included.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from gridsim.schedulers.wqr import POLICIES
 HERE = str(Path(__file__).parent)
 CHOSEN = ("SmallET-NoInfo", "SmallET-CpuInfo", "GreatET-AvailInfo", "GreatET-AllInfo")
 MODULES = {"kernel": gridcore.dispatch, "twin": gridcore.reference.dispatch}
+#: The SimPy programs.
+DESIGNS = {"processes": "wqr_processes", "callbacks": "wqr_simpy"}
 #: Machines and tasks: of the table, of pytest, and of the twin, which scans.
 LARGE, SMALL, TINY = (100_000, 1_000_000), (1_000, 10_000), (200, 2_000)
 
@@ -86,11 +89,13 @@ def ours(what: gs.Scenario, by: gs.WqrFt) -> Callable[[], tuple[int, int, int]]:
     return run
 
 
-def by_simpy(what: gs.Scenario, by: gs.WqrFt, horizon: int) -> Callable[[], tuple[int, int, int]]:
+def by_simpy(
+    design: str, what: gs.Scenario, by: gs.WqrFt, horizon: int
+) -> Callable[[], tuple[int, int, int]]:
     """horizon : ns, our makespan: if theirs is the same, no failure after it counts."""
     if HERE not in sys.path:
         sys.path.insert(0, HERE)
-    program = importlib.import_module("wqr_simpy")
+    program = importlib.import_module(DESIGNS[design])
     given = inputs(what, by, horizon)
     rules = program.Rules(by.task_order, by.machine_choice, *_times(what, by), by.max_replicas)
 
@@ -149,8 +154,8 @@ def measured(program: str, policy: str, machines: int, tasks: int, horizon: int)
     what, by = scenario(machines, tasks), scheduler(policy)
     if program == "ours":
         run = ours(what, by)
-    elif program == "simpy":
-        run = by_simpy(what, by, horizon)
+    elif program in DESIGNS:
+        run = by_simpy(program, what, by, horizon)
     else:
         run = by_queue(MODULES[program], what, by, horizon)
     start = time.perf_counter()
@@ -169,33 +174,28 @@ def in_child(*arguments: Any) -> dict[str, Any]:
 
 
 def compare(policies: list[str], machines: int, tasks: int) -> bool:
-    """Ours, SimPy, the kernel alone, and ours again; whether all came to the same."""
-    print(
-        f"{tasks:,} tasks on {machines:,} machines; x: SimPy over the mean of ours, and over the kernel alone"
-    )
-    columns = ("ours s", "again s", "SimPy s", "x", "kernel s", "x", "ours MB", "SimPy MB", "kern. MB")
-    print(f"{'policy':18s}" + "".join(f"{column:>9s}" for column in columns), "  makespan ours, SimPy (s)")
+    """Ours, both of SimPy, the kernel alone, and ours again; whether all came to the same."""
+    print(f"{tasks:,} tasks on {machines:,} machines; x: seconds over the mean of both runs of ours")
+    columns = f"{'seconds':>10s}{'x':>8s}{'peak MB':>9s}{'makespan (s)':>20s}{'cut off':>10s}{'killed':>10s}"
+    print(f"{'policy':19s}{'program':10s}{columns}")
     fine = True
     for policy in policies:
-        m: dict[str, Any] = {}
-        horizon = 0
-        for name in ("ours", "simpy", "kernel", "again"):
-            program = "ours" if name == "again" else name
-            m[name] = in_child(program, policy, machines, tasks, horizon)
-            horizon = m["ours"]["outcome"][0]
-        seconds = {name: each["seconds"] for name, each in m.items()}
-        equal = all(each["outcome"] == m["ours"]["outcome"] for each in m.values())
-        fine &= equal
-        print(
-            f"{policy:18s}{seconds['ours']:9.2f}{seconds['again']:9.2f}{seconds['simpy']:9.2f}"
-            f"{2 * seconds['simpy'] / (seconds['ours'] + seconds['again']):9.1f}"
-            f"{seconds['kernel']:9.2f}{seconds['simpy'] / seconds['kernel']:9.1f}"
-            + "".join(f"{m[name]['peak_mb']:9.0f}" for name in ("ours", "simpy", "kernel"))
-            + f"   {horizon / NS:.9f}, {m['simpy']['outcome'][0] / NS:.9f}, {verdict(equal)}",
-            flush=True,
-        )
-        print(f"{'':18s} instances cut off and killed: {m['ours']['outcome'][1:]}, SimPy ", end="")
-        print(m["simpy"]["outcome"][1:])
+        results: list[tuple[str, dict[str, Any]]] = []
+        expected = [0]
+        for program in ("ours", *DESIGNS, "kernel", "ours"):
+            results.append((program, in_child(program, policy, machines, tasks, expected[0])))
+            expected = results[0][1]["outcome"]
+        seconds = (results[0][1]["seconds"] + results[-1][1]["seconds"]) / 2
+        for program, result in results:
+            makespan, interrupted, killed = result["outcome"]
+            equal = result["outcome"] == expected
+            fine &= equal
+            print(
+                f"{policy:19s}{program:10s}{result['seconds']:10.2f}{result['seconds'] / seconds:8.2f}"
+                f"{result['peak_mb']:9.0f}{makespan / NS:20.9f}{interrupted:10d}{killed:10d}"
+                f"  {verdict(equal)}",
+                flush=True,
+            )
     return fine
 
 
@@ -239,18 +239,18 @@ def pytest_generate_tests(metafunc: Any) -> None:
     if "module" in metafunc.fixturenames:
         metafunc.parametrize("module", MODULES)
     else:
-        metafunc.parametrize("program", ("ours", "simpy"))
+        metafunc.parametrize("program", ("ours", *DESIGNS))
 
 
 def test_whole_run(benchmark: Any, policy: str, program: str) -> None:
     what, by = scenario(*SMALL), scheduler(policy)
     run = ours(what, by)
     expected = run()
-    if program == "simpy":
+    if program in DESIGNS:
         import pytest
 
         pytest.importorskip("simpy", reason="SimPy is not installed: nothing to compare with")
-        run = by_simpy(what, by, expected[0])
+        run = by_simpy(program, what, by, expected[0])
     benchmark.group = f"whole run, {policy}"
     assert benchmark.pedantic(run, rounds=3, warmup_rounds=1) == expected
 

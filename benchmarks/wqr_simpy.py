@@ -3,19 +3,22 @@
 One bag, all of it released at time 0; at most two instances of a task; checkpoints on the server; exact
 predictions.  All times are ns, and ints, which SimPy takes as they are.
 
-The program is written for speed, as far as SimPy allows: each instance of a task is one bare ``Timeout`` with
-a callback, cancelled by forgetting it; one walk over all failures; checkpoints are no events, but reckoned
-when somebody asks; whatever is chosen from is in heaps or in a tree.  A process for each machine, interrupted
-where it fails, gives the same and takes half as long again.
+There are two designs, with the same server, which has checkpoints reckoned when somebody asks, not as events,
+and whatever it chooses from in heaps or in a tree.  "callbacks", here, is as fast as SimPy allows: no process
+at all, each instance of a task is one bare ``Timeout`` with a callback, cancelled by forgetting it.
+"processes", in `wqr_processes`, is what SimPy's manual teaches: a process for each machine, which waits until
+it is given an instance, runs it, and is interrupted where it fails or another machine was faster.
 """
 
 from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
+from itertools import count
 from typing import Any, Protocol
 
 import numpy as np
@@ -230,21 +233,20 @@ def inverse(order: list[int]) -> list[int]:
 class Machine:
     """A machine, and the instance of a task that it runs, if any.
 
-    until : ns, when it fails next; due : the event by which its instance completes the task, None; other :
-    the machine that runs the same task; begin : Mflop of the task that were done before; since : ns, from
-    when on it computes; marks : checkpoints that it writes until its end.
+    until : ns, when it fails next; task : -1 if it runs none; other : the machine that runs the same task;
+    begin : Mflop of the task that were done before; since : ns, from when on it computes; marks : checkpoints
+    that it writes until its end.
     """
 
-    __slots__ = ("begin", "due", "marks", "number", "other", "since", "speed", "task", "until", "up")
+    __slots__ = ("begin", "marks", "number", "other", "since", "speed", "task", "until", "up")
 
     def __init__(self, number: int, speed: float, until: int) -> None:
         self.number, self.speed, self.until, self.up = number, speed, until, True
-        self.due: simpy.Timeout | None = None
         self.other: Machine | None = None
         self.task, self.begin, self.since, self.marks = -1, 0.0, 0, 0
 
     def runs_alone(self, task: int) -> bool:
-        return self.task == task and self.due is not None and self.other is None
+        return self.task == task and self.other is None
 
 
 class Candidates(Protocol):
@@ -260,7 +262,7 @@ class Candidates(Protocol):
 class Greatest:
     """The most left to do first: what is in the heap may be too much, and is put right when it is on top."""
 
-    def __init__(self, machines: list[Machine], residual: Callable[[Machine], float]) -> None:
+    def __init__(self, machines: Sequence[Machine], residual: Callable[[Machine], float]) -> None:
         self._machines, self._residual = machines, residual
         self._heap: list[tuple[float, int, int]] = []
 
@@ -290,7 +292,7 @@ class Smallest:
     def __init__(
         self,
         env: simpy.Environment,
-        machines: list[Machine],
+        machines: Sequence[Machine],
         residual: Callable[[Machine], float],
         next_checkpoint: Callable[[Machine], int],
     ) -> None:
@@ -322,24 +324,195 @@ class Smallest:
         return None
 
 
-# -- the simulation ---------------------------------------------------------------------------------------
+# -- the server -------------------------------------------------------------------------------------------
+
+
+class Server:
+    """All tasks, what is saved of them, and the machines that are idle.
+
+    machines : with numbers from 0 on; sequence : of tasks, in which they are started for the first time;
+    launch : is told which machine is to run an instance now, and for how many ns.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        machines: Sequence[Any],
+        sizes: ArrayLike,
+        sequence: ArrayLike,
+        rules: Rules,
+        launch: Callable[[Any, int], None],
+    ) -> None:
+        if rules.replicas not in (1, 2):
+            raise ValueError(f"rules.replicas must be 1 or 2, got {rules.replicas}")
+        self._env, self._machines, self._rules, self._launch = env, machines, rules, launch
+        self._interval, self._checkpoint, self._restore = rules.interval, rules.checkpoint, rules.restore
+        self._size = numbers(sizes)
+        self._unstarted = iter(numbers(sequence))
+        self._period = rules.interval + rules.checkpoint
+        self._saved: dict[int, float] = {}  # Mflop of tasks in the newest checkpoint of who has failed
+        self._failed: deque[int] = deque()  # tasks without an instance, the oldest first
+        self._idle = idle_machines(
+            [each.speed for each in machines], [each.until for each in machines], rules
+        )
+        self._freed: list[Machine] = []  # idle, too: since tasks were started last
+        self._candidates: Candidates | None = None
+        self.left, self.interrupted, self.killed = len(self._size), 0, 0
+
+    def start_tasks(self, _: Any = None) -> None:
+        """All that can start now."""
+        idle, freed = self._idle, self._freed
+        # nearly always there is nothing to choose
+        if not idle.count and len(freed) == 1 and (task := self._next_task()):
+            self._start(freed.pop(), *task)
+            return
+        for machine in freed:
+            idle.add(machine.number, machine.until)
+        freed.clear()
+        while idle.count and (task := self._next_task()):
+            number, begin, _ = task
+            start = self._env.now + (self._restore if begin > 0.0 else 0)
+            self._start(self._machines[idle.take(start, self._size[number] - begin)], *task)
+
+    def completed(self, machine: Machine) -> Any:
+        """Its task is; who runs that, too, is to be killed."""
+        other = machine.other
+        machine.task, machine.other = -1, None
+        self._freed.append(machine)
+        self.left -= 1
+        return other
+
+    def was_killed(self, machine: Machine) -> None:
+        """Another was faster."""
+        machine.task, machine.other = -1, None
+        self._freed.append(machine)
+        self.killed += 1
+
+    def went_down(self, machine: Machine) -> None:
+        """It fails, with its instance if it has any."""
+        machine.up = False
+        if machine.task >= 0:
+            self._cut_off(machine)
+        elif machine in self._freed:
+            self._freed.remove(machine)
+        else:
+            self._idle.drop(machine.number)
+
+    def came_back(self, machine: Machine, until: int) -> None:
+        """It is up, until then."""
+        machine.up, machine.until = True, until
+        self._freed.append(machine)
+
+    def _cut_off(self, machine: Machine) -> None:
+        task, other = machine.task, machine.other
+        self.interrupted += 1
+        self._saved[task] = self._newest(machine)
+        machine.task, machine.other = -1, None
+        if other is None:
+            self._failed.append(task)
+            return
+        other.other = None
+        if self._candidates is not None:
+            self._candidates.add(other)
+
+    def _saved_by(self, machine: Machine) -> float:
+        """Mflop of its task in the newest checkpoint of this machine."""
+        marks = min((self._env.now - machine.since) // self._period, machine.marks)
+        if marks <= 0:
+            return machine.begin
+        return machine.begin + marks * self._interval / 1e9 * machine.speed
+
+    def _newest(self, machine: Machine) -> float:
+        """The same of all that run its task, or have failed, if it runs it alone."""
+        return max(self._saved_by(machine), self._saved.get(machine.task, 0.0))
+
+    def _residual(self, machine: Machine) -> float:
+        return max(0.0, self._size[machine.task] - self._newest(machine))
+
+    def _next_checkpoint(self, machine: Machine) -> int:
+        """When it writes one, ns; 0 if it does not."""
+        marks = max(0, (self._env.now - machine.since) // self._period) + 1
+        return machine.since + marks * self._period if marks <= machine.marks else 0
+
+    def _next_task(self) -> tuple[int, float, Machine | None] | None:
+        """The task that starts next, how much of it is done, Mflop, and who runs it."""
+        if self._failed:
+            task = self._failed.popleft()
+            return task, self._saved[task], None
+        for task in self._unstarted:
+            return task, 0.0, None
+        if self._rules.replicas == 1:
+            return None
+        if self._candidates is None:
+            self._candidates = self._all_candidates()
+        other = self._candidates.take()
+        return None if other is None else (other.task, self._newest(other), other)
+
+    def _all_candidates(self) -> Candidates:
+        candidates: Candidates
+        if self._rules.order == "small":
+            candidates = Smallest(self._env, self._machines, self._residual, self._next_checkpoint)
+        else:
+            candidates = Greatest(self._machines, self._residual)
+        for machine in self._machines:
+            if machine.task >= 0:
+                candidates.add(machine)
+        return candidates
+
+    def _start(self, machine: Machine, task: int, begin: float, other: Machine | None) -> None:
+        computing = round((self._size[task] - begin) / machine.speed * 1e9) or 1
+        machine.marks = marks = (computing - 1) // self._interval
+        reading = self._restore if begin > 0.0 else 0
+        machine.task, machine.begin, machine.since = task, begin, self._env.now + reading
+        machine.other = other
+        self._launch(machine, reading + computing + marks * self._checkpoint)
+        if other is not None:
+            other.other = machine
+        elif self._candidates is not None:
+            self._candidates.add(machine)
+
+
+def numbers(column: ArrayLike) -> list[Any]:
+    """Those of numpy are slow to reckon with one by one."""
+    return np.asarray(column).tolist()
+
+
+def rows(failures: Failures) -> Iterator[tuple[int, int, bool, int]]:
+    return zip(*map(numbers, failures), strict=True)
 
 
 class Late(simpy.Event):
     """Comes `delay` ns from now, after what is of a priority before its own."""
 
-    def __init__(
-        self,
-        env: simpy.Environment,
-        priority: int,
-        delay: int,
-        callback: Callable[[Any], None],
-        value: Any = None,
-    ) -> None:
+    def __init__(self, env: simpy.Environment, priority: int, delay: int = 0, value: Any = None) -> None:
         super().__init__(env)
         self._ok, self._value = True, value
-        self.callbacks.append(callback)
         env.schedule(self, priority, delay)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """The garbage collector would look at everything, again and again, and find nothing."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+# -- the simulation ---------------------------------------------------------------------------------------
+
+
+class Runner(Machine):
+    """due : the event by which its instance completes the task, or None."""
+
+    __slots__ = ("due",)
+
+    def __init__(self, number: int, speed: float, until: int) -> None:
+        super().__init__(number, speed, until)
+        self.due: simpy.Timeout | None = None
 
 
 def simulate(
@@ -356,155 +529,57 @@ def simulate(
     started for the first time; first : ns, when each machine fails first; failures : columns time (ns),
     machine, up (whether it comes back) and until (ns, of who comes back: when it fails next), in order.
     """
-    if rules.replicas not in (1, 2):
-        raise ValueError(f"rules.replicas must be 1 or 2, got {rules.replicas}")
-    # numbers of numpy are slow to reckon with one by one
-    speed, size, until = (np.asarray(column).tolist() for column in (speeds, sizes, first))
-    changes = zip(*(np.asarray(column).tolist() for column in failures), strict=True)
-    unstarted = iter(np.asarray(sequence).tolist())
-    interval, checkpoint, restore = rules.interval, rules.checkpoint, rules.restore
-    period = interval + checkpoint
     env = simpy.Environment()
     done = env.event()
-    left, interrupted, killed = len(size), 0, 0
-    machines = [Machine(*each) for each in zip(range(len(speed)), speed, until, strict=True)]
-    saved: dict[int, float] = {}  # Mflop of tasks in the newest checkpoint of instances that have failed
-    failed: deque[int] = deque()  # tasks without an instance, the oldest first
-    idle = idle_machines(speed, until, rules)
-    freed: list[Machine] = []  # idle, too: since tasks were started last
-    candidates: Candidates | None = None
+    changes = rows(failures)
+    machines = [Runner(*each) for each in zip(count(), numbers(speeds), numbers(first), strict=False)]
 
-    def saved_by(machine: Machine) -> float:
-        """Mflop of its task in the newest checkpoint of this machine."""
-        marks = min((env.now - machine.since) // period, machine.marks)
-        return machine.begin + marks * interval / 1e9 * machine.speed if marks > 0 else machine.begin
-
-    def newest(machine: Machine) -> float:
-        """The same of all that run its task, or have failed, if it runs it alone."""
-        return max(saved_by(machine), saved.get(machine.task, 0.0))
-
-    def residual(machine: Machine) -> float:
-        return max(0.0, size[machine.task] - newest(machine))
-
-    def next_checkpoint(machine: Machine) -> int:
-        """When it writes one, ns; 0 if it does not."""
-        marks = max(0, (env.now - machine.since) // period) + 1
-        return machine.since + marks * period if marks <= machine.marks else 0
-
-    def next_task() -> tuple[int, float, Machine | None] | None:
-        """The task that starts next, how much of it is done, Mflop, and who runs it."""
-        nonlocal candidates
-        if failed:
-            task = failed.popleft()
-            return task, saved[task], None
-        for task in unstarted:
-            return task, 0.0, None
-        if rules.replicas == 1:
-            return None
-        if candidates is None:
-            if rules.order == "small":
-                candidates = Smallest(env, machines, residual, next_checkpoint)
-            else:
-                candidates = Greatest(machines, residual)
-            for machine in machines:
-                if machine.due is not None:
-                    candidates.add(machine)
-        other = candidates.take()
-        return None if other is None else (other.task, newest(other), other)
-
-    def start(machine: Machine, task: int, begin: float, other: Machine | None) -> None:
-        computing = round((size[task] - begin) / machine.speed * 1e9) or 1
-        machine.marks = marks = (computing - 1) // interval
-        reading = restore if begin > 0.0 else 0
-        machine.due = due = env.timeout(reading + computing + marks * checkpoint, machine)
+    def launch(machine: Runner, duration: int) -> None:
+        machine.due = due = env.timeout(duration, machine)
         due.callbacks.append(complete)
-        machine.task, machine.begin, machine.since, machine.other = task, begin, env.now + reading, other
-        if other is not None:
-            other.other = machine
-        elif candidates is not None:
-            candidates.add(machine)
+
+    server = Server(env, machines, sizes, sequence, rules, launch)
+    completed, start_tasks = server.completed, server.start_tasks
 
     def settle() -> None:
         """Start tasks, after all else that happens now."""
         if env.peek() > env.now:
             start_tasks()
         else:
-            Late(env, STARTS, 0, start_tasks)
-
-    def start_tasks(_: Any = None) -> None:
-        # nearly always there is nothing to choose
-        if not idle.count and len(freed) == 1 and (task := next_task()):
-            start(freed.pop(), *task)
-            return
-        for machine in freed:
-            idle.add(machine.number, machine.until)
-        freed.clear()
-        while idle.count and (task := next_task()):
-            number, begin, _ = task
-            reading = restore if begin > 0.0 else 0
-            start(machines[idle.take(env.now + reading, size[number] - begin)], *task)
+            Late(env, STARTS).callbacks.append(start_tasks)
 
     def complete(due: simpy.Timeout) -> None:
-        nonlocal left, killed
         machine = due.value
         if machine.due is not due:  # it was cut off, or killed
             return
-        machine.due = None
-        freed.append(machine)
-        other = machine.other
+        other = completed(machine)
         if other is not None:
-            machine.other = other.other = other.due = None
-            freed.append(other)
-            killed += 1
-        left -= 1
-        if left:
+            other.due = None
+            server.was_killed(other)
+        if server.left:
             settle()
         else:
             done.succeed()
 
-    def fail(machine: Machine) -> None:
-        nonlocal interrupted
-        interrupted += 1
-        saved[machine.task] = newest(machine)
-        machine.due = None
-        other = machine.other
-        if other is None:
-            failed.append(machine.task)
-            return
-        machine.other = other.other = None
-        if candidates is not None:
-            candidates.add(other)
-
-    def change(event: Any) -> None:
+    def change(event: simpy.Event) -> None:
         """A machine fails or comes back now; the next change follows."""
-        _, number, up, then = event.value
+        _, number, up, until = event.value
         machine = machines[number]
         if up and not machine.up:
-            machine.until = then
-            freed.append(machine)
+            server.came_back(machine, until)
         elif machine.up and not up:
-            if machine.due is not None:
-                fail(machine)
-            elif machine in freed:
-                freed.remove(machine)
-            else:
-                idle.drop(number)
-        machine.up = up
+            machine.due = None
+            server.went_down(machine)
         await_change()
         settle()
 
     def await_change() -> None:
         for row in changes:
-            Late(env, CHANGES, row[0] - env.now, change, row)
+            Late(env, CHANGES, row[0] - env.now, row).callbacks.append(change)
             return
 
-    collecting = gc.isenabled()
-    gc.disable()  # it would look at everything, again and again, and find nothing
-    try:
-        Late(env, STARTS, 0, start_tasks)
+    with no_collection():
+        Late(env, STARTS).callbacks.append(start_tasks)
         await_change()
         env.run(until=done)
-    finally:
-        if collecting:
-            gc.enable()
-    return Outcome(env.now, interrupted, killed)
+    return Outcome(env.now, server.interrupted, server.killed)
