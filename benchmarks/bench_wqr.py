@@ -30,7 +30,7 @@ import gridcore.dispatch
 import gridcore.reference.dispatch
 import gridsim as gs
 from gridsim.engine import NEVER, NS, nanoseconds
-from gridsim.schedulers.wqr import POLICIES
+from gridsim.schedulers.wqr_choices import POLICIES
 
 HERE = str(Path(__file__).parent)
 CHOSEN = ("SmallET-NoInfo", "SmallET-CpuInfo", "GreatET-AvailInfo", "GreatET-AllInfo")
