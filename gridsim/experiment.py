@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import math
 import os
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
+from gridsim import importing
 from gridsim.errors import GridSimError, ScenarioError
+from gridsim.importing import imported
 from gridsim.platform import shown
 from gridsim.records import align, to_json
 from gridsim.results import BOUND_LIMIT, UNITS, BoundKind, Result, check_bound
@@ -205,14 +206,21 @@ def _short(value: Any) -> str:
 
 
 def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Scheduler:
-    """The scheduler known as `name`, with `parameters` in place of its presets.
+    """The scheduler known as `name`, with `parameters`.
 
-    Raises ScenarioError for an unknown name or parameter, or a value that does not fit, with what is known.
+    Raises ScenarioError for an unknown name or parameter, a value that does not fit, with what is known, or
+    one that contradicts a name which stands for another.
     """
     known = registered()
     if name not in known:
         raise ScenarioError(f"unknown scheduler {name!r}; known: {', '.join(known)}")
     cls, preset = known[name]
+    for key, value in (parameters or {}).items():
+        if name != cls.name and value != preset.get(key, value):
+            raise ScenarioError(
+                f"{name}.{key} must be {preset[key]!r}, for which the name stands, got {shown(value)}; "
+                f"say {cls.name} for others"
+            )
     return build_scheduler(cls, {**preset, **(parameters or {})}, name)
 
 
@@ -222,13 +230,8 @@ def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> 
     Modules of the current directory are found too, after installed ones.  Raises ScenarioError for whatever
     goes wrong on the way.
     """
-    module, _, attribute = name.partition(":")
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
     try:
-        found: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
+        found = imported(name)
     except (Exception, SystemExit) as error:  # whatever the module does wrong
         said = f"{type(error).__name__}: {error}{_place(error)}"
         raise ScenarioError(f"cannot import scheduler {name!r}: {said}") from error
@@ -243,7 +246,7 @@ def _place(error: BaseException) -> str:
     """Where a module of somebody else raised `error`; nothing if that was in the import itself."""
     if isinstance(error, SyntaxError):
         return ""  # it says so itself
-    ours = (__file__, importlib.__file__)
+    ours = (__file__, importing.__file__, importlib.__file__)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename not in ours and not frame.filename.startswith("<frozen "):
             return f" ({os.path.basename(frame.filename)}:{frame.lineno})"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gridsim.replication import Replicates
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge
-from gridsim.reproduce.wqr_common import METRICS, NODES, SMALL, Bag, kinds
+from gridsim.reproduce.wqr_common import BELOW, METRICS, NODES, SMALL, Bag, kinds
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import WqrFt
 
@@ -103,7 +103,7 @@ def _claims(where: str, made: Replicates) -> list[Row]:
         for choice in INFORMED:
             for what in (0.0, *PREDICTORS):
                 said = f"{where}: {name_of(order, choice, what)} / {name_of(order, INFORMED[choice])}"
-                rows.append(judge(said, "-", _ratio(made, order, choice, what), float("-inf"), 1.0))
+                rows.append(judge(said, "-", _ratio(made, order, choice, what), float("-inf"), BELOW))
     return rows
 
 

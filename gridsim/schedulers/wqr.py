@@ -9,7 +9,6 @@ One server has all tasks.  It knows at once what happens, and talks for nothing:
 from __future__ import annotations
 
 import math
-from importlib import import_module
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,6 +17,7 @@ from gridcore.dispatch import WorkQueue
 from gridcore.dispatch_states import MOST_REPLICAS
 from gridsim.engine import NEVER, NS, Engine, nanoseconds
 from gridsim.errors import ScenarioError, SchedulerError
+from gridsim.importing import imported
 from gridsim.platform import normalise, real, whole
 from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.wqr_choices import CHOICES, ORDERS, MachineChoice, Machines, TaskOrder, Tasks
@@ -49,7 +49,7 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
     checkpoint_cost, restore_cost : s that writing a checkpoint and going on from one take.
     checkpoint_store : ``"server"``: an instance goes on from the newest checkpoint of any instance of its
         task; ``"local"``: a machine has the checkpoint of the last task that it lost, nobody else can read
-        it.
+        it, and residuals are whole sizes.
     predictor : how long machines are predicted to stay up: ``"exact"`` (the paper's), ``"past"`` (mean of the
         machine's up times so far that were longer than its age; of the last 32), ``"age"`` (as long again as
         it has been up).  Predictions are made when a machine comes up; by "past" and "age", whenever it
@@ -150,7 +150,7 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
 
 def _named(path: str, value: Any, known: tuple[str, ...]) -> str:
     """The name of a selection, or of a function: ``"module:function"``."""
-    if isinstance(value, str) and (value in known or ":" in value):
+    if isinstance(value, str) and (value in known or all(value.partition(":"))):
         return value
     if callable(value):
         name = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', repr(value))}"
@@ -168,10 +168,9 @@ def _named(path: str, value: Any, known: tuple[str, ...]) -> str:
 
 def _function(path: str, name: str) -> Any:
     """The function that is called ``module:function``."""
-    module, _, function = name.partition(":")
     try:
-        found = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
+        found = imported(name)
+    except Exception as error:  # whatever the module does wrong
         raise ScenarioError(
             f"{path} must be a function that can be imported, got {name!r}: {error}"
         ) from error
@@ -197,9 +196,10 @@ class Server(Policy):
         self.task_order: TaskOrder | None = None
         self.machine_choice: MachineChoice | None = None
         if order not in ORDERS:
-            self.task_order, order = _function("task_order", str(order)), "ask"
+            self.task_order, order = _function(f"{WqrFt.name}.task_order", str(order)), "ask"
         if choice not in CHOICES:
-            self.machine_choice, choice = _function("machine_choice", str(choice)), "ask"
+            self.machine_choice = _function(f"{WqrFt.name}.machine_choice", str(choice))
+            choice = "ask"
         self.interval = parameters.interval(math.inf if feed is None else feed.mean_up_time)
         machines, pace = len(run.speeds), {}
         if run.pace is not None:
@@ -266,7 +266,10 @@ class Server(Policy):
     def _advance(self, until: int) -> str:
         """Run what is due before `until` ns; why that ended."""
         while True:
-            why = self.queue.run(until)
+            try:
+                why = self.queue.run(until)
+            except OverflowError as error:
+                raise self._too_long() from error
             if why == "blocks":
                 self._feed()
             elif why == "decide":
@@ -292,23 +295,37 @@ class Server(Policy):
             application, task = queue.pick_task()
         else:
             application, numbers, residual = queue.candidates()
-            which = self.task_order(Tasks(numbers, residual, application, now, self.order_chance))
-            task = int(numbers[self._position("task_order", which, len(numbers))])
+            tasks = Tasks(numbers, residual, application, now, self.order_chance)
+            task = int(numbers[self._asked("task_order", self.task_order, tasks)])
         if self.machine_choice is None:
             machine = queue.pick_machine(application, task)
         else:
             free, until = queue.idle_machines()
             lasts = queue.lasts(application, task, free) / NS
             up_time = np.where(until == NEVER, math.inf, (until - queue.now) / NS)
-            which = self.machine_choice(Machines(free, self.run.speeds[free], up_time, lasts, now))
-            machine = int(free[self._position("machine_choice", which, len(free))])
-        queue.assign(application, task, machine)
+            machines = Machines(free, self.run.speeds[free], up_time, lasts, now)
+            machine = int(free[self._asked("machine_choice", self.machine_choice, machines)])
+        try:
+            queue.assign(application, task, machine)
+        except OverflowError as error:
+            raise self._too_long() from error
 
-    def _position(self, what: str, which: Any, count: int) -> int:
+    def _asked(self, what: str, function: Any, choices: Tasks | Machines) -> int:
+        """The position that a function of the user chooses."""
+        when, count = f"t = {self.queue.now / NS} s:", len(choices.number)
+        try:
+            which = function(choices)
+        except Exception as error:
+            raise SchedulerError(f"{when} {what}: {type(error).__name__}: {error}") from error
         if isinstance(which, (int, np.integer)) and 0 <= which < count:
             return int(which)
-        raise SchedulerError(
-            f"t = {self.queue.now / NS} s: {what} must return a position in 0..{count - 1}, got {which!r}"
+        raise SchedulerError(f"{when} {what} must return a position in 0..{count - 1}, got {which!r}")
+
+    def _too_long(self) -> ScenarioError:
+        name, interval = self.parameters.name, self.interval / NS
+        return ScenarioError(
+            f"{name}.checkpoint_cost must let tasks end within what the clock can hold, got "
+            f"{self.parameters.checkpoint_cost} s each {interval:g} s of computing"
         )
 
     # -- the end ----------------------------------------------------------------------------------------

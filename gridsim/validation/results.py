@@ -90,9 +90,13 @@ def _applications(result: Result, given: Applications) -> list[Violation]:
         waiting: Floats = finish - run_time - release
         made |= {"run_time": run_time, "waiting": waiting}
         made["slowdown"] = job_slowdown(waiting, run_time)
+    # finish - release may leave few digits of the two
+    digits = {"stretch": finish / table["size"], "stretch_agg": finish / table["size"] * speed}
     for name, want in made.items():
         have = table[name]
-        near = np.abs(have - want) <= 1e-9 * np.fmax(np.abs(want), finish if result.rigid else 0.0)
+        near = np.abs(have - want) <= 1e-9 * np.fmax(np.abs(want), finish if result.rigid else 0.0) + (
+            _ROUNDING * digits.get(name, 0.0)
+        )
         wrong = ~near & ~(np.isnan(have) & np.isnan(want))
         found += differs(
             "stretch", column(f"applications.{name}"), wrong, have, want, "release, finish and size make"

@@ -3,14 +3,16 @@ from __future__ import annotations
 import json
 import os
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from gridsim.cli import cli
+from gridsim.replication import Replicates
 from gridsim.reproduce import wqr_information
 from gridsim.reproduce.command import DESKTOP
 from gridsim.reproduce.common import Desktops, Run
-from gridsim.reproduce.wqr_common import CLAIMS, Bag
+from gridsim.reproduce.wqr_common import CLAIMS, Bag, claims
 from gridsim.schedulers.wqr_choices import POLICIES
 
 
@@ -75,6 +77,15 @@ def test_real_desktops(desktops, tmp_path):
     assert list(laws) == list(POLICIES) and {row[1] for row in laws.values()} == {"none"}
     assert "9 machines" in report["grids"][0]["title"]  # who was never up is one, too
     assert len(report["rows"]) == len(CLAIMS)
+
+
+def test_to_be_the_same_is_not_to_be_better():
+    values = {name: np.full(6, 2.0) for name in POLICIES}
+    made = Replicates(tuple(range(6)), dict.fromkeys(("mean_completion", "wasted", "undisturbed"), values))
+    verdicts = {row.quantity: row.verdict for row in claims("here", made)}
+    alike = {name for name in verdicts if "alike" in name}
+    assert {verdicts[name] for name in alike} == {"reproduced"}
+    assert {verdict for name, verdict in verdicts.items() if name not in alike} == {"not reproduced"}
 
 
 def test_bags_of_a_log_are_scaled_to_the_desktops(desktops):

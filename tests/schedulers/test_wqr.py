@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
+from gridsim.experiment import make_scheduler
 from gridsim.reproduce.wqr_tables import ANOTHER, PROSE, TABLES, Example, _slowest, assigned, policy
 from gridsim.results import Result
 from gridsim.scheduler import registered
@@ -25,12 +27,11 @@ NINE = pytest.mark.parametrize("name", NAMES)
 
 def desktops(nodes: int = 40, ratio: float = 4.0, seed: int = 1, **more: Any) -> gs.Scenario:
     """Three bags on machines that fail."""
-    return gs.Scenario(
-        gs.Platform.desktop_grid(nodes, seed),
-        gs.Workload.bags(3, 900.0, ratio, 0.2, 3.6e6, seed=seed, spread=gs.LogUniform(5.0)),
-        seed=seed,
-        **{"faults": gs.Faults.exponential(7200.0, 900.0, seed), **more},
-    )
+    usual = {
+        "workload": gs.Workload.bags(3, 900.0, ratio, 0.2, 3.6e6, seed=seed, spread=gs.LogUniform(5.0)),
+        "faults": gs.Faults.exponential(7200.0, 900.0, seed),
+    }
+    return gs.Scenario(gs.Platform.desktop_grid(nodes, seed), seed=seed, **{**usual, **more})
 
 
 def named(name: str, **parameters: Any) -> gs.WqrFt:
@@ -131,6 +132,7 @@ def test_functions_of_ones_own() -> None:
     ("parameters", "said"),
     [
         ({"task_order": "big"}, r"WQR-FT.task_order must be one of \('random', 'small', 'great'\)"),
+        ({"task_order": ":"}, "WQR-FT.task_order must be one of"),
         ({"task_order": lambda tasks: 0}, "WQR-FT.task_order must be a function of a module"),
         ({"machine_choice": 3}, "WQR-FT.machine_choice must be one of"),
         (
@@ -157,7 +159,30 @@ def test_refusals(parameters: dict[str, Any], said: str) -> None:
         gs.WqrFt(**parameters)
 
 
+def breaks(machines: Machines) -> int:
+    raise KeyError("no such host")
+
+
+def test_a_name_stands_for_what_it_says() -> None:
+    assert make_scheduler("GreatET-AllInfo", {"task_order": "great", "max_replicas": 3}).max_replicas == 3
+    with pytest.raises(gs.ScenarioError, match="GreatET-AllInfo.task_order must be 'great', .* say WQR-FT"):
+        make_scheduler("GreatET-AllInfo", {"task_order": "small"})
+    assert make_scheduler("WQR-FT", {"task_order": "small"}) == gs.WqrFt(task_order="small")
+
+
+def test_functions_of_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "orders_of_mine.py").write_text("def last(tasks):\n    return len(tasks.number) - 1\n")
+    monkeypatch.chdir(tmp_path)
+    assert gs.simulate(desktops(), gs.WqrFt(task_order="orders_of_mine:last")).makespan > 0
+
+
 def test_refusals_of_runs() -> None:
+    with pytest.raises(gs.SchedulerError, match="t = 0.0 s: machine_choice: KeyError: 'no such host'"):
+        gs.simulate(
+            desktops(faults=None, workload=gs.Workload.of([0.0], 3, 1e6)), gs.WqrFt(machine_choice=breaks)
+        )
+    with pytest.raises(gs.ScenarioError, match="WQR-FT.checkpoint_cost must let tasks end within"):
+        gs.simulate(desktops(), gs.WqrFt(checkpoint_interval=1e-9, checkpoint_cost=1e9))
     with pytest.raises(gs.ScenarioError, match="task_order must be a function that can be imported"):
         gs.simulate(desktops(), gs.WqrFt(task_order="no.such.module:order"))
     with pytest.raises(
