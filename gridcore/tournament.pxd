@@ -66,6 +66,16 @@ cdef inline long long tournament_best(const Tournament* t) noexcept nogil:
     return t.round[t.last][0]
 
 
+cdef inline Py_ssize_t _tournament_down(const Tournament* t, int r, Py_ssize_t k, long long least) noexcept nogil:
+    """The first place below node k of round r with at least `least`, which some place there has."""
+    while r > 0:
+        k <<= 3
+        r -= 1
+        while t.round[r][k] < least:
+            k += 1
+    return k
+
+
 cdef inline Py_ssize_t tournament_from(const Tournament* t, Py_ssize_t place, long long least) noexcept nogil:
     """The first place from `place` on with at least `least` (> OUT), -1 if there is none."""
     cdef int r = 0
@@ -80,23 +90,11 @@ cdef inline Py_ssize_t tournament_from(const Tournament* t, Py_ssize_t place, lo
         if r == t.last:
             return -1
         k += 1
-    while r > 0:
-        k <<= 3
-        r -= 1
-        while t.round[r][k] < least:
-            k += 1
-    return k
+    return _tournament_down(t, r, k, least)
 
 
 cdef inline Py_ssize_t tournament_first(const Tournament* t, long long least) noexcept nogil:
     """The first place with at least `least` (> OUT), -1 if there is none."""
-    cdef int r = t.last
-    cdef Py_ssize_t k = 0
-    if t.round[r][0] < least:
+    if t.round[t.last][0] < least:
         return -1
-    while r > 0:
-        k <<= 3
-        r -= 1
-        while t.round[r][k] < least:
-            k += 1
-    return k
+    return _tournament_down(t, t.last, 0, least)

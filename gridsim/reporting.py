@@ -41,8 +41,10 @@ _MACHINE_NAMES = (
 
 
 def check_kind(applications: Applications, scheduler: Scheduler, pace: Pace | None) -> None:
-    """Rigid jobs are for schedulers that start tasks together, bags for the others; and bags whose
-    tasks differ in size, or machines that fluctuate, are for those that can do with them."""
+    """Rigid jobs are for schedulers that start tasks together, bags for the others.
+
+    Bags whose tasks differ in size, and machines that fluctuate, are for those that can do with them.
+    """
     if applications.rigid != scheduler.rigid:
         takes, given = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
         raise ScenarioError(f"workload must have {takes} for {scheduler.name}, got {given}")

@@ -183,13 +183,12 @@ class Server(Policy):
     """The server.  A source of the engine; the kernel runs machines and tasks between releases."""
 
     takes_blocks: ClassVar[bool] = True
-    STATE: ClassVar[tuple[str, ...]] = ("queue", "unreleased", "order_chance", "error_chance")
+    STATE: ClassVar[tuple[str, ...]] = ("queue", "order_chance", "error_chance")
 
     def __init__(self, parameters: WqrFt, run: Run) -> None:
         self.run, self.parameters = run, parameters
         applications, feed = run.applications, run.feed
         self.offsets, self.sizes = applications.offsets, applications.sizes()
-        self.unreleased = len(applications)
         self.order_chance = run.streams("wqr.order")
         self.error_chance = run.streams("wqr.prediction")
         order, choice = parameters.task_order, parameters.machine_choice
@@ -243,7 +242,6 @@ class Server(Policy):
         self._advance(self.run.engine.now)
         for i in applications:
             self.queue.submit(i, self._sequence(self.sizes[self.offsets[i] : self.offsets[i + 1]]))
-        self.unreleased -= len(applications)
 
     def _sequence(self, sizes: Any) -> Integers:
         """In what order tasks of these sizes are started for the first time."""
@@ -255,8 +253,7 @@ class Server(Policy):
         return np.arange(len(sizes))
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: the run ends with the last task, or when everybody has gone for
-        good."""
+        """See `gridsim.engine.Source`: the last task ends the run, or the last machine that goes for good."""
         return self.queue.now if self._advance(limit) in ("done", "over") else NEVER
 
     def collect(self, engine: Engine, time: int) -> None:
@@ -332,7 +329,7 @@ class Server(Policy):
 
     def finish(self) -> Outcome:
         """Report what has been done."""
-        if self.queue.left and self.run.up.any():
+        if self.parameters.as_printed and self.queue.left and self.run.up.any():
             raise ScenarioError(
                 f"{self.parameters.name}.as_printed: {self.queue.left} tasks wait for machine 0 and for "
                 "nobody else, and it is never free again"

@@ -37,8 +37,10 @@ class Instances:
 
 @dataclass(frozen=True)
 class Rules:
-    """ns of computing between two checkpoints (0: none), of writing one and of reading one; where they
-    are."""
+    """ns of computing between two checkpoints (0: none), of writing one and of reading one.
+
+    local : whether they stay on their machine.
+    """
 
     interval: int
     checkpoint: int

@@ -41,9 +41,9 @@ def fair_trees(**fixed: Any) -> st.SearchStrategy[FairTree]:
 def work_queues(**fixed: Any) -> st.SearchStrategy[WqrFt]:
     """WQR-FT with any parameters; costs and intervals on the scale of the scenarios."""
     free: dict[str, st.SearchStrategy[Any]] = {
-        "max_replicas": st.integers(1, 3),
-        "checkpoint_interval": st.sampled_from((1.0, 5.0, 60.0, "young", float("inf"))),
-        "checkpoint_cost": st.sampled_from((0.5, 10.0)),
+        "max_replicas": st.integers(1, 4),
+        "checkpoint_interval": st.sampled_from((1.0, 5.0, 60.0, float("inf"))),
+        "checkpoint_cost": st.sampled_from((0.0, 0.5, 10.0)),
         "restore_cost": st.sampled_from((0.0, 2.0)),
         "checkpoint_store": st.sampled_from(("server", "local")),
     }
