@@ -21,6 +21,7 @@ KERNELS = [
     "jobflow",
     "backfill",
     "flow",
+    "walk",
 ]
 CHECKED = os.environ.get("GRIDCORE_CHECKED") == "1"
 

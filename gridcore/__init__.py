@@ -25,11 +25,13 @@ from gridcore.queues import NEVER, TaskQueues
 from gridcore.slots import SlotSchedules
 from gridcore.summaries import aggregate, aggregate_into, debit, debit_drop, lookup, lowest_stretch, split
 from gridcore.tree import SummaryTree
+from gridcore.walk import JobWalks
 
 __all__ = [
     "NEVER",
     "BackfillQueue",
     "JobFlow",
+    "JobWalks",
     "Links",
     "PullQueue",
     "SlotSchedules",

@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridcore.backfill import BackfillQueue
 from gridcore.dispatch import WorkQueue
+from gridcore.links import Links
+from gridcore.walk import JobWalks
 from gridsim.simulation import Options, Simulation
 
-NAMES = ("queues", "links", "tree", "flow", "pull", "backfill", "work")
+NAMES = ("queues", "links", "tree", "flow", "pull", "backfill", "work", "walk")
 
 
 def backfill(events: int) -> BackfillQueue:
@@ -65,6 +67,30 @@ def work(events: int) -> WorkQueue:
     return queue
 
 
+def walks(events: int) -> tuple[Links, JobWalks]:
+    """Jobs that look for a node, which takes time, after so many half seconds."""
+    chance, nodes, jobs = np.random.default_rng(3), 9, 120
+    links = Links(
+        np.arange(nodes), nodes, latency=10**8, bandwidth=1000.0, widths=[24] * 4, deferred=[False] * 4
+    )
+    made = JobWalks(
+        links,
+        chance.uniform(1.0, 3.0, nodes),
+        kinds=[0, 1, 2, 3],
+        release=np.sort(chance.integers(0, 2 * 10**10, jobs)),
+        node=chance.integers(0, 4, jobs),
+        work=chance.uniform(1.0, 6.0, jobs),
+        data=chance.integers(0, 500, jobs),
+        rate=np.full(nodes, np.nan),
+        probes=4,
+        pick="best",
+        probe_time=3 * 10**8,
+    )
+    if events:
+        made.advance(events * 10**9 // 2)
+    return links, made
+
+
 def simulation(scheduler: gs.Scheduler) -> Simulation:
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=9, seed=1),
@@ -105,6 +131,7 @@ def states(at_wave: int) -> dict[str, dict[str, Any]]:
         run.engine.run()
     found["backfill"] = copied(backfill(at_wave).getstate())
     found["work"] = copied(work(at_wave).getstate())
+    found["walk"] = copied(walks(at_wave)[1].getstate())
     assert set(found) == set(NAMES)
     return found
 
@@ -125,6 +152,8 @@ def fresh(name: str) -> Any:
     """A kernel as at the beginning; of a flow, the others have their states."""
     if name in ("backfill", "work"):
         return {name: (backfill if name == "backfill" else work)(0)}
+    if name == "walk":
+        return {name: walks(0)[1]}
     run = simulation(gs.Fcfs(mode="pull") if name == "pull" else gs.FairTree(samples=(3, 2, 2), run_on=True))
     made = kernels(run)
     made["simulation"] = run  # keeps the others alive
@@ -172,6 +201,7 @@ def test_something_was_under_way() -> None:
         ("tree", "debt_counts"), ("tree", "references_0"), ("flow", "arrivals"),
         ("pull", "seen"), ("pull", "log"), ("backfill", "coming"), ("backfill", "runs"),
         ("work", "running"), ("work", "ranked"), ("work", "rows"), ("work", "faults"), ("work", "seen"),
+        ("walk", "ending"), ("walk", "searches"), ("walk", "steps"),
     ):  # fmt: skip
         assert any(len(each[name][entry]) for each in seen), (name, entry)
     for each in seen:
@@ -276,6 +306,12 @@ def go_on(made: dict[str, Any], name: str) -> None:
             lambda: made["work"].run(made["work"].now + 10**10),
             lambda: made["work"].getstate(),
             lambda: made["work"].run(made["work"].now + 10**13),
+        ],
+        "walk": [
+            lambda: (made["walk"].jobs(), made["walk"].totals(), made["walk"].settle()),
+            lambda: made["walk"].advance(8 * 10**9),
+            lambda: made["walk"].getstate(),
+            lambda: made["walk"].advance(2**63 - 1),
         ],
     }
     for call in calls[name]:

@@ -1,0 +1,363 @@
+"""Plain-Python twin of `gridcore.walk`: one event after the other, and a list where the kernel has a heap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gridcore.reference.links import Links
+from gridcore.states import LATEST
+from gridcore.walk_states import JOB, JOB_COLUMNS, LOAD, NODE_COLUMNS, PROBE, RECORD, RESULT, checked
+
+__all__ = ["NEVER", "RECORD", "JobWalks"]
+
+NEVER = 2**63 - 1
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(eq=False)
+class Search:
+    """A job that looks for a node: what is left of its walk, the best node so far and when it is free."""
+
+    job: int
+    walk: Iterator[tuple[int, bool]]
+    at: int  # the node that the walk is at
+    left: int  # steps
+    seen: tuple[int, int] | None = None  # what the answer under way tells, if it is any good
+    best: tuple[int, int] | None = None
+    time: int = 0  # of its next event
+    sequence: int = 0
+    asking: bool = True  # whether that is at the node of the next step, or the answer
+
+
+@dataclass
+class Node:
+    """A queue, of which only the end matters, and counts."""
+
+    speed: float
+    rate: float
+    free: int = 0
+    busy: int = 0
+    done: int = 0
+    own: int = 0
+    remote: int = 0
+    peak: int = 0
+    starts: list[int] = field(default_factory=list)  # of jobs that wait
+
+
+class JobWalks:
+    """See `gridcore.walk.JobWalks`."""
+
+    def __init__(
+        self,
+        links: Links,
+        speed: ArrayLike,
+        *,
+        kinds: ArrayLike,
+        release: ArrayLike,
+        node: ArrayLike,
+        work: ArrayLike,
+        data: ArrayLike,
+        rate: ArrayLike,
+        probes: int,
+        pick: str = "first",
+        rule: str = "exactly-one",
+        local_threshold: float = 0.5,
+        remote_threshold: float = 1.0,
+        min_speed: float = 0.0,
+        printed: bool = False,
+        probe_time: int = 0,
+        packet: int = 100,
+        seed: int = 0,
+        neighbours: NDArray[np.int32] | None = None,
+    ) -> None:
+        made = checked(
+            speed=speed,
+            kinds=kinds,
+            release=release,
+            node=node,
+            work=work,
+            data=data,
+            rate=rate,
+            probes=probes,
+            pick=pick,
+            rule=rule,
+            local_threshold=local_threshold,
+            remote_threshold=remote_threshold,
+            min_speed=min_speed,
+            probe_time=probe_time,
+            packet=packet,
+            neighbours=neighbours,
+            widths=links._width,
+        )
+        self._links = links
+        self._kinds: list[int] = made["kinds"].tolist()
+        if len(links._machine_of) != len(made["speed"]):
+            raise ValueError(f"links must have {len(made['speed'])} nodes, got {len(links._machine_of)}")
+        speeds, rates = made["speed"].tolist(), made["rate"].tolist()
+        self._nodes = [Node(s, r) for s, r in zip(speeds, rates, strict=True)]
+        self._release: list[int] = made["release"].tolist()
+        self._home: list[int] = made["node"].tolist()
+        self._work: list[float] = made["work"].tolist()
+        self._data: list[int] = made["data"].tolist()
+        self._probes, self._pick, self._rule = probes, pick, rule
+        self._local, self._remote, self._min_speed = local_threshold, remote_threshold, min_speed
+        self._printed, self._probe_time, self._packet = printed, probe_time, packet
+        self._seed, self._neighbours = seed, neighbours
+        self._next = 0  # job to be released
+        self._sequence = 0
+        self._searches: list[Search] = []  # that take time
+        self._ending: list[tuple[int, int]] = []  # when, job: its result is sent then
+        count = len(self._release)
+        self._jobs = {name: np.full(count, -1, dtype) for name, dtype in JOB_COLUMNS.items()}
+        self._jobs["probes"][:] = 0
+
+    # -- time -----------------------------------------------------------------------------------------------
+
+    def advance(self, limit: int) -> int:
+        """Run up to and including `limit` ns; `NEVER`, as nobody must be told of anything."""
+        while True:
+            due = [search.time for search in self._searches] + [end for end, _ in self._ending]
+            due += self._release[self._next : self._next + 1]
+            own = min(due, default=NEVER)
+            now = min(self._links.advance(min(limit, own)), own)
+            if now > limit or now == NEVER:
+                return NEVER
+            self._arrive(now)
+            for end, job in sorted(each for each in self._ending if each[0] == now):
+                self._ending.remove((end, job))
+                self._send(RESULT, int(self._jobs["machine"][job]), self._home[job], job, now)
+            for search in sorted(self._searches, key=lambda search: search.sequence):
+                if search.time == now:
+                    self._searches.remove(search)
+                    self._go_on(search, now)
+            while self._next < len(self._release) and self._release[self._next] == now:
+                self._released(self._next, now)
+                self._next += 1
+
+    def _arrive(self, now: int) -> None:
+        """Jobs that have come to a node, then results that are back."""
+        arrived = {kind: records.view(RECORD)["job"].ravel() for kind, records in self._links.collect(now)}
+        for job in arrived.get(self._kinds[JOB], np.zeros(0, np.int64)).tolist():
+            self._queue(job, int(self._jobs["machine"][job]), now)
+        for job in arrived.get(self._kinds[RESULT], np.zeros(0, np.int64)).tolist():
+            self._jobs["returned"][job] = now
+
+    # -- the search for a node ------------------------------------------------------------------------------
+
+    def _released(self, job: int, now: int) -> None:
+        home = self._home[job]
+        self._nodes[home].own += 1
+        left = self._probes
+        if self._neighbours is None:
+            left = min(left, len(self._nodes) - 1)
+        elif not self._neighbours.shape[1]:
+            left = 0
+        search = Search(job, self._walk(job), home, left)
+        if not left:
+            self._place(search, now)
+        elif self._probe_time:
+            self._wait(search, now + self._probe_time // 2)
+        else:
+            while not self._ask(search, now):
+                pass
+
+    def _go_on(self, search: Search, now: int) -> None:
+        if search.asking:
+            self._look(search, now)
+            search.asking = False
+            self._wait(search, now + self._probe_time - self._probe_time // 2)
+        elif not self._hear(search, now):
+            search.asking = True
+            self._wait(search, now + self._probe_time // 2)
+
+    def _wait(self, search: Search, time: int) -> None:
+        search.time, search.sequence = time, self._sequence
+        self._sequence += 1
+        self._searches.append(search)
+
+    def _ask(self, search: Search, now: int) -> bool:
+        """A step that takes no time; whether the search is over."""
+        self._look(search, now)
+        return self._hear(search, now)
+
+    def _look(self, search: Search, now: int) -> None:
+        """The next step: a probe comes to a node, which answers unless it has done so before."""
+        u, new = next(search.walk)
+        self._count(PROBE, search.at if self._neighbours is not None else self._home[search.job], u)
+        self._jobs["probes"][search.job] += 1
+        search.at, search.seen = u, None
+        search.left -= 1
+        if new:
+            self._count(LOAD, u, self._home[search.job])
+            if self._fits(u, search.job, now):
+                search.seen = u, self._nodes[u].free
+
+    def _hear(self, search: Search, now: int) -> bool:
+        """The answer is back; whether the search is over."""
+        job, seen, best = search.job, search.seen, search.best
+        leaves = now + search.left * self._probe_time  # when all have answered
+        if seen is not None and self._pick == "first":
+            if self._turnaround(job, *seen, now) < self._at_home(job, now):
+                self._move(job, *seen, now)
+                return True
+        elif seen is not None and self._pick == "fastest":
+            if best is None or self._nodes[seen[0]].speed > self._nodes[best[0]].speed:
+                search.best = seen
+        elif seen is not None and (
+            best is None or self._turnaround(job, *seen, leaves) < self._turnaround(job, *best, leaves)
+        ):
+            search.best = seen
+        if search.left == 0:
+            self._place(search, now)
+        return search.left == 0
+
+    def _place(self, search: Search, now: int) -> None:
+        """The walk is over: the job goes to the best node if that is better than its own, else stays."""
+        job, best = search.job, search.best
+        home = self._home[job]
+        if best is not None and self._pick == "fastest":
+            better = self._nodes[best[0]].speed > self._nodes[home].speed
+        else:
+            better = best is not None and self._turnaround(job, *best, now) < self._at_home(job, now)
+        if best is not None and better:
+            self._move(job, *best, now)
+        else:
+            self._queue(job, home, now)
+
+    def _move(self, job: int, u: int, free: int, now: int) -> None:
+        self._nodes[u].remote += 1
+        self._jobs["machine"][job] = u
+        self._jobs["predicted"][job] = max(0, free - (now + self._latency(job)))
+        self._send(JOB, self._home[job], u, job, now)
+
+    # -- what is compared -----------------------------------------------------------------------------------
+
+    def _latency(self, job: int) -> int:
+        return self._links._latency + round(self._data[job] / self._links._bandwidth * 1e9)
+
+    def _lasts(self, job: int, u: int) -> int:
+        return round(min(self._work[job] / self._nodes[u].speed * 1e9, LATEST))
+
+    def _at_home(self, job: int, now: int) -> int:
+        home = self._home[job]
+        waits = max(0, self._nodes[home].free - now)
+        return waits if self._printed else waits + self._lasts(job, home)
+
+    def _turnaround(self, job: int, u: int, free: int, leaves: int) -> int:
+        """Of a job that `leaves` for node `u`, which will be `free`, if nothing else comes there."""
+        latency = self._latency(job)
+        waits = max(0, free - (leaves + latency))
+        return waits + latency if self._printed else waits + self._lasts(job, u) + 2 * latency
+
+    def _fits(self, u: int, job: int, now: int) -> bool:
+        """Whether `u` is fast enough, and little enough will come to it while the job is on its way."""
+        node = self._nodes[u]
+        if node.speed < self._min_speed:
+            return False
+        if self._rule == "none":
+            return True
+        seconds, elapsed = self._latency(job) / 1e9, now / 1e9
+        expected = 0.0
+        if seconds > 0 and not math.isnan(node.rate):
+            expected = node.rate * seconds
+        elif seconds > 0 and node.own:
+            expected = math.inf if elapsed == 0 else node.own / elapsed * seconds
+        if self._rule == "at-least-one":
+            chance = 1.0 - math.exp(-expected)
+        else:
+            chance = expected * math.exp(-expected) if expected < math.inf else 0.0
+        return chance < self._local and node.remote * seconds < (
+            self._remote * elapsed if node.remote else self._remote
+        )
+
+    def _walk(self, job: int) -> Iterator[tuple[int, bool]]:
+        """The nodes of the steps, and whether they have not been asked before."""
+        home, count = self._home[job], len(self._nodes)
+        chance = _Chance(_mixed((self._seed + (job + 1) * _GOLDEN) & _MOST))
+        asked, u = {home}, home
+        while self._neighbours is not None:
+            u = int(self._neighbours[u, chance.below(self._neighbours.shape[1])])
+            yield u, u not in asked
+            asked.add(u)
+        while True:
+            u = chance.below(count - 1)
+            u += u >= home
+            if u not in asked:
+                yield u, True
+                asked.add(u)
+
+    # -- what is sent ---------------------------------------------------------------------------------------
+
+    def _send(self, kind: int, sender: int, node: int, job: int, now: int) -> None:
+        record = np.array([(node, sender, job)], RECORD).view(np.uint8).reshape(1, -1)
+        self._links.send(now, self._kinds[kind], record, self._data[job])
+
+    def _count(self, kind: int, source: int, target: int) -> None:
+        """A packet of load: it is counted, and not held up by interfaces."""
+        number, links = self._kinds[kind], self._links
+        links.sent[number] += 1
+        links.delivered[number] += 1
+        links.traffic[number] += self._packet
+        links.by_level[:, number, 0] += 1, self._packet
+        links.bytes_out[source] += self._packet
+        links.bytes_in[target] += self._packet
+
+    # -- first come, first served ---------------------------------------------------------------------------
+
+    def _queue(self, job: int, u: int, now: int) -> None:
+        node, jobs = self._nodes[u], self._jobs
+        start = max(now, node.free)
+        end = start + self._lasts(job, u)
+        if end > LATEST:
+            raise OverflowError(f"node {u} would be busy until after {LATEST} ns")
+        jobs["machine"][job], jobs["arrived"][job], jobs["start"][job], jobs["end"][job] = u, now, start, end
+        node.free = end
+        node.busy += end - start
+        node.done += 1
+        node.starts = [each for each in [*node.starts, start] if each > now]
+        node.peak = max(node.peak, len(node.starts))
+        if u == self._home[job]:
+            jobs["returned"][job] = end
+        else:
+            self._ending.append((end, job))
+
+    # -- reports --------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Enter the packets in the books of the links; here they are always up to date."""
+
+    def jobs(self) -> dict[str, NDArray[Any]]:
+        """See `gridcore.walk.JobWalks.jobs`."""
+        return dict(self._jobs)
+
+    def totals(self) -> dict[str, Integers]:
+        """See `gridcore.walk.JobWalks.totals`."""
+        return {
+            name: np.array([getattr(node, name) for node in self._nodes], np.int64) for name in NODE_COLUMNS
+        }
+
+
+_MOST, _GOLDEN = 2**64 - 1, 0x9E3779B97F4A7C15
+
+
+def _mixed(x: int) -> int:
+    """SplitMix64 (Steele, Lea and Flood 2014) of a state."""
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MOST
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MOST
+    return x ^ (x >> 31)
+
+
+class _Chance:
+    def __init__(self, state: int) -> None:
+        self._state = state
+
+    def below(self, n: int) -> int:
+        self._state = (self._state + _GOLDEN) & _MOST
+        return (_mixed(self._state) >> 32) * n >> 32

@@ -1,0 +1,301 @@
+"""Walks of jobs: the kernel and its twin, bit for bit, and what must hold of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridcore import walk
+from gridcore.links import Links
+from gridcore.reference import walk as twin
+from gridcore.reference.links import Links as TwinLinks
+
+S = 10**9
+BOOKS = ("sent", "delivered", "traffic", "bytes_in", "bytes_out", "by_level")
+Case = dict[str, Any]
+
+
+def make(module: Any, links: Any, case: Case) -> tuple[Any, Any]:
+    """Links and walks of a case."""
+    nodes = len(case["speed"])
+    wires = links(np.arange(nodes), nodes, widths=[24] * 4, deferred=[False] * 4, **case["network"])
+    arguments = {name: value for name, value in case.items() if name not in ("network", "speed")}
+    return wires, module.JobWalks(wires, case["speed"], kinds=[0, 1, 2, 3], **arguments)
+
+
+def plain(**changes: Any) -> Case:
+    """Two nodes, the other twice as fast; 1 s to go from one to the other, and a byte takes 1 ms more."""
+    case: Case = {
+        "network": {"latency": S, "bandwidth": 1000.0, "fifo": False},
+        "speed": [100.0, 200.0],
+        "release": [0],
+        "node": [0],
+        "work": [1000.0],
+        "data": [0],
+        "rate": [0.0, 0.0],
+        "probes": 1,
+    }
+    return {**case, **changes}
+
+
+def run(case: Case) -> tuple[Any, dict[str, list[Any]]]:
+    wires, walks = make(walk, Links, case)
+    assert walks.advance(walk.NEVER) == walk.NEVER
+    walks.settle()
+    return wires, {name: column.tolist() for name, column in walks.jobs().items()}
+
+
+# -- kernel and twin ------------------------------------------------------------------------------------
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    nodes, jobs = draw(st.integers(1, 8)), draw(st.integers(0, 20))
+
+    def column(count: int, *usual: Any, among: st.SearchStrategy[Any] | None = None) -> list[Any]:
+        values = st.sampled_from(usual) if among is None else st.sampled_from(usual) | among
+        return draw(st.lists(values, min_size=count, max_size=count))
+
+    latency = draw(st.sampled_from((0, S // 10, 3 * S // 10, 2 * S)))
+    degree = min(draw(st.integers(0, 2)), nodes - 1)
+    table = [[(u + 1 + k) % nodes for k in range(degree)] for u in range(nodes)]
+    neighbours = np.array(table, np.int32).reshape(nodes, degree)
+    return {
+        "network": {
+            "latency": latency,
+            "jitter": draw(st.sampled_from((0, latency // 2))),
+            "seed": draw(st.integers(0, 3)),
+            "bandwidth": draw(st.sampled_from((np.inf, 1000.0, 125_000.0))),
+            "fifo": draw(st.booleans()),
+        },
+        "speed": column(nodes, 100.0, 150.0, 200.0),
+        "release": sorted(column(jobs, 0, S, 2 * S, S // 2, among=st.integers(0, 4 * S))),
+        "node": draw(st.lists(st.integers(0, nodes - 1), min_size=jobs, max_size=jobs)),
+        "work": column(jobs, 100.0, 50.0, 300.0, among=st.floats(1.0, 2000.0)),
+        "data": column(jobs, 0, 1000, 100, 5000),
+        "rate": column(nodes, np.nan, 0.5, 0.0, 3.0),
+        "probes": draw(st.integers(0, 7)),
+        "pick": draw(st.sampled_from(("first", "best", "fastest"))),
+        "rule": draw(st.sampled_from(("none", "exactly-one", "at-least-one"))),
+        "local_threshold": draw(st.sampled_from((0.5, 0.2, 0.3, 1.0))),
+        "remote_threshold": draw(st.sampled_from((1.0, 0.1, 0.0, 0.5))),
+        "min_speed": draw(st.sampled_from((0.0, 0.0, 150.0))),
+        "printed": draw(st.booleans()),
+        "probe_time": draw(st.sampled_from((0, 0, 3, S // 10 + 1, S // 2))),
+        "packet": draw(st.sampled_from((0, 100))),
+        "seed": draw(st.integers(0, 2**40)),
+        "neighbours": draw(st.sampled_from((None, neighbours))),
+    }
+
+
+@settings(deadline=None, max_examples=200)
+@given(cases(), st.lists(st.integers(0, 8 * S), max_size=4))
+def test_kernel_and_twin_are_equal(case: Case, stops: list[int]) -> None:
+    wires, walks = make(walk, Links, case)
+    twin_wires, twin_walks = make(twin, TwinLinks, case)
+    for at in [*sorted(stops), walk.NEVER]:
+        assert walks.advance(at) == twin_walks.advance(at) == walk.NEVER
+        # what goes on is another kernel, from the state of this one
+        other_wires, other = make(walk, Links, case)
+        other_wires.setstate(wires.getstate())
+        other.setstate(walks.getstate())
+        wires, walks = other_wires, other
+        walks.settle()
+        for mine, wanted in ((walks.jobs(), twin_walks.jobs()), (walks.totals(), twin_walks.totals())):
+            assert list(mine) == list(wanted)
+            for name, column in wanted.items():
+                np.testing.assert_array_equal(mine[name], column, name, strict=True)
+        for name in BOOKS:
+            np.testing.assert_array_equal(getattr(wires, name), getattr(twin_wires, name), name)
+
+
+@settings(deadline=None, max_examples=60)
+@given(cases())
+def test_each_job_runs_once_where_it_came(case: Case) -> None:
+    wires, jobs = run(case)
+    table = {name: np.array(column, np.int64) for name, column in jobs.items()}
+    home, release = np.array(case["node"], np.int64), np.array(case["release"], np.int64)
+    lasts = np.rint(np.array(case["work"]) / np.array(case["speed"])[table["machine"]] * 1e9)
+    assert (table["end"] - table["start"] == lasts).all()
+    assert (table["arrived"] >= release).all() and (table["start"] >= table["arrived"]).all()
+    stayed = table["machine"] == home
+    assert (table["returned"] >= table["end"]).all() and (table["returned"] == table["end"])[stayed].all()
+    assert ((table["predicted"] == -1) == stayed).all()
+    # nothing overtakes on a node, and no node is idle while a job waits there
+    for u in range(len(case["speed"])):
+        here = np.flatnonzero(table["machine"] == u)
+        here = here[np.argsort(table["start"][here])]
+        assert (np.diff(table["arrived"][here]) >= 0).all()
+        free = np.append(0, table["end"][here][:-1])
+        assert (table["start"][here] == np.maximum(free, table["arrived"][here])).all()
+    moved = int((~stayed).sum())
+    assert wires.sent.tolist()[2:] == wires.delivered.tolist()[2:] == [moved, moved]
+    assert wires.sent[0] == table["probes"].sum() >= wires.sent[1]
+
+
+# -- small examples -------------------------------------------------------------------------------------
+
+
+def test_a_job_goes_where_it_is_back_earlier() -> None:
+    # at home 10 s; there 1 s to go, 5 s, 1 s back
+    _, jobs = run(plain())
+    assert (jobs["machine"], jobs["arrived"], jobs["end"], jobs["returned"]) == ([1], [S], [6 * S], [7 * S])
+    assert (jobs["predicted"], jobs["probes"]) == ([0], [1])
+    # 1500 bytes take 1.5 s more each way: 10 s, as at home, where it then stays
+    _, jobs = run(plain(data=[1500]))
+    assert (jobs["machine"], jobs["returned"], jobs["predicted"]) == ([0], [10 * S], [-1])
+
+
+def test_as_printed_only_queues_and_one_way_are_compared() -> None:
+    # 1 s to go against no queue: it stays, although it would be back 3 s earlier
+    assert run(plain(printed=True))[1]["machine"] == [0]
+    # the second one finds a queue of 10 s
+    two = plain(printed=True, release=[0, 0], node=[0, 0], work=[1000.0, 1000.0], data=[0, 0])
+    assert run(two)[1]["machine"] == [0, 1]
+
+
+def test_what_comes_meanwhile_makes_the_prediction_wrong() -> None:
+    # both jobs of node 0 find node 1 idle; the second one waits there for the first
+    case = plain(release=[0, 0], node=[0, 0], work=[1000.0, 1000.0], data=[0, 0], rule="none")
+    _, jobs = run(case)
+    assert jobs["machine"] == [1, 1] and jobs["predicted"] == [0, 0]
+    assert jobs["start"] == [S, 6 * S] and jobs["arrived"] == [S, S]
+
+
+def test_the_conditions_on_arrivals_in_transit() -> None:
+    def goes(**changes: Any) -> bool:
+        return bool(run(plain(**changes))[1]["machine"] == [1])
+
+    # 1 s on the way: x = rate
+    assert goes(rule="exactly-one", rate=[0.0, 1.0])  # 0.37, the most there is, is below 0.5
+    assert not goes(rule="exactly-one", rate=[0.0, 1.0], local_threshold=0.36)
+    assert goes(rule="exactly-one", rate=[0.0, 50.0], local_threshold=0.36)  # 50 exp(-50)
+    assert goes(rule="at-least-one", rate=[0.0, 0.69])
+    assert not goes(rule="at-least-one", rate=[0.0, 0.70])
+    assert goes(rule="none", rate=[0.0, 50.0])
+    # of others: the first job to node 1, at 2 s, makes 1 / 3 of a job a second at 3 s
+    two = {"release": [2 * S, 3 * S], "node": [0, 0], "work": [1000.0, 5000.0], "data": [0, 0]}
+    assert run(plain(**two, remote_threshold=0.34))[1]["machine"] == [1, 1]
+    assert run(plain(**two, remote_threshold=0.33))[1]["machine"] == [1, 0]
+    assert run(plain(remote_threshold=0.0))[1]["machine"] == [0]
+
+
+def test_the_rate_observed_stands_in_for_one_that_is_not_known() -> None:
+    # two jobs at node 1 in the first 2 s: 1 - exp(-1) = 0.63 a second
+    case = plain(
+        release=[S, S, 2 * S], node=[1, 1, 0], work=[1.0, 1.0, 1000.0], data=[0, 0, 0],
+        rate=[np.nan, np.nan], rule="at-least-one",
+    )  # fmt: skip
+    assert run({**case, "local_threshold": 0.64})[1]["machine"][2] == 1
+    assert run({**case, "local_threshold": 0.63})[1]["machine"][2] == 0
+
+
+def test_first_best_and_fastest() -> None:
+    """Node 3 is the fastest and has a queue of 30 s, node 2 is the best."""
+    case = plain(
+        speed=[100.0, 150.0, 200.0, 400.0], release=[0, S], node=[3, 0], work=[12_000.0, 2000.0], data=[0, 0],
+        rate=[0.0] * 4, rule="none",
+    )  # fmt: skip
+    chosen = {pick: set() for pick in ("first", "best", "fastest")}
+    for seed in range(20):
+        for pick, found in chosen.items():
+            found.add(run({**case, "pick": pick, "probes": 3, "seed": seed})[1]["machine"][1])
+    assert chosen == {"first": {1, 2}, "best": {2}, "fastest": {3}}
+    # passed over below a speed; the first one that is fast enough is node 2
+    assert run({**case, "pick": "first", "probes": 3, "min_speed": 160.0})[1]["machine"][1] == 2
+
+
+def test_asking_takes_time_and_tells_what_was() -> None:
+    """2 s to ask and hear: what is heard is 1 s old."""
+    case = plain(probe_time=2 * S)
+    _, jobs = run(case)
+    assert (jobs["machine"], jobs["arrived"], jobs["returned"]) == ([1], [3 * S], [9 * S])
+    # node 1 has 20 s of work from 2 s on: after it was asked at 1.5 s, and before it answers at 2.5 s
+    _, jobs = run({**case, "release": [0, S // 2], "node": [1, 0], "work": [4000.0, 1000.0], "data": [0, 0]})
+    assert jobs["machine"] == [1, 1] and jobs["predicted"][1] == 0
+    assert jobs["arrived"] == [2 * S, 3 * S + S // 2] and jobs["start"][1] == 22 * S
+    # nobody better: it begins at home when the answer is there
+    _, jobs = run(plain(probe_time=2 * S, work=[10.0]))
+    assert (jobs["machine"], jobs["arrived"]) == ([0], [2 * S])
+
+
+def test_every_other_node_is_asked_once_and_all_are_alike() -> None:
+    nodes, jobs = 12, 3000
+    case = plain(
+        speed=[100.0] * nodes, release=[0] * jobs, node=[5] * jobs, work=[1.0] * jobs, data=[0] * jobs,
+        rate=[0.0] * nodes, probes=4, min_speed=1000.0,
+    )  # fmt: skip
+    wires, found = run(case)
+    assert found["probes"] == [4] * jobs
+    # a load each time a node was asked: binomial with a deviation of 25
+    asked = np.delete(wires.bytes_out, 5) / 100
+    assert wires.sent[:2].tolist() == [4 * jobs] * 2 and abs(asked - 4 * jobs / 11).max() < 130
+    wires, found = run({**case, "probes": 100})
+    assert found["probes"] == [11] * jobs and (np.delete(wires.bytes_out, 5) == 100 * jobs).all()
+
+
+def test_a_walk_passes_through_who_was_asked_before() -> None:
+    # a ring of three, one way: 1, 2, 0 (itself), 1 ...: two are asked in five steps
+    ring = np.array([[1], [2], [0]], np.int32)
+    wires, jobs = run(plain(speed=[100.0] * 3, rate=[0.0] * 3, probes=5, neighbours=ring))
+    assert jobs["probes"] == [5] and wires.sent.tolist() == [5, 2, 0, 0]
+    assert wires.bytes_in.tolist() == [300, 200, 200] and wires.bytes_out.tolist() == [200, 300, 200]
+
+
+# -- bad input ------------------------------------------------------------------------------------------
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"speed": [1.0, 0.0]}, "speed[1] must be finite and > 0, got 0.0"),
+    ({"work": [np.nan]}, "work[0] must be finite and > 0, got nan"),
+    ({"work": [np.inf]}, "work[0] must be finite and > 0, got inf"),
+    ({"rate": [0.0, -1.0]}, "rate[1] must be finite and >= 0, or nan, got -1.0"),
+    ({"rate": [0.0]}, "rate must have 2 entries, got 1"),
+    ({"release": [-1]}, "release[0] must be in 0..2305843009213693952, got -1"),
+    ({"release": [[0]]}, "release must have one dimension, got 2"),
+    ({"release": [5, 4], "node": [0, 0], "work": [1.0, 1.0], "data": [0, 0]},
+     "release must not decrease, got 4 after 5"),
+    ({"node": [2]}, "node[0] must be in 0..1, got 2"),
+    ({"data": [2**31]}, "data[0] must be in 0..2147483647, got 2147483648"),
+    ({"data": []}, "data must have 1 entries, got 0"),
+    ({"pick": "any"}, "pick must be one of ('first', 'best', 'fastest'), got 'any'"),
+    ({"rule": "P"}, "rule must be one of ('none', 'exactly-one', 'at-least-one'), got 'P'"),
+    ({"probes": -1}, "probes must be in 0..2147483647, got -1"),
+    ({"local_threshold": np.nan}, "local_threshold must be in 0..inf, got nan"),
+    ({"min_speed": -1.0}, "min_speed must be in 0..inf, got -1.0"),
+    ({"probe_time": -1}, "probe_time must be in 0..2305843009213693952, got -1"),
+    ({"packet": 2**31}, "packet must be in 0..2147483647, got 2147483648"),
+    ({"neighbours": [[1], [0]]}, "neighbours must be int32[nodes, degree]"),
+    ({"neighbours": np.zeros((3, 1), np.int32)}, "neighbours must have 2 rows, got 3"),
+    ({"neighbours": np.array([[1], [2]], np.int32)}, "neighbours[1] must be in 0..1, got 2"),
+    ({"neighbours": np.array([[1], [1]], np.int32)}, "neighbours[1] must not have 1 itself"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD)
+def test_bad_input(changes: dict[str, Any], message: str) -> None:
+    for module, links in ((walk, Links), (twin, TwinLinks)):
+        with pytest.raises(ValueError) as caught:
+            make(module, links, plain(**changes))
+        assert str(caught.value) == message
+
+
+def test_kinds_and_links_must_fit() -> None:
+    for module, links in ((walk, Links), (twin, TwinLinks)):
+        wires, _ = make(module, links, plain())
+        arguments = {name: value for name, value in plain().items() if name not in ("network", "speed")}
+        with pytest.raises(ValueError, match=r"kinds\[3\] must be a kind of 24 bytes, got 4"):
+            module.JobWalks(wires, [1.0, 1.0], kinds=[0, 1, 2, 4], **arguments)
+        more = {**arguments, "rate": [0.0] * 3}
+        with pytest.raises(ValueError, match="links must have 3 nodes, got 2"):
+            module.JobWalks(wires, [1.0] * 3, kinds=[0, 1, 2, 3], **more)
+
+
+def test_beyond_the_clock() -> None:
+    for module, links in ((walk, Links), (twin, TwinLinks)):
+        _, walks = make(module, links, plain(release=[S], work=[1e300], probes=0))
+        with pytest.raises(OverflowError, match="node 0 would be busy until after 2305843009213693952 ns"):
+            walks.advance(walk.NEVER)
