@@ -34,7 +34,18 @@ if TYPE_CHECKING:
     from gridsim.resumption import resume
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Outcome, Policy, Run, Scheduler, register
-    from gridsim.schedulers import Asap, Backfill, DgsAsap, FairTree, Fcfs, MinCent, WqrFt
+    from gridsim.schedulers import (
+        Asap,
+        Backfill,
+        DgsAsap,
+        FairTree,
+        Fcfs,
+        MinCent,
+        NoMigration,
+        ResourceExclusion,
+        Rjss,
+        WqrFt,
+    )
     from gridsim.simulation import simulate
     from gridsim.workload import Workload, offered_load
 
@@ -62,12 +73,15 @@ __all__ = [
     "MinCent",
     "ModelWarning",
     "Network",
+    "NoMigration",
     "Normal",
     "Outcome",
     "Platform",
     "Policy",
     "Replicates",
+    "ResourceExclusion",
     "Result",
+    "Rjss",
     "Run",
     "Scenario",
     "ScenarioError",
@@ -115,7 +129,18 @@ _HOMES = {
     "scenario": ("Scenario",),
     "model": ("Applications",),
     "scheduler": ("Outcome", "Policy", "Run", "Scheduler", "register"),
-    "schedulers": ("Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent", "WqrFt"),
+    "schedulers": (
+        "Asap",
+        "Backfill",
+        "DgsAsap",
+        "FairTree",
+        "Fcfs",
+        "MinCent",
+        "NoMigration",
+        "ResourceExclusion",
+        "Rjss",
+        "WqrFt",
+    ),
     "simulation": ("simulate",),
     "workload": ("Workload", "offered_load"),
 }

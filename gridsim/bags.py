@@ -12,17 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model import Columns, Floats, Integers
+from gridsim.model import MOST_DATA, Columns, Floats, Integers
 from gridsim.platform import Platform, normalise, real, sequence, shown, text, whole
-from gridsim.streams import Streams
+from gridsim.streams import Streams, normal_factors
 
 if TYPE_CHECKING:
     from gridsim.traces import Bags
 
 #: Sizes of single tasks are kept in memory, 8 bytes each.
 MOST_SIZES = 2**30
-#: No task is shorter than this share of the mean, however wide the normal distribution is.
-LEAST_FACTOR = 0.01
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,10 +47,7 @@ class Normal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
 
     def factors(self, draw: np.random.Generator, count: int) -> Floats:
         """float64[count], without unit."""
-        found = draw.normal(1.0, self.deviation, count)
-        while len(low := np.flatnonzero(found <= LEAST_FACTOR)):
-            found[low] = draw.normal(1.0, self.deviation, len(low))
-        return found
+        return normal_factors(draw, self.deviation, count)
 
 
 class LogUniform(
@@ -219,13 +214,15 @@ class ListRecipe(
     tasks: tuple[int, ...]
     task_size: tuple[float, ...]
     submitter: tuple[int, ...] | None = None
+    data: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         _check_columns(self)
 
     def columns(self, platform: Platform) -> Columns:
         tasks, submitter = np.array(self.tasks, dtype=np.int64), _submitters(self, platform)
-        return Columns(np.array(self.release), tasks, np.array(self.task_size), submitter)
+        data = None if self.data is None else np.array(self.data, dtype=np.int64)
+        return Columns(np.array(self.release), tasks, np.array(self.task_size), submitter, data=data)
 
 
 class TasksRecipe(
@@ -267,6 +264,7 @@ def _check_columns(recipe: ListRecipe | TasksRecipe) -> None:
         "task_size": lambda path, value: real(path, value, above=0, unit="Mflop"),
         "sizes": _tasks,
         "submitter": lambda path, value: whole(path, value),
+        "data": lambda path, value: whole(path, value, high=MOST_DATA),
     }
     for name, values in columns.items():
         check = checks[name]

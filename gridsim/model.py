@@ -12,12 +12,18 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+#: Bytes of a task's instructions and data, at most: they go as one message.
+MOST_DATA = 2**31 - 1
+
+
 class Columns(NamedTuple):
     """What a recipe makes, of length n, in any order: release (s), tasks, task_size (Mflop), submitter
     (machine); and of rigid jobs requested (s).
 
     Where tasks of an application may differ, sizes (Mflop) are those of every task, application after
     application, and stand in place of task_size.
+
+    data (bytes) of each of its tasks; rates (jobs/s) of each machine, not of length n.
     """
 
     release: Floats
@@ -26,6 +32,8 @@ class Columns(NamedTuple):
     submitter: Integers
     requested: Floats | None = None
     sizes: Floats | None = None
+    data: Integers | None = None
+    rates: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,11 @@ class Applications:
 
     Rigid jobs are applications whose tasks must start together, one on each of as many machines of one speed:
     requested float64 (s), what the user said that a task takes; None for bags of tasks.
+
+    data int64 (bytes): the instructions and data that a task of each application takes along when it goes
+    from its submitter to another machine, and its result when that comes back; None if they have none. rates
+    float64 of each machine (applications/s): how many are submitted there on average, where the workload says
+    so, else None.
     """
 
     release_ns: Integers
@@ -51,6 +64,8 @@ class Applications:
     submitter: Integers
     requested: Floats | None = None
     task_sizes: Floats | None = None
+    data: Integers | None = None
+    rates: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.tasks)

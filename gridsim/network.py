@@ -39,6 +39,30 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     task_data: float = 0.0
     record_use: bool = False
 
+    @classmethod
+    def star(
+        cls,
+        distance: float = 50_000.0,
+        congestion: float = 0.1,
+        bandwidth: float = 125_000.0,
+        velocity: float = 2e8,
+    ) -> Network:
+        """All machines equally far from one provider, through which they talk (the RJSS paper's section 2.2).
+
+        A message of b bytes takes congestion + 2 distance / velocity + b / bandwidth, and nobody queues.
+
+        distance : m, from a machine to the provider.
+        congestion : s, the same for all.
+        bandwidth : bytes/s.  The paper gives none; the default is 1 Mbit/s.
+        velocity : m/s, of signals.
+        """
+        for name, value in (("distance", distance), ("congestion", congestion)):
+            if not 0 <= value < math.inf:
+                raise ScenarioError(f"network.{name} must be finite and >= 0, got {value!r}")
+        if not velocity > 0:
+            raise ScenarioError(f"network.velocity must be > 0 m/s, got {velocity!r}")
+        return cls(latency=congestion + 2 * distance / velocity, bandwidth=bandwidth, interfaces="equal")
+
     def __post_init__(self) -> None:
         if not (self.latency >= 0 and math.isfinite(self.latency)):
             raise ScenarioError(f"network.latency must be finite and >= 0 s, got {self.latency!r}")

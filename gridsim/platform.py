@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.streams import Streams
+from gridsim.streams import Streams, normal_factors
 
 Floats = NDArray[np.float64]
 
@@ -145,6 +145,31 @@ class ParetoSpeeds(
         return speeds
 
 
+class NormalSpeeds(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="normal"
+):
+    """Speeds with a normal distribution around `mean` (Mflop/s), drawn again where at most 0.01 of it.
+
+    variation : their standard deviation, relative to the mean.
+    """
+
+    nodes: int
+    seed: int
+    mean: float = 200.0
+    variation: float = 0.2
+
+    def __post_init__(self) -> None:
+        normalise(
+            self,
+            mean=real("platform.mean", self.mean, above=0, unit="Mflop/s"),
+            variation=real("platform.variation", self.variation, low=0),
+            **_nodes_and_seed(self),
+        )
+
+    def speeds(self) -> Floats:
+        return self.mean * normal_factors(Streams(self.seed)("platform.speeds"), self.variation, self.nodes)
+
+
 class HostSpeedTable(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="hosts"
 ):
@@ -205,14 +230,14 @@ class EqualSpeeds(
         return np.full(self.nodes, self.speed)
 
 
-PlatformRecipe = UniformSpeeds | ParetoSpeeds | HostSpeedTable | ListedSpeeds | EqualSpeeds
+PlatformRecipe = UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable | ListedSpeeds | EqualSpeeds
 
 
 #: Machines are counted in 32 bits, and so are the 2 N - 1 nodes of a tree over them.
 MOST_NODES = 2**30
 
 
-def _nodes_and_seed(recipe: UniformSpeeds | ParetoSpeeds | HostSpeedTable) -> dict[str, int]:
+def _nodes_and_seed(recipe: UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable) -> dict[str, int]:
     return {
         "nodes": whole("platform.nodes", recipe.nodes, low=1, high=MOST_NODES),
         "seed": whole("platform.seed", recipe.seed),
@@ -253,6 +278,14 @@ class Platform:
     def pareto(cls, nodes: int, seed: int) -> Platform:
         """`nodes` machines of 1000..2800 Mflop/s, most of them slow (mean 1244); see `ParetoSpeeds`."""
         return cls(ParetoSpeeds(nodes=nodes, seed=seed))
+
+    @classmethod
+    def normal(cls, nodes: int, seed: int, mean: float = 200.0, variation: float = 0.2) -> Platform:
+        """`nodes` machines, speeds normal around `mean` (Mflop/s), of this relative standard deviation.
+
+        A clock of 1 MHz counts as 1 Mflop/s, as in the RJSS paper.
+        """
+        return cls(NormalSpeeds(nodes=nodes, seed=seed, mean=mean, variation=variation))
 
     @classmethod
     def from_hosts(

@@ -29,7 +29,7 @@ _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
 # What the tables of a result hold besides; a scheduler's own columns have other names.
 _APPLICATION_NAMES = (
     "release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg", "run_time", "requested",
-    "waiting", "slowdown", "smallest_task", "largest_task",
+    "waiting", "slowdown", "smallest_task", "largest_task", "data",
 )  # fmt: skip
 _MACHINE_NAMES = (
     "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",
@@ -40,11 +40,15 @@ _MACHINE_NAMES = (
 # -- checks ---------------------------------------------------------------------------------------------
 
 
-def check_kind(applications: Applications, scheduler: Scheduler, pace: Pace | None) -> None:
+def check_kind(
+    applications: Applications, scheduler: Scheduler, pace: Pace | None, *, faults: bool = False
+) -> None:
     """Rigid jobs are for schedulers that start tasks together, bags for the others.
 
-    Bags whose tasks differ in size, and machines that fluctuate, are for those that can do with them.
+    Bags whose tasks differ in size, and machines that fluctuate or fail, are for those that can do with them.
     """
+    if faults and not scheduler.failures:
+        raise ScenarioError(f"faults must be absent for {scheduler.name}, whose machines never fail")
     if applications.rigid != scheduler.rigid:
         takes, given = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
         raise ScenarioError(f"workload must have {takes} for {scheduler.name}, got {given}")
@@ -240,9 +244,11 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
     stretch = np.where(given["finish"] >= 0, (given["finish"] - applications.release_ns) / NS, np.nan)
     stretch /= applications.size
     further = {name: column for name, column in given.items() if name not in _APPLICATION_COLUMNS}
-    extremes = {}
+    own: dict[str, NDArray[Any]] = {}
     if applications.unequal:
-        extremes = dict(zip(("smallest_task", "largest_task"), applications.extremes(), strict=True))
+        own = dict(zip(("smallest_task", "largest_task"), applications.extremes(), strict=True))
+    if applications.data is not None:
+        own["data"] = applications.data
     if applications.rigid:
         further |= _rigid_columns(given["finish"], applications, platform)
     return Table(
@@ -253,7 +259,7 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
             "tasks": applications.tasks,
             "task_size": applications.task_size,
             "size": applications.size,
-            **extremes,
+            **own,
             "submitter": applications.submitter,
             "stretch": stretch,
             "stretch_agg": stretch * platform.aggregate_speed,

@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 FAULT_PRIORITY = 4000
 
 #: What a scheduler may promise; see `Scheduler.order`.
-Order = Literal["fifo", "edf", "list", None]
+Order = Literal["fifo", "fcfs", "edf", "list", None]
 
 #: Columns of `Outcome.schedule` and `Outcome.arrivals`.
 SCHEDULE = ("machine", "application", "tasks", "start", "end", "completed")
@@ -169,9 +169,13 @@ class Policy(Stateful, ABC):
     #: send no messages: the network does not hear of failures, and `Run.up` follows late.
     takes_blocks: ClassVar[bool] = False
 
+    #: Whether it reads releases from ``run.applications`` itself, so that `on_release` is not called.  Such a
+    #: policy must be a source of the engine.
+    takes_releases: ClassVar[bool] = False
+
     @abstractmethod
     def on_release(self, applications: list[int]) -> None:
-        """The `applications` (sorted indices) are submitted now."""
+        """The `applications` (sorted indices) are submitted now.  Not called if it `takes_releases`."""
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """The machines `failed` (ascending) fail now, and those of `back` are up now; some may be in both.
@@ -207,14 +211,24 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     #: Whether it can run machines whose performance fluctuates, as `Run.pace` says; it must then report
     #: `Outcome.cycles`, or they are busier than their tasks make them.
     fluctuating: ClassVar[bool] = False
+    #: Whether machines may fail.
+    failures: ClassVar[bool] = True
+
+    @property
+    def informed_by_messages(self) -> bool:
+        """Whether a machine knows of others only what a message can have told it, once that has arrived.
+
+        So a decentralized scheduler should be; one may be without, where a paper has it so.
+        """
+        return self.decentralized
 
     @property
     def order(self) -> Order:
         """In what order tasks are promised to run, where no machine fails.
 
-        "fifo": a machine runs what came to it as it came; "edf": by deadline at its own minimum stretch, anew
-        whenever something comes; "list": no task starts before one of an earlier application; None: no
-        promise.
+        "fifo": a machine runs applications as they first came to it; "fcfs": it runs tasks as they came;
+        "edf": by deadline at its own minimum stretch, anew whenever something comes; "list": no task starts
+        before one of an earlier application; None: no promise.
         """
         return None
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from gridsim import provenance
 from gridsim.checkpoint import About, Keeper, SchedulerAbout
@@ -41,6 +42,8 @@ from gridsim.transport import Transport
 Progress = bool | Literal["force"]
 #: Seconds of work between two checkpoints.
 CHECKPOINT_EVERY = 600.0
+#: Of a policy that takes releases itself, so many go by without the engine.
+_STRIDE = 4096
 
 
 def simulate(
@@ -114,7 +117,7 @@ class Simulation(Stateful):
         platform = scenario.platform
         self.applications = applications = scenario.workload.realize(platform)
         pace = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
-        check_kind(applications, scheduler, pace)
+        check_kind(applications, scheduler, pace, faults=scenario.faults is not None)
         check_size(applications, platform, scenario.network.latency, pace)
 
         self.engine = engine = Engine(cohort_limit=options.cohort_limit)
@@ -140,12 +143,20 @@ class Simulation(Stateful):
         if not isinstance(policy, Policy):
             raise SchedulerError(f"t = 0.0 s: start() must return a Policy, got {type(policy).__name__}")
         self.policy = policy
-        self.released.submit = policy.on_release
+        self.released.submit = None if policy.takes_releases else policy.on_release
         self.network.watch(int(applications.release_ns[0]), int(applications.release_ns[-1]))
         if scenario.faults is not None:
             self.outages.begin(policy)
-        for index, at in enumerate(applications.release_ns.tolist()):
-            engine.at(at, "release", index)
+        self._schedule_releases()
+
+    def _schedule_releases(self) -> None:
+        release, last = self.applications.release_ns, len(self.applications) - 1
+        which = np.arange(last + 1)
+        if self.policy.takes_releases:
+            # the engine must come by now and then: for a bar, a checkpoint, and Ctrl-C
+            which = np.unique(np.append(which[::_STRIDE], last))
+        for index, at in zip(which.tolist(), release[which].tolist(), strict=True):
+            self.engine.at(at, "release", index)
 
     def keep(self, path: str | os.PathLike[str], every: float) -> None:
         """Keep the run in the file `path` from now on."""
@@ -242,11 +253,12 @@ class _Releases(Stateful):
 
     def __init__(self) -> None:
         self.count = 0
-        self.submit: Callable[[list[int]], None]
+        self.submit: Callable[[list[int]], None] | None
 
     def release(self, applications: list[int]) -> None:
-        self.count += len(applications)
-        self.submit(applications)
+        self.count = applications[-1] + 1
+        if self.submit is not None:
+            self.submit(applications)
 
 
 def _bar(progress: Progress, name: str, total: int, engine: Engine, released: _Releases) -> Any:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gridsim import metrics
 from gridsim.bags import BagRecipe, ListRecipe, LogRecipe, Range, Spread, TaskSize, TasksRecipe
 from gridsim.errors import ScenarioError
+from gridsim.job_streams import StreamRecipe
 from gridsim.model import Applications, Floats, Integers
 from gridsim.platform import Platform, sequence, text
 from gridsim.rigid import JobListRecipe, JobLogRecipe, JobRecipe, RigidRecipe
@@ -23,7 +24,7 @@ LATEST_RELEASE = 4.0e9
 
 _NS = 1e9
 
-WorkloadRecipe = BagRecipe | LogRecipe | ListRecipe | TasksRecipe | RigidRecipe
+WorkloadRecipe = BagRecipe | LogRecipe | ListRecipe | TasksRecipe | StreamRecipe | RigidRecipe
 
 
 def _column(name: str, value: Any, count: int) -> tuple[Any, ...]:
@@ -171,11 +172,13 @@ class Workload:
         tasks: int | Sequence[int] | NDArray[Any],
         task_size: float | Sequence[float] | NDArray[Any],
         submitter: Sequence[int] | NDArray[Any] | None = None,
+        data: int | Sequence[int] | NDArray[Any] | None = None,
     ) -> Workload:
         """Exactly these applications: release (s), tasks, task_size (Mflop).
 
         tasks, task_size : one value for all, or one each.
         submitter : machines; default: application i submits at machine i modulo the number of machines.
+        data : bytes of a task's instructions and data, and of its result, one value for all, or one each.
         """
         releases = sequence("workload.release", release)
         count = len(releases)
@@ -184,6 +187,7 @@ class Workload:
             tasks=_column("workload.tasks", tasks, count),
             task_size=_column("workload.task_size", task_size, count),
             submitter=None if submitter is None else _column("workload.submitter", submitter, count),
+            data=None if data is None else _column("workload.data", data, count),
         )
         return cls(recipe)
 
@@ -203,6 +207,47 @@ class Workload:
             release=tuple(releases),
             sizes=tuple(sequence("workload.sizes", sizes)),
             submitter=None if submitter is None else _column("workload.submitter", submitter, len(releases)),
+        )
+        return cls(recipe)
+
+    @classmethod
+    def job_streams(
+        cls,
+        horizon: float = 2000.0,
+        interarrival: float = 20.0,
+        processing_time: float = 30.0,
+        data: float = 5000.0,
+        variation: float = 0.2,
+        deviation: float = 0.2,
+        reference_speed: float | None = None,
+        *,
+        seed: int,
+    ) -> Workload:
+        """Jobs of one task each, a Poisson process at every machine (the RJSS paper's section 2.1).
+
+        The means of each machine are drawn once, from normal distributions around those given.
+
+        horizon : s during which jobs are submitted.
+        interarrival : s; a machine of the mean rate has a job so often, on average.
+        processing_time : s of a job at `reference_speed`, mean over machines.
+        data : bytes of a job's instructions and data, and of its result, mean over machines; those of a job
+            are exponential, rounded up.
+        variation : standard deviation of the means of machines (rate, processing time, data), relative.
+        deviation : standard deviation of the processing times of a machine's jobs, relative to their mean.
+        reference_speed : Mflop/s; default: the platform's mean.
+        seed : rates, means, and jobs are independent streams of it.
+
+        What is drawn from a normal distribution is drawn again where it is at most 0.01 of the mean.
+        """
+        recipe = StreamRecipe(
+            horizon=horizon,
+            interarrival=interarrival,
+            processing_time=processing_time,
+            data=data,
+            variation=variation,
+            deviation=deviation,
+            reference_speed=reference_speed,
+            seed=seed,
         )
         return cls(recipe)
 
@@ -301,7 +346,9 @@ class Workload:
     def realize(self, platform: Platform) -> Applications:
         """The applications on `platform`, in order of release (ties as they were made)."""
         with np.errstate(over="ignore"):  # what comes out infinite is refused below
-            release, tasks, task_size, submitter, requested, sizes = self.recipe.columns(platform)
+            release, tasks, task_size, submitter, requested, sizes, data, rates = self.recipe.columns(
+                platform
+            )
         for i in np.flatnonzero(~(release <= LATEST_RELEASE))[:1]:
             raise ScenarioError(
                 f"workload.release[{i}] must be at most {LATEST_RELEASE:g} s, got {float(release[i])!r}"
@@ -326,6 +373,8 @@ class Workload:
             submitter[order],
             None if requested is None else requested[order],
             sizes,
+            None if data is None else data[order],
+            rates,
         )
         for name in made.__slots__:
             if (column := getattr(made, name)) is not None:

@@ -7,11 +7,23 @@ from gridsim.schedulers.backfill import Backfill
 from gridsim.schedulers.central import Fcfs, MinCent
 from gridsim.schedulers.dgs_asap import DgsAsap
 from gridsim.schedulers.fair_tree import FairTree
+from gridsim.schedulers.random_walk import NoMigration, ResourceExclusion, Rjss
 from gridsim.schedulers.rigid_central import Asap
 from gridsim.schedulers.wqr import WqrFt
 from gridsim.schedulers.wqr_choices import POLICIES
 
-__all__ = ["Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent", "WqrFt"]
+__all__ = [
+    "Asap",
+    "Backfill",
+    "DgsAsap",
+    "FairTree",
+    "Fcfs",
+    "MinCent",
+    "NoMigration",
+    "ResourceExclusion",
+    "Rjss",
+    "WqrFt",
+]
 
 register("fair-tree", FairTree)
 register("dgs-asap", DgsAsap)
@@ -23,5 +35,10 @@ register("mincent-once", MinCent, mode="once")
 register("fcfs", Fcfs)
 register("fcfs-pull", Fcfs, mode="pull")
 register("fcfs-random", Fcfs, mode="random")
+register("rjss", Rjss)
+register("rjss-best", Rjss, pick="best")
+register("resource-exclusion", ResourceExclusion)
+register("resource-exclusion-fastest", ResourceExclusion, reading="fastest")
+register("no-migration", NoMigration)
 for _name, (_order, _choice) in POLICIES.items():
     register(_name, WqrFt, task_order=_order, machine_choice=_choice)

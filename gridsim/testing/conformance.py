@@ -151,7 +151,7 @@ def check_scheduler(
             error.file = _save(error, os.fspath(folder))
             raise
     if not trial.local:
-        left_out["locality"] = "the scheduler is centralized"
+        left_out["locality"] = "the scheduler does not say that only messages tell its machines of others"
     elif trial.speeds_known:
         left_out["locality of speeds"] = "the scheduler says that they are known when the run begins"
     if not trial.keeps_state:
@@ -238,7 +238,7 @@ class _Trial:
                 raise ConformanceError("hash seed", said, scenario, scheduler)
 
     def locality(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        if not scheduler.decentralized:
+        if not scheduler.informed_by_messages:
             return
         self.local, self.speeds_known = True, scheduler.speeds_known
         if said := differing_decision(scenario, scheduler):

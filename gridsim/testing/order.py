@@ -11,10 +11,13 @@ from gridsim.results import Result
 def broken_promise(result: Result, order: str) -> str | None:
     """The first place where a recorded schedule without failures is not in `order`; None if there is none.
 
-    "fifo" and "edf" are replayed from the arrivals, in plain Python.
+    "fifo" and "edf" are replayed from the arrivals, in plain Python; for "fcfs" machines need only be looked
+    at.
     """
     if order == "list":
         return _list(result)
+    if order == "fcfs":
+        return _in_turn(result)
     if "largest_task" in result.applications:
         return None  # schedules do not say which tasks ran, so there is nothing to replay
     applications, arrivals = result.applications, result.tables["arrivals"]
@@ -50,4 +53,23 @@ def _list(result: Result) -> str | None:
         if start.min() < last:
             return f"application {application} starts at {start.min()} s, an earlier one at {last} s"
         last = max(last, float(start.max()))
+    return None
+
+
+def _in_turn(result: Result) -> str | None:
+    """Each machine runs the tasks that came, one by one as they came, and never waits while one is there."""
+    schedule, arrivals = result.tables["schedule"], result.tables["arrivals"]
+    for u in range(len(result.machines)):
+        ran, came = (np.flatnonzero(table["machine"] == u) for table in (schedule, arrivals))
+        ran = ran[np.argsort(schedule["start"][ran], kind="stable")]
+        tasks = schedule["tasks"][ran]
+        order = np.repeat(schedule["application"][ran], tasks)
+        wanted = np.repeat(arrivals["application"][came], arrivals["tasks"][came])
+        if not np.array_equal(order, wanted):
+            return f"machine {u} runs tasks of applications {order.tolist()}, they came as {wanted.tolist()}"
+        at = np.repeat(arrivals["time"][came], arrivals["tasks"][came])[np.cumsum(tasks) - tasks]
+        start, end = schedule["start"][ran], schedule["end"][ran]
+        late = np.flatnonzero(np.abs(start - np.maximum(np.append(0.0, end[:-1]), at)) > 1e-9)
+        if len(late):
+            return f"schedule[{ran[late[0]]}] starts at {start[late[0]]} s, it came at {at[late[0]]} s"
     return None

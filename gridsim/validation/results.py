@@ -60,8 +60,9 @@ def _applications(result: Result, given: Applications) -> list[Violation]:
         said = f"has {len(table)} rows, the workload has {len(given)} applications"
         return [Violation("workload", 1, "applications", said)]
     found = []
-    names = ["release", "tasks", "task_size", "size", "submitter", *(["requested"] if given.rigid else [])]
-    for name in names:
+    for name in ("release", "tasks", "task_size", "size", "submitter", "requested", "data"):
+        if getattr(given, name) is None:
+            continue
         have, want = table[name], getattr(given, name)
         found += differs(
             "workload", column(f"applications.{name}"), have != want, have, want, "the scenario has"
