@@ -47,11 +47,13 @@ class Comparison:
     @property
     def measure(self) -> str:
         """What schedulers are compared by: max_stretch, of rigid jobs mean_waiting, of work queues
-        mean_completion."""
+        mean_completion, of jobs that may move mean_turnaround."""
         if self.scenario.workload.rigid:
             return "mean_waiting"
-        queues = all("cycles" in result.tables for result in self.results.values())
-        return "mean_completion" if queues else "max_stretch"
+        for table, measure in (("jobs", "mean_turnaround"), ("cycles", "mean_completion")):
+            if all(table in result.tables for result in self.results.values()):
+                return measure
+        return "max_stretch"
 
     def ratio(self, name: str) -> float:
         """`measure` of `name` relative to the baseline's."""
@@ -106,7 +108,17 @@ class Comparison:
             ("relative", f"to {self.baseline}", lambda row: f"{row['ratio']:.3f}"),
             ("over the", f"{self.bound} bound", lambda row: f"{row['gap']:.3f}" if row["gap"] else "-"),
             ("S * s_agg", "max", lambda row: f"{row['max_stretch_agg']:.5g}"),
+            *(self._of_turnaround() if any("migrated" in row for row in rows) else ()),
             *(self._of_cycles() if any("wasted" in row for row in rows) else ()),
+        )
+
+    def _of_turnaround(self) -> tuple[_Cells, ...]:
+        def cell(name: str, digits: int, factor: float = 1.0) -> Callable[[dict[str, Any]], str]:
+            return lambda row: f"{factor * row[name]:.{digits}g}" if name in row else "-"
+
+        return (
+            ("turnaround", "mean, s", cell("mean_turnaround", 6)),
+            ("migrated", "%", cell("migrated", 4, 100.0)),
         )
 
     def _of_cycles(self) -> tuple[_Cells, ...]:

@@ -47,6 +47,10 @@ METRICS: dict[str, Metric] = {
     "median_waiting": lambda result: result.median_waiting,
     "mean_slowdown": lambda result: result.mean_slowdown,
     "mean_completion": lambda result: result.mean_completion,
+    "mean_turnaround": lambda result: result.mean_turnaround,
+    "migrated": lambda result: result.migrated,
+    "prediction_error": lambda result: result.prediction_error,
+    "messages_per_job": lambda result: result.messages_per_job,
     "wasted": lambda result: result.wasted,
     "undisturbed": lambda result: result.undisturbed,
 }

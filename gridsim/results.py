@@ -19,6 +19,7 @@ from gridsim.bounds import Bound, discrete_bound, fluid_bound
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.records import Table, atomic_file, check_name, digest, plain
 from gridsim.scenario import Scenario
+from gridsim.turnaround import prediction_errors
 
 #: Version of the file format.
 FORMAT = 1
@@ -48,6 +49,10 @@ UNITS = {
     "max_stretch_agg": "1 (stretch * aggregate speed)",
     "makespan": "s",
     "mean_completion": "s (from release to finish, mean over applications)",
+    "mean_turnaround": "s (from release until the result is back, mean over jobs)",
+    "migrated": "1 (jobs that moved / all jobs)",
+    "prediction_error": "1 (|predicted - actual wait| / actual, mean over jobs that moved and waited)",
+    "messages_per_job": "1 (messages sent / jobs)",
     "wasted": "1 (redundant, lost and overhead cycles / these and the useful ones)",
     "undisturbed": "tasks (completed that were never resubmitted)",
     "utilization": "1 (busy machine time / all machine time, first release to last finish)",
@@ -85,9 +90,11 @@ class Result:
     Of ``messages``, a row a kind: kind, sent, delivered, dropped, in_flight, bytes.
     Of ``cycles``, where tasks may have several instances, a row an application: useful, redundant, lost,
     overhead, slowed (Mflop), together what machines were busy with; see `gridsim.scheduler.Outcome`.
-    Recorded on request, ``schedule``: machine, application, tasks, start, end (s), completed (tasks); where
-    tasks may have several instances also task (within the application) and begin (Mflop done before); and
-    ``arrivals``: machine, application, tasks, time (s).
+    Of ``jobs``, where tasks may move before they run, a row a task: application, machine, probes (steps of
+    its search), predicted, waited (s), turnaround (s); see docs/rjss.md. Recorded on request, ``schedule``:
+    machine, application, tasks, start, end (s), completed (tasks); where tasks may have several instances
+    also task (within the application) and begin (Mflop done before); and ``arrivals``: machine, application,
+    tasks, time (s).
     """
 
     def __init__(
@@ -203,6 +210,36 @@ class Result:
         """Mean over the applications that were completed of the time from release to finish, s."""
         return metrics.mean(self._of_completed("finish") - self._of_completed("release"))
 
+    def _of_jobs(self, name: str) -> NDArray[np.float64]:
+        """That column of the table ``jobs``; empty if there is none."""
+        return self.tables["jobs"][name] if "jobs" in self.tables else np.zeros(0)
+
+    @property
+    def mean_turnaround(self) -> float:
+        """Mean over jobs of the time from release until the result is back, s; NaN where that is not told."""
+        return metrics.mean(self._of_jobs("turnaround"))
+
+    @property
+    def migrated(self) -> float:
+        """Share of the jobs that moved to another machine than their submitter's; NaN where that is not
+        told."""
+        if "jobs" not in self.tables:
+            return math.nan
+        home = self.applications["submitter"][self.tables["jobs"]["application"]]
+        return float(np.mean(self.tables["jobs"]["machine"] != home))
+
+    @property
+    def prediction_error(self) -> float:
+        """Mean over jobs that moved and had to wait of |predicted - actual wait| / actual; NaN if none had
+        to."""
+        return metrics.mean(prediction_errors(self._of_jobs("predicted"), self._of_jobs("waited")))
+
+    @property
+    def messages_per_job(self) -> float:
+        """Messages sent over the number of jobs; NaN where there are no jobs that may move."""
+        count = len(self._of_jobs("turnaround"))
+        return int(self.messages["sent"].sum()) / count if count else math.nan
+
     @property
     def wasted(self) -> float:
         """Share of the cycles that did not go into the size of a task; NaN where that is not told.
@@ -284,6 +321,7 @@ class Result:
             "utilization": self.utilization,
             "mean_completion": self.mean_completion,
             "resubmitted": int(applications["resubmitted"].sum()),
+            **(self._jobs_summary() if "jobs" in self.tables else {}),
             **(self._cycles_summary() if "cycles" in self.tables else {}),
             **(self._rigid_summary() if self.rigid else {}),
             "messages": int(messages["sent"].sum()),
@@ -296,6 +334,10 @@ class Result:
             "peak_memory": self.provenance.get("peak_memory"),
             "digest": self.digest,
         }
+
+    def _jobs_summary(self) -> dict[str, Any]:
+        names = "mean_turnaround", "migrated", "prediction_error", "messages_per_job"
+        return {name: getattr(self, name) for name in names}
 
     def _cycles_summary(self) -> dict[str, Any]:
         table = self.applications
@@ -347,6 +389,7 @@ class Result:
             "reports": text or "-",
             **(self._say_jobs(facts) if self.rigid else self._say_bags(facts, bound)),
             "makespan": f"{facts['makespan']:.1f} s",
+            **(self._say_turnaround(facts) if "mean_turnaround" in facts else {}),
             **(self._say_cycles(facts) if "wasted" in facts else {}),
             "utilization": f"{100 * facts['utilization']:.1f} %",
             "resubmitted": f"{facts['resubmitted']} tasks",
@@ -378,6 +421,13 @@ class Result:
             "given up": f"{facts['failed']} of {facts['applications']} jobs",
             "waiting": f"mean {facts['mean_waiting']:.6g} s, median {facts['median_waiting']:.6g} s",
             "slowdown": f"{facts['mean_slowdown']:.4g} (mean, bounded: run times of at least 10 s)",
+        }
+
+    def _say_turnaround(self, facts: dict[str, Any]) -> dict[str, str]:
+        return {
+            "turnaround": f"mean {facts['mean_turnaround']:.6g} s (until the result is back)",
+            "migrated": f"{100 * facts['migrated']:.4g} % of the jobs, with {facts['messages_per_job']:.4g} "
+            f"messages a job; predicted waits are wrong by {100 * facts['prediction_error']:.3g} %",
         }
 
     def _say_cycles(self, facts: dict[str, Any]) -> dict[str, str]:
