@@ -37,7 +37,7 @@ cdef enum:
 cdef enum:
     NO_RULE, EXACTLY_ONE, AT_LEAST_ONE
 cdef enum:
-    AHEAD = 8                       # so many nodes ahead of the one that is asked, the next are fetched
+    AHEAD = 16                      # so many nodes ahead of the one that is asked, the next are fetched
 cdef enum:
     FIELDS = 10                     # of a search, in a state
 
@@ -71,6 +71,12 @@ cdef inline Py_ssize_t below(unsigned long long* chance, unsigned long long n) n
     """A number below n < 2**32."""
     chance[0] += _GOLDEN
     return <Py_ssize_t> ((mixed(chance[0]) >> 32) * n >> 32)
+
+
+cdef inline Py_ssize_t other(unsigned long long* chance, Py_ssize_t others, Py_ssize_t home) noexcept nogil:
+    """Any node but `home`."""
+    cdef Py_ssize_t u = below(chance, others)
+    return u + (u >= home)
 
 
 cdef class JobWalks:
@@ -255,34 +261,40 @@ cdef class JobWalks:
         cdef double work = self.work[job], fastest = self.at[home].speed
         cdef Py_ssize_t steps = 0, asked = 0, best = -1, k = 0, u = home, before
         cdef Py_ssize_t[AHEAD] ahead
+        # in registers: no store to a node can be one to these
+        cdef Node* at = self.at
         cdef Node* node
-        self.at[home].stamp = stamp
-        if self.degree < 0:
+        cdef Py_ssize_t others = self.nodes - 1, probes = self.probes
+        cdef double min_speed = self.min_speed
+        cdef bint drawn = self.degree < 0, printed = self.printed
+        cdef int pick = self.pick
+        at[home].stamp = stamp
+        if drawn:
             for k in range(AHEAD):
-                ahead[k] = self._other(&chance, home)
-                prefetch(&self.at[ahead[k]])
+                ahead[k] = other(&chance, others, home)
+                prefetch(&at[ahead[k]])
             k = 0
-        while steps < self.probes:
-            if self.degree < 0:
+        while steps < probes:
+            if drawn:
                 u = ahead[k]
-                ahead[k] = self._other(&chance, home)
-                prefetch(&self.at[ahead[k]])
+                ahead[k] = other(&chance, others, home)
+                prefetch(&at[ahead[k]])
                 k = (k + 1) % AHEAD
             else:
                 before = u
                 u = self.neighbours[u, below(&chance, self.degree)]
                 self._hop(before, u)
-            node = &self.at[u]
+            node = &at[u]
             if node.stamp == stamp:
-                steps += self.degree >= 0
+                steps += not drawn
                 continue
             steps += 1
             asked += 1
             node.stamp = stamp
             node.answered += 1
-            if node.speed < self.min_speed:
+            if node.speed < min_speed:
                 continue
-            if self.pick == FASTEST:
+            if pick == FASTEST:
                 if node.speed > fastest and self._fits(u, latency, now):
                     fastest, best = node.speed, u
                 continue
@@ -290,22 +302,17 @@ cdef class JobWalks:
             took = legs + (wait if wait > 0 else 0)
             if took >= bound:
                 continue
-            if not self.printed:
+            if not printed:
                 took += lasts(work, node.speed)
                 if took >= bound:
                     continue
             if self._fits(u, latency, now):
                 bound, best = took, u
-                if self.pick == FIRST:
+                if pick == FIRST:
                     break
         self.asked[job] = <int> steps
         self._count(home, steps, asked)
         return best
-
-    cdef inline Py_ssize_t _other(self, unsigned long long* chance, Py_ssize_t home) noexcept nogil:
-        """Any node but `home`."""
-        cdef Py_ssize_t u = below(chance, self.nodes - 1)
-        return u + (u >= home)
 
     # -- one that takes time --------------------------------------------------------------------------------
 
@@ -319,7 +326,7 @@ cdef class JobWalks:
         self.at[home].stamp = stamp
         while n < self.probes:
             if self.degree < 0:
-                u = self._other(&chance, home)
+                u = other(&chance, self.nodes - 1, home)
                 if self.at[u].stamp == stamp:
                     continue
             else:
