@@ -32,6 +32,14 @@ MODULES = {
     "wqr-fig5": "wqr_fig5",
     "wqr-information": "wqr_information",
     "wqr-real": "wqr_real",
+    "rjss-fig1": "rjss_fig1",
+    "rjss-fig2": "rjss_fig2",
+    "rjss-fig4": "rjss_fig4",
+    "rjss-fig5": "rjss_fig5",
+    "rjss-fig6": "rjss_fig6",
+    "rjss-fig7": "rjss_fig7",
+    "rjss-load": "rjss_load",
+    "rjss-transit": "rjss_transit",
 }
 #: Those of rigid jobs, which can be those of a log.
 RIGID = tuple(name for name in MODULES if name.startswith("dgs-"))

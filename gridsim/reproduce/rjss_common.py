@@ -1,0 +1,179 @@
+"""What the experiments of RJSS share: job streams on a star of desktops, and claims about who is faster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from gridsim.job_streams import StreamRecipe
+from gridsim.network import Network
+from gridsim.platform import Platform
+from gridsim.replication import Metric, Replicates, estimate
+from gridsim.reproduce.common import Grid, Row, Run, judge
+from gridsim.results import Result
+from gridsim.scenario import Scenario
+from gridsim.scheduler import Scheduler
+from gridsim.schedulers import NoMigration, ResourceExclusion, Rjss
+from gridsim.turnaround import mean_until, prediction_errors
+from gridsim.workload import Workload
+
+NODES, SMALL = 100, 40
+HORIZON, SHORT = 2000.0, 400.0
+#: Of the horizon, when the mean turnaround so far is looked at.
+SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
+#: Just below and above 1: to be the same is neither better nor worse.
+BELOW, ABOVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)
+
+REMARKS = (
+    "The paper says neither the bandwidth (taken as 1 Mbit/s), nor the variances (all standard deviations "
+    "are 0.2 of the mean), nor how long it simulates (2000 s here), nor what RE is: of the nodes asked "
+    "that are not slower than the mean, the best one, if it is better than home.",
+    "G^t is the mean turnaround of the jobs whose results are back by t.  Where the load is above 1 it "
+    "grows for as long as jobs come, so that only equal t can be compared.",
+)
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """``Jobs(interarrival=25.0)(seed)`` is a scenario of job streams; it can be sent to another process.
+
+    data : mean bytes of a job.  clock : mean Mflop/s of a node.  reference : Mflop/s at which a job takes
+    `processing_time` s on average.  congestion : s, of the star.
+    """
+
+    nodes: int = NODES
+    interarrival: float = 20.0
+    processing_time: float = 30.0
+    data: float = 5000.0
+    clock: float = 200.0
+    reference: float = 200.0
+    congestion: float = 0.1
+    horizon: float = HORIZON
+
+    @property
+    def name(self) -> str:
+        """Of a file: as ``jobs-100-20-30-200-0.1``."""
+        parts = self.nodes, self.interarrival, self.processing_time, self.clock, self.congestion
+        return "jobs-" + "-".join(f"{part:g}" for part in parts)
+
+    def __call__(self, seed: int) -> Scenario:
+        workload = Workload.job_streams(
+            self.horizon,
+            self.interarrival,
+            self.processing_time,
+            self.data,
+            reference_speed=self.reference,
+            seed=seed,
+        )
+        network = Network.star(congestion=self.congestion)
+        return Scenario(Platform.normal(self.nodes, seed, self.clock), workload, network, seed)
+
+
+def jobs(how: Run, **changes: Any) -> Jobs:
+    """As in the paper but for `changes`; in small if that is asked for."""
+    small = {"nodes": SMALL, "horizon": SHORT} if how.quick else {}
+    return Jobs(**{**small, **changes})
+
+
+def rivals() -> dict[str, Scheduler]:
+    """The three that the paper compares."""
+    return {"NM": NoMigration(), "RE": ResourceExclusion(), "RJSS": Rjss()}
+
+
+# -- metrics --------------------------------------------------------------------------------------------
+
+
+def _until(result: Result, share: float) -> float:
+    recipe = result.scenario.workload.recipe
+    assert isinstance(recipe, StreamRecipe)
+    return mean_until(result, share * recipe.horizon)
+
+
+def error_deviation(result: Result) -> float:
+    """Standard deviation of the prediction error over the jobs of a run."""
+    table = result.tables["jobs"]
+    errors = prediction_errors(table["predicted"], table["waited"])
+    return float(np.std(errors)) if len(errors) else math.nan
+
+
+#: G^t after each share of the horizon, and what else is told of a run.
+METRICS: dict[str, Metric] = {
+    **{f"G at {share:g}": partial(_until, share=share) for share in SHARES},
+    "turnaround": attrgetter("mean_turnaround"),
+    "migrated": attrgetter("migrated"),
+    "error": attrgetter("prediction_error"),
+    "deviation": error_deviation,
+    "messages": attrgetter("messages_per_job"),
+    "utilization": attrgetter("utilization"),
+}
+G = "G at 1"
+
+
+# -- claims and tables ----------------------------------------------------------------------------------
+
+
+def faster(where: str, made: Replicates, a: str, b: str, metric: str = G, cannot: str = "") -> Row:
+    """That `a` has less of a metric than `b`."""
+    measured = made.ratio(a, b, metric)
+    return judge(f"{where}: {metric} of {a} / {b}", "< 1", measured, -math.inf, BELOW, cannot=cannot)
+
+
+def all_faster(made: Mapping[str, Replicates], metric: str = G) -> list[Row]:
+    """That RJSS is the fastest of the three, in each column."""
+    return [
+        faster(where, each, "RJSS", other, metric) for where, each in made.items() for other in ("RE", "NM")
+    ]
+
+
+def growth(made: Mapping[str, Replicates], rises: Sequence[str] = (), stays: str = "") -> list[Row]:
+    """How G^t changes from the first to the last column.
+
+    By default that it grows less for RJSS than for the others; else who `rises`, and who `stays` within 10 %.
+    """
+    first, last = list(made.values())[0], list(made.values())[-1]
+    name = f"{G} in the last column"
+    if not rises:
+        more = {each: last[G][each] - first[G][each] for each in first.schedulers}
+        return [
+            judge(
+                f"{name} less that in the first: RJSS less {other}, s",
+                "< 0",
+                estimate(more["RJSS"] - more[other]),
+                -math.inf,
+                math.nextafter(0.0, -1.0),
+            )
+            for other in ("RE", "NM")
+        ]
+    ratios = {each: estimate(last[G][each] / first[G][each]) for each in (*rises, stays)}
+    return [
+        *(judge(f"{name} / in the first: {each}", "> 1", ratios[each], ABOVE, math.inf) for each in rises),
+        judge(f"{name} / in the first: {stays}", "about 1", ratios[stays], 0.9, 1.1),
+    ]
+
+
+def means(title: str, made: Mapping[str, Replicates], metric: str, names: Sequence[str] = ()) -> Grid:
+    """A metric of each scheduler, a column each of `made`."""
+    rows = names or next(iter(made.values())).schedulers
+    return Grid(
+        title,
+        ["scheduler", *made],
+        {name: [each.mean(name, metric) for each in made.values()] for name in rows},
+    )
+
+
+def over_time(title: str, made: Replicates) -> Grid:
+    """G^t of each scheduler after each share of the horizon."""
+    rows = {name: [made.mean(name, f"G at {share:g}") for share in SHARES] for name in made.schedulers}
+    return Grid(title, ["scheduler", *(f"t = {share:g} T" for share in SHARES)], rows)
+
+
+def series(made: Mapping[str, Replicates], metric: str = G) -> dict[str, Any]:
+    """For `plots.lines`: scheduler -> estimates."""
+    names = next(iter(made.values())).schedulers
+    return {name: [each.mean(name, metric) for each in made.values()] for name in names}

@@ -1,0 +1,69 @@
+"""RJSS, Figure 2: turnaround over k, the share of the nodes that are asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gridsim.reproduce.common import Grid, Report, Row, Run, judge
+from gridsim.reproduce.rjss_common import BELOW, METRICS, REMARKS, G, jobs, means, series
+from gridsim.scheduler import Scheduler
+from gridsim.schedulers import Rjss
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAME = "rjss-fig2"
+TITLE = "turnaround of RJSS over the share of the nodes that are asked"
+CLAIMS = ("the best results are obtained when k is between 10 % and 20 % of the nodes",)
+SEEDS = (20, 5)
+
+SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
+BEST, OTHERS = (0.1, 0.2), (0.05, 0.4, 1.0)
+#: The paper's own numbers make a load of 1.5.
+LOADS = (0.6, 0.9, 1.5)
+
+
+def run(how: Run) -> Report:
+    """RJSS with each k: asking for nothing, and asking in round trips."""
+    rows: list[Row] = []
+    grids: list[Grid] = []
+    data = {}
+    for asking, latency in (("free", 0.0), ("in round trips", "network")):
+        schedulers: dict[str, Scheduler] = {
+            f"k = {k:.0%}": Rjss(k=k, probe_latency=latency)  # type: ignore[arg-type]
+            for k in SHARES
+        }
+        made = {
+            f"load {load:g}": how.replicate(jobs(how, interarrival=30.0 / load), schedulers, METRICS)
+            for load in LOADS
+        }
+        for where, each in made.items():
+            best = min((f"k = {k:.0%}" for k in BEST), key=lambda name: float(each[G][name].mean()))
+            for k in OTHERS:
+                other = f"k = {k:.0%}"
+                quantity = f"asking {asking}, {where}: {G} with {best} / with {other}"
+                rows.append(judge(quantity, "< 1", each.ratio(best, other, G), -float("inf"), BELOW))
+        grids.append(means(f"G^t when the last job is submitted, s; asking {asking}", made, G))
+        grids.append(means(f"messages a job; asking {asking}", made, "messages"))
+        data[asking] = {where: list(column) for where, column in _by_load(series(made, G)).items()}
+    return Report(tuple(how.seeds), how.quick, rows, grids, REMARKS, {"series": data})
+
+
+def _by_load(made: dict[str, list[object]]) -> dict[str, list[object]]:
+    """Load -> estimates over k."""
+    return {f"load {load:g}": [made[f"k = {k:.0%}"][i] for k in SHARES] for i, load in enumerate(LOADS)}
+
+
+def figure(report: Report) -> Figure:
+    """G^t over k, a panel for each way of asking."""
+    from gridsim import plots
+
+    series = report.data["series"]
+    made, panels = plots.figure(len(series))
+    for axes, (asking, lines) in zip(panels, series.items(), strict=True):
+        plots.lines(axes, [100 * k for k in SHARES], lines)
+        axes.set_yscale("log")
+        axes.set_title(f"asking {asking}")
+        axes.set_xlabel("k, % of the nodes")
+        axes.set_ylabel("G^t, s")
+    return made

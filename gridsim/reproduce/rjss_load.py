@@ -1,0 +1,71 @@
+"""Who is faster at which load: RJSS, resource exclusion in both readings, and no migration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gridsim.reproduce.common import Report, Run
+from gridsim.reproduce.rjss_common import METRICS, REMARKS, G, faster, jobs, means, rivals, series
+from gridsim.schedulers import ResourceExclusion, Rjss
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAME = "rjss-load"
+TITLE = "turnaround of RJSS, resource exclusion and no migration, over the load"
+CLAIMS = (
+    "RJSS performs better than RE and NM in all cases",
+    "RE performs better than NM (the order in which the paper's figures have them)",
+)
+SEEDS = (10, 5)
+
+LOADS, FEW_LOADS = (0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.35, 1.5), (0.3, 0.9)
+TASK = 30.0
+
+
+def run(how: Run) -> Report:
+    """All of them at each load: jobs of 30 s, and so many of them."""
+    schedulers = {
+        **rivals(),
+        "RJSS, best": Rjss(pick="best"),
+        "RE, fastest": ResourceExclusion(reading="fastest"),
+    }
+    loads = FEW_LOADS if how.quick else LOADS
+    made = {
+        f"load {load:g}": how.replicate(jobs(how, interarrival=TASK / load), schedulers, METRICS)
+        for load in loads
+    }
+    rows = [
+        faster(where, each, a, b, "turnaround")
+        for a, b in (("RJSS", "RE"), ("RE", "NM"), ("RJSS", "NM"))
+        for where, each in made.items()
+    ]
+    grids = [
+        means("mean turnaround of all jobs, s", made, "turnaround"),
+        means("G^t when the last job is submitted, s", made, G),
+        means("share of the jobs that moves", made, "migrated"),
+        means("messages a job", made, "messages"),
+        means("prediction error of those that moved and had to wait", made, "error"),
+        means("utilization, until the last job is done", made, "utilization"),
+    ]
+    data = {"loads": loads, "series": series(made, "turnaround")}
+    return Report(tuple(how.seeds), how.quick, rows, grids, (*REMARKS, _REMARK), data)
+
+
+_REMARK = (
+    'The paper runs at loads of 0.9 and more.  "All jobs" counts those that are still queued when the '
+    "last one is submitted, however long they take; G^t leaves them out, and with them those that wait "
+    "the longest."
+)
+
+
+def figure(report: Report) -> Figure:
+    """Turnaround over the load."""
+    from gridsim import plots
+
+    made, (axes,) = plots.figure(1)
+    plots.lines(axes, report.data["loads"], report.data["series"])
+    axes.set_yscale("log")
+    axes.set_xlabel("load")
+    axes.set_ylabel("mean turnaround of all jobs, s")
+    return made
