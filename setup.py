@@ -20,6 +20,7 @@ KERNELS = [
     "dispatch",
     "jobflow",
     "backfill",
+    "mapping",
     "flow",
 ]
 CHECKED = os.environ.get("GRIDCORE_CHECKED") == "1"
