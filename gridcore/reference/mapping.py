@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from math import ceil, inf, isfinite
 from collections.abc import Callable
+from math import ceil, inf, isfinite
 from typing import Literal
 
 import numpy as np

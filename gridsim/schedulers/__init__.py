@@ -7,11 +7,37 @@ from gridsim.schedulers.backfill import Backfill
 from gridsim.schedulers.central import Fcfs, MinCent
 from gridsim.schedulers.dgs_asap import DgsAsap
 from gridsim.schedulers.fair_tree import FairTree
+from gridsim.schedulers.mapping import (
+    KPercentBest,
+    MaxMin,
+    Mct,
+    Met,
+    MinMin,
+    Olb,
+    Sufferage,
+    SwitchingAlgorithm,
+)
 from gridsim.schedulers.rigid_central import Asap
 from gridsim.schedulers.wqr import WqrFt
 from gridsim.schedulers.wqr_choices import POLICIES
 
-__all__ = ["Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent", "WqrFt"]
+__all__ = [
+    "Asap",
+    "Backfill",
+    "DgsAsap",
+    "FairTree",
+    "Fcfs",
+    "KPercentBest",
+    "MaxMin",
+    "Mct",
+    "Met",
+    "MinCent",
+    "MinMin",
+    "Olb",
+    "Sufferage",
+    "SwitchingAlgorithm",
+    "WqrFt",
+]
 
 register("fair-tree", FairTree)
 register("dgs-asap", DgsAsap)
@@ -23,5 +49,7 @@ register("mincent-once", MinCent, mode="once")
 register("fcfs", Fcfs)
 register("fcfs-pull", Fcfs, mode="pull")
 register("fcfs-random", Fcfs, mode="random")
+for _class in (Mct, Met, Olb, SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage):
+    register(_class.name, _class)
 for _name, (_order, _choice) in POLICIES.items():
     register(_name, WqrFt, task_order=_order, machine_choice=_choice)
