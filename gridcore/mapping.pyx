@@ -44,11 +44,13 @@ cdef const double[:, ::1] matrix(object values):
     made = np.ascontiguousarray(values, np.float64)
     if made.ndim != 2:
         raise ValueError(f"etc must have two dimensions, got {made.ndim}")
-    bad = np.argwhere(~(np.isfinite(made) & (made > 0.0)))
-    if len(bad):
-        i, u = bad[0].tolist()
-        raise ValueError(f"etc[{i}, {u}] must be finite and > 0, got {float(made[i, u])!r}")
-    return made
+    cdef const double[:, ::1] given = made
+    cdef Py_ssize_t i, u
+    for i in range(given.shape[0]):
+        for u in range(given.shape[1]):
+            if not 0.0 < given[i, u] < INFINITY:
+                raise ValueError(f"etc[{i}, {u}] must be finite and > 0, got {given[i, u]!r}")
+    return given
 
 
 cdef double[::1] ready_times(object values, Py_ssize_t machines):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gridsim.faults import Faults
     from gridsim.fluctuation import Fluctuation
     from gridsim.local import LocalPolicy, LocalScheduler, Message
+    from gridsim.matrices import BRAUN_CLASSES, TaskMapping, expected_times, map_tasks
     from gridsim.model import Applications
     from gridsim.network import Network
     from gridsim.platform import Platform
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "BRAUN_CLASSES",
     "Applications",
     "Asap",
     "Backfill",
@@ -129,6 +131,7 @@ _HOMES = {
         "TraceFormatError",
         "TraceWarning",
     ),
+    "matrices": ("BRAUN_CLASSES", "TaskMapping", "expected_times", "map_tasks"),
     "experiment": ("Comparison", "compare"),
     "local": ("LocalPolicy", "LocalScheduler", "Message"),
     "network": ("Network",),

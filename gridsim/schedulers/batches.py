@@ -16,9 +16,10 @@ _LONGEST = 9.2e18
 _MACHINE, _APPLICATION, _START, _END = range(4)
 
 
-def lasting(task_size: float | Floats, speeds: Floats) -> Integers:
-    """int64 ns that a task of `task_size` Mflop takes on machines of `speeds` Mflop/s, at least 1."""
-    return np.clip(np.rint(task_size / speeds * 1e9), 1.0, _LONGEST).astype(np.int64)
+def lasting(task_size: float | Floats, speeds: Floats) -> Floats:
+    """Whole ns that a task of `task_size` Mflop takes on machines of `speeds` Mflop/s, at least 1."""
+    lasts: Floats = np.clip(np.rint(task_size / speeds * 1e9), 1.0, _LONGEST)
+    return lasts
 
 
 def sooner_than_never(left: Floats, now: int) -> None:
@@ -62,6 +63,8 @@ class Batches(Policy):
         self.running = np.zeros(machines, np.int64)
         self.next_event = -1
         self.peak_waiting = 0
+        # of the last mapping event: its sizes, machines, and what `lasting` said of them
+        self._times = np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 0))
         run.engine.on("map", self.on_map, priority=FAULT_PRIORITY + 1, phase=TIMER)
         if run.faults:
             run.engine.add_source(self)
@@ -129,7 +132,7 @@ class Batches(Policy):
         row_of = np.argsort(rows)[kind]  # of each application
         counts = np.zeros(len(rows), np.int64)
         np.add.at(counts, row_of, count)
-        lasts = lasting(sizes[rows, None], self.run.speeds[up])
+        lasts = self._expected(sizes[rows], up)
         begin = np.maximum(self.free_at[up], now)
         left = (begin - now).astype(np.float64)
         row, machine = map_batch(lasts, counts, left, self.rule)
@@ -140,11 +143,25 @@ class Batches(Policy):
         # one after the other on each machine, in the order in which they were mapped
         turn = np.argsort(machine, kind="stable")
         row, machine, application = row[turn], machine[turn], application[turn]
-        length = lasts[row, machine]
+        length = lasts[row, machine].astype(np.int64)
         end = np.cumsum(length)
         start = end - length
         shift = begin[machine] - start[np.searchsorted(machine, machine)]
         self.plan = np.stack((up[machine], application, start + shift, end + shift))
+
+    def _expected(self, sizes: Floats, up: Integers) -> Floats:
+        """`lasting` of tasks of `sizes` on the machines `up`; most are known from the last event."""
+        known, before, times = self._times
+        lasts = np.empty((len(sizes), len(up)))
+        new = np.ones(len(sizes), np.bool_)
+        if len(known) and np.array_equal(up, before):
+            by_size = np.argsort(known)
+            at = by_size[np.searchsorted(known, sizes, sorter=by_size).clip(max=len(known) - 1)]
+            new = known[at] != sizes
+            lasts[~new] = times[at[~new]]
+        lasts[new] = lasting(sizes[new, None], self.run.speeds[up])
+        self._times = sizes, up, lasts
+        return lasts
 
     def _begin(self, until: int) -> None:
         """What was to start before `until` has started."""

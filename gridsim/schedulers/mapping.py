@@ -235,5 +235,5 @@ class ByRule(Timed):
         )
         sooner_than_never(left, now)
         tasks = np.bincount(machine, minlength=len(speeds)).astype(np.int64, copy=False)
-        np.copyto(free_at, begin + tasks * lasts, where=tasks > 0)
+        np.copyto(free_at, begin + tasks * lasts.astype(np.int64), where=tasks > 0)
         return tasks
