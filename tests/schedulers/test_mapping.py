@@ -27,18 +27,16 @@ BY_NAME: dict[str, gs.Scheduler] = {
 }
 
 
-def run(
-    speeds: Any, release: Any, size: Any, scheduler: gs.Scheduler, tasks: Any = None, **more: Any
-) -> gs.Result:
-    bags = gs.Workload.of(release, [1] * len(release) if tasks is None else tasks, size)
+def run(speeds: Any, release: Any, size: Any, scheduler: gs.Scheduler, **more: Any) -> gs.Result:
+    """Applications of one task each."""
+    bags = gs.Workload.of(release, [1] * len(release), size)
     return gs.simulate(gs.Scenario(gs.Platform.of(speeds), bags, **more), scheduler, record=True)
 
 
 def rows(result: gs.Result) -> list[tuple[int, int, float, float]]:
     """(application, machine, start, end) by start, then machine."""
-    columns = (
-        result.tables["schedule"][name].tolist() for name in ("application", "machine", "start", "end")
-    )
+    table = result.tables["schedule"]
+    columns = (table[name].tolist() for name in ("application", "machine", "start", "end"))
     return sorted(zip(*columns, strict=True), key=lambda row: (row[2], row[1]))
 
 
@@ -48,9 +46,8 @@ def test_at_one_instant_it_is_the_mapping_of_the_matrix(heuristic: str) -> None:
     sizes = [6.0, 12.0, 24.0, 6.0, 18.0, 30.0, 12.0, 42.0, 24.0, 6.0, 36.0, 48.0]
     speeds = [1.0, 3.0, 2.0, 6.0, 3.0]
     result = run(speeds, [0.0] * len(sizes), sizes, BY_NAME[heuristic])
-    mapped = gs.map_tasks(
-        np.outer(sizes, 1 / np.array(speeds)).round(), heuristic, percent=50, low=0.2, high=0.4
-    )
+    etc = np.outer(sizes, 1 / np.array(speeds)).round()
+    mapped = gs.map_tasks(etc, heuristic, percent=50, low=0.2, high=0.4)
     found = {i: (u, start, end) for i, u, start, end in rows(result)}
     wanted = (mapped.machine.tolist(), mapped.start.tolist(), mapped.finish.tolist())
     assert [found[i] for i in range(len(sizes))] == list(zip(*wanted, strict=True))
@@ -62,7 +59,7 @@ def test_at_one_instant_it_is_the_mapping_of_the_matrix(heuristic: str) -> None:
 def test_mct_is_fcfs_by_earliest_end(scenario: gs.Scenario) -> None:
     mine, other = (gs.simulate(scenario, each, record=True) for each in (gs.Mct(), gs.Fcfs()))
     for name in ("applications", "machines", "schedule", "arrivals"):
-        for column in mine.tables[name].keys():
+        for column in list(mine.tables[name].keys()):
             assert np.array_equal(mine.tables[name][column], other.tables[name][column], equal_nan=True)
 
 
@@ -84,8 +81,9 @@ def test_what_has_not_started_is_mapped_anew() -> None:
     assert rows(at_once) == [(0, 0, 0.0, 10.0), (2, 0, 10.0, 12.0), (1, 0, 12.0, 32.0)]
     assert run(speeds, release, size, gs.Mct()).applications["finish"].tolist() == [10.0, 30.0, 25.0]
     assert at_once.facts == {"peak_waiting": 2}
-    # max-min lets it wait
-    assert rows(run(speeds, release, size, gs.MaxMin()))[-1] == (2, 1, 5.0, 25.0)
+    # max-min takes the longest first, and so the short one goes to the slow machine
+    late = rows(run(speeds, release, size, gs.MaxMin()))
+    assert late == [(1, 0, 0.0, 20.0), (2, 1, 5.0, 25.0), (0, 0, 20.0, 30.0)]
 
 
 def test_mapping_events_at_multiples_of_the_interval() -> None:
@@ -98,7 +96,7 @@ def test_what_is_lost_waits_for_the_next_event() -> None:
     """Machine 0 fails at 3 s, is back at 5 s; what it had is mapped anew then (interval 4: at 4 and 8 s)."""
     given_faults: dict[str, Any] = {"faults": gs.Faults.of([0], [3.0], [5.0])}
     at_once = run([2.0, 1.0], [0.0, 0.0], [8.0, 8.0], gs.MinMin(), **given_faults)
-    # both to machine 0 (4 s, and 8 s by either: the lower); then to machine 1 at 3 s, and at 5 s the second back
+    # both to machine 0, which has the lower number; at 3 s both to machine 1; at 5 s one of them back
     assert rows(at_once) == [(0, 0, 0.0, 3.0), (0, 1, 3.0, 11.0), (1, 0, 5.0, 9.0)]
     assert at_once.applications["resubmitted"].tolist() == [1, 0]
     later = run([2.0, 1.0], [0.0, 0.0], [8.0, 8.0], gs.MinMin(interval=4.0), **given_faults)
@@ -160,7 +158,7 @@ def test_the_classes_of_braun() -> None:
     for task_range, machine_range in ((3000.0, 1000.0), (100.0, 10.0)):
         etc = gs.expected_times(900, 9, task_range=task_range, machine_range=machine_range, seed=1)
         assert etc.min() >= 1.0 and etc.max() < task_range * machine_range
-        # of a row the largest over the smallest is below machine_range; rows have the mean of B times that of x
+        # within a row only x differs; the mean is that of B times that of x
         assert (etc[:, -1] / etc[:, 0]).max() < machine_range
         assert etc.mean() == pytest.approx((1 + task_range) * (1 + machine_range) / 4, rel=0.1)
 
