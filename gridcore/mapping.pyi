@@ -21,4 +21,6 @@ def map_batch(
     counts: ArrayLike,
     ready: NDArray[np.float64],
     rule: Literal["min-min", "max-min", "sufferage"],
+    *,
+    kind: ArrayLike | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...

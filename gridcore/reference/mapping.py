@@ -60,26 +60,32 @@ def map_in_turn(
 
 
 def map_batch(
-    etc: ArrayLike, counts: ArrayLike, ready: Floats, rule: Literal["min-min", "max-min", "sufferage"]
+    etc: ArrayLike,
+    counts: ArrayLike,
+    ready: Floats,
+    rule: Literal["min-min", "max-min", "sufferage"],
+    *,
+    kind: ArrayLike | None = None,
 ) -> tuple[Integers, Integers]:
     """See `gridcore.mapping.map_batch`."""
-    rows, count, at = _given(etc, counts, ready)
+    rows, count, at = _given(etc, counts, ready, kind)
+    column = list(range(len(at))) if kind is None else integers(kind, "kind")
     _check_rule(rule, _BATCH)
     waiting = [i for i, tasks in enumerate(count) for _ in range(tasks)]
     mapped: list[tuple[int, int]] = []
 
     def times(i: int) -> list[float]:
-        return [a + e for a, e in zip(at, rows[i], strict=True)]
+        return [a + rows[i][c] for a, c in zip(at, column, strict=True)]
 
     def assign(i: int, u: int) -> None:
-        at[u] += rows[i][u]
+        at[u] += rows[i][column[u]]
         waiting.remove(i)
         mapped.append((i, u))
 
     while waiting:
         best = {i: min(times(i)) for i in sorted(set(waiting))}
         if rule == "sufferage":
-            for u, i in sorted(_claims(waiting, times, best).items()):
+            for u, i in sorted(_claims(waiting, times, best).items(), key=lambda claim: column[claim[0]]):
                 assign(i, u)
         else:
             i = min(best, key=lambda i: best[i]) if rule == "min-min" else max(best, key=lambda i: best[i])
@@ -92,7 +98,7 @@ def map_batch(
 def _claims(
     waiting: list[int], times: Callable[[int], list[float]], best: dict[int, float]
 ) -> dict[int, int]:
-    """Machine -> row of who has claimed it at the end of a pass."""
+    """Machine -> row of who has claimed it, at the end of a pass."""
     suffers = {i: sorted([*times(i), inf])[1] - best[i] for i in best}
     claims: dict[int, int] = {}
     for i in waiting:
@@ -103,7 +109,7 @@ def _claims(
 
 
 def _given(
-    etc: ArrayLike, counts: ArrayLike, ready: Floats
+    etc: ArrayLike, counts: ArrayLike, ready: Floats, kind: ArrayLike | None = None
 ) -> tuple[list[list[float]], list[int], list[float]]:
     matrix = np.asarray(etc, np.float64)
     if matrix.ndim != 2:
@@ -116,17 +122,21 @@ def _given(
     for i, count in enumerate(tasks):
         if not 0 <= count < 2**47:
             raise ValueError(f"counts[{i}] must be in 0..{2**47 - 1}, got {count}")
+    rows, columns = matrix.shape
+    machines, like = columns, "the rows of etc"
+    if kind is not None:
+        machines, like = len(integers(kind, "kind")), "kind"
+        for u, c in enumerate(integers(kind, "kind")):
+            if not 0 <= c < columns:
+                raise ValueError(f"kind[{u}] must be in 0..{columns - 1}, got {c}")
     if not isinstance(ready, np.ndarray) or ready.dtype != np.float64:
         raise TypeError("ready must be a float64 array, it is changed in place")
     if ready.ndim != 1:
         raise ValueError(f"ready must have one dimension, got {ready.ndim}")
     if not ready.flags.c_contiguous or not ready.flags.writeable:
         raise ValueError("ready must be contiguous and writable, it is changed in place")
-    rows, machines = matrix.shape
     if len(ready) != machines:
-        raise ValueError(
-            f"ready must have as many entries as the rows of etc, got {len(ready)} and {machines}"
-        )
+        raise ValueError(f"ready must have as many entries as {like}, got {len(ready)} and {machines}")
     for u, at in enumerate(ready.tolist()):
         if not (isfinite(at) and at >= 0.0):
             raise ValueError(f"ready[{u}] must be finite and >= 0, got {at!r}")
@@ -138,7 +148,7 @@ def _given(
         if total >= 2**47:
             raise ValueError(f"counts must add up to less than 2**47, got {count} in counts[{i}]")
     if total and not machines:
-        raise ValueError(f"etc must have a column, there are {total} tasks to map")
+        raise ValueError(f"ready must have an entry, there are {total} tasks to map")
     return matrix.tolist(), tasks, ready.tolist()
 
 

@@ -31,7 +31,8 @@ def sooner_than_never(left: Floats, now: int) -> None:
 class Batches(Policy):
     """At each mapping event all tasks that have not started are mapped by `rule`.
 
-    Tasks of one size are a row of `map_batch`; rows are in order of their first application.
+    Tasks of one size are a row of `map_batch`, in order of their first application, and machines of one speed
+    are of one kind.
 
     rule : of `map_batch`.
     interval : ns between mapping events while something waits; 0 for one at each change.
@@ -63,8 +64,6 @@ class Batches(Policy):
         self.running = np.zeros(machines, np.int64)
         self.next_event = -1
         self.peak_waiting = 0
-        # of the last mapping event: its sizes, machines, and what `lasting` said of them
-        self._times = np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 0))
         run.engine.on("map", self.on_map, priority=FAULT_PRIORITY + 1, phase=TIMER)
         if run.faults:
             run.engine.add_source(self)
@@ -132,10 +131,11 @@ class Batches(Policy):
         row_of = np.argsort(rows)[kind]  # of each application
         counts = np.zeros(len(rows), np.int64)
         np.add.at(counts, row_of, count)
-        lasts = self._expected(sizes[rows], up)
+        speeds, column = np.unique(self.run.speeds[up], return_inverse=True)
+        lasts = lasting(sizes[rows, None], speeds)
         begin = np.maximum(self.free_at[up], now)
         left = (begin - now).astype(np.float64)
-        row, machine = map_batch(lasts, counts, left, self.rule)
+        row, machine = map_batch(lasts, counts, left, self.rule, kind=column)
         sooner_than_never(left, now)
         by_row = np.argsort(row_of, kind="stable")
         application = np.empty_like(row)
@@ -143,25 +143,11 @@ class Batches(Policy):
         # one after the other on each machine, in the order in which they were mapped
         turn = np.argsort(machine, kind="stable")
         row, machine, application = row[turn], machine[turn], application[turn]
-        length = lasts[row, machine].astype(np.int64)
+        length = lasts[row, column[machine]].astype(np.int64)
         end = np.cumsum(length)
         start = end - length
         shift = begin[machine] - start[np.searchsorted(machine, machine)]
         self.plan = np.stack((up[machine], application, start + shift, end + shift))
-
-    def _expected(self, sizes: Floats, up: Integers) -> Floats:
-        """`lasting` of tasks of `sizes` on the machines `up`; most are known from the last event."""
-        known, before, times = self._times
-        lasts = np.empty((len(sizes), len(up)))
-        new = np.ones(len(sizes), np.bool_)
-        if len(known) and np.array_equal(up, before):
-            by_size = np.argsort(known)
-            at = by_size[np.searchsorted(known, sizes, sorter=by_size).clip(max=len(known) - 1)]
-            new = known[at] != sizes
-            lasts[~new] = times[at[~new]]
-        lasts[new] = lasting(sizes[new, None], self.run.speeds[up])
-        self._times = sizes, up, lasts
-        return lasts
 
     def _begin(self, until: int) -> None:
         """What was to start before `until` has started."""

@@ -74,6 +74,26 @@ def test_batch_equals_twin_with_many_machines(rule: Any) -> None:
     assert ready.tolist() == other.tolist()
 
 
+@given(problems(), st.sampled_from(BATCH), st.lists(st.integers(0, 6), min_size=1, max_size=9))
+@QUICK
+def test_machines_of_a_kind_equal_twin_and_machines_alone(problem: Any, rule: Any, kind: list[int]) -> None:
+    """In whole numbers, of which sums are exact."""
+    etc, counts, _ = problem
+    etc = np.ceil(etc)
+    kind = [k % etc.shape[1] for k in kind]
+    begin = np.arange(len(kind)) % 3 * 2.0
+    found = []
+    for mapped in (
+        lambda at: mapping.map_batch(etc, counts, at, rule, kind=kind),
+        lambda at: twin.map_batch(etc, counts, at, rule, kind=kind),
+        lambda at: mapping.map_batch(etc[:, kind], counts, at, rule),
+    ):
+        at = begin.copy()
+        row, machine = mapped(at)
+        found.append((sorted(zip(row.tolist(), machine.tolist(), strict=True)), at.tolist(), row.tolist()))
+    assert found[0] == found[1] and found[0][:2] == found[2][:2]
+
+
 def in_turn(etc: Any, rule: Any, ready: Any = None, **more: Any) -> list[int]:
     at = np.zeros(len(etc[0])) if ready is None else np.array(ready)
     return mapping.map_in_turn(etc, [1] * len(etc), at, rule, **more)[0].tolist()
@@ -151,7 +171,7 @@ WRONG = [
     (
         {"etc": np.zeros((1, 0)), "ready": np.zeros(0)},
         ValueError,
-        "etc must have a column, there are 1 tasks",
+        "ready must have an entry, there are 1 tasks",
     ),
     ({"counts": [1, 1]}, ValueError, "counts must have as many entries as etc, got 2 and 1"),
     ({"counts": [-1]}, ValueError, r"counts\[0\] must be in 0..140737488355327, got -1"),
@@ -179,6 +199,19 @@ def test_wrong_arguments(kernel: Any, change: Any, error: Any, said: str) -> Non
     for function, rule in ((kernel.map_in_turn, "mct"), (kernel.map_batch, "min-min")):
         with pytest.raises(error, match=said):
             function(**{**GOOD, "rule": rule, **change})
+
+
+@pytest.mark.parametrize("kernel", [mapping, twin], ids=["kernel", "twin"])
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ([0, 2], r"kind\[1\] must be in 0..1, got 2"),
+        ([0, 1, 1], "ready must have as many entries as kind, got 2 and 3"),
+    ],
+)
+def test_wrong_kinds(kernel: Any, kind: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        kernel.map_batch(**{**GOOD, "rule": "min-min", "kind": kind})
 
 
 @pytest.mark.parametrize("kernel", [mapping, twin], ids=["kernel", "twin"])
