@@ -98,7 +98,8 @@ def figure(report: Report) -> Figure:
     from gridsim import plots
 
     made: Any = report.data["made"]
-    drawing, panels = plots.figure(3, width=4.2)
+    drawing, panels = plots.figure(3, width=3.6)
+    ticks = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
     for axes, mark, title in zip(
         panels, "csi", ("consistent", "semi-consistent", "inconsistent"), strict=True
     ):
@@ -115,8 +116,11 @@ def figure(report: Report) -> Figure:
             )
         axes.set_xticks(range(len(names)), [name[4:] for name in names])
         axes.set_yscale("log")
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
+        axes.set_ylim(0.85, 8.0)
         axes.set_title(title)
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("makespan / that of Min-min")
-    panels[-1].legend(fontsize="small")
+    drawing.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", fontsize="small")
     return drawing
