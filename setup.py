@@ -20,6 +20,7 @@ KERNELS = [
     "dispatch",
     "jobflow",
     "backfill",
+    "mapping",
     "flow",
     "walk",
 ]

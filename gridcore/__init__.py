@@ -20,6 +20,7 @@ from gridcore.flow import TreeFlow
 from gridcore.grid import SummaryGrid
 from gridcore.jobflow import JobFlow
 from gridcore.links import Links
+from gridcore.mapping import map_batch, map_in_turn
 from gridcore.overlay import Views
 from gridcore.queues import NEVER, TaskQueues
 from gridcore.slots import SlotSchedules
@@ -35,10 +36,10 @@ __all__ = [
     "Links",
     "PullQueue",
     "SlotSchedules",
-    "TreeFlow",
     "SummaryGrid",
     "SummaryTree",
     "TaskQueues",
+    "TreeFlow",
     "Views",
     "WorkQueue",
     "aggregate",
@@ -50,6 +51,8 @@ __all__ = [
     "gap",
     "lookup",
     "lowest_stretch",
+    "map_batch",
+    "map_in_turn",
     "meets_deadlines",
     "optimal_stretch",
     "project_queues",

@@ -40,6 +40,7 @@ MODULES = {
     "rjss-fig7": "rjss_fig7",
     "rjss-load": "rjss_load",
     "rjss-transit": "rjss_transit",
+    "braun": "braun",
 }
 #: Those of rigid jobs, which can be those of a log.
 RIGID = tuple(name for name in MODULES if name.startswith("dgs-"))

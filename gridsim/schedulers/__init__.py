@@ -7,6 +7,16 @@ from gridsim.schedulers.backfill import Backfill
 from gridsim.schedulers.central import Fcfs, MinCent
 from gridsim.schedulers.dgs_asap import DgsAsap
 from gridsim.schedulers.fair_tree import FairTree
+from gridsim.schedulers.mapping import (
+    KPercentBest,
+    MaxMin,
+    Mct,
+    Met,
+    MinMin,
+    Olb,
+    Sufferage,
+    SwitchingAlgorithm,
+)
 from gridsim.schedulers.random_walk import NoMigration, ResourceExclusion, Rjss
 from gridsim.schedulers.rigid_central import Asap
 from gridsim.schedulers.wqr import WqrFt
@@ -18,10 +28,18 @@ __all__ = [
     "DgsAsap",
     "FairTree",
     "Fcfs",
+    "KPercentBest",
+    "MaxMin",
+    "Mct",
+    "Met",
     "MinCent",
+    "MinMin",
     "NoMigration",
+    "Olb",
     "ResourceExclusion",
     "Rjss",
+    "Sufferage",
+    "SwitchingAlgorithm",
     "WqrFt",
 ]
 
@@ -40,5 +58,7 @@ register("rjss-best", Rjss, pick="best")
 register("resource-exclusion", ResourceExclusion)
 register("resource-exclusion-fastest", ResourceExclusion, reading="fastest")
 register("no-migration", NoMigration)
+for _class in (Mct, Met, Olb, SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage):
+    register(_class.name, _class)
 for _name, (_order, _choice) in POLICIES.items():
     register(_name, WqrFt, task_order=_order, machine_choice=_choice)

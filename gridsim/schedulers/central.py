@@ -12,19 +12,18 @@ nothing.  Nothing is decided beyond the next failure, and while nobody is up eve
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.central import PullQueue, bind_earliest
+from gridcore.central import PullQueue
 from gridcore.edf import optimal_stretch
-from gridcore.queues import TaskQueues
 from gridcore.summaries import split
 from gridsim.engine import NEVER, NS, Engine
 from gridsim.errors import ScenarioError
 from gridsim.scheduler import SCHEDULE, Integers, Outcome, Policy, Run, Scheduler
+from gridsim.schedulers.bound import Bound, EarliestEnd
 
 #: How closely the smallest stretch of ``MinCent(mode="once")`` is found, relative and from above.
 STRETCH_TOLERANCE = 1e-9
@@ -240,100 +239,6 @@ class Replan(Pull):
 
 
 # -- tasks bound at release -----------------------------------------------------------------------------
-
-
-class Bound(Policy):
-    """Tasks are bound to machines at their application's release, by `share`; machines have queues.
-
-    Where machines fail, what is lost is bound again at once, and it is a source of the engine that ends the
-    run with the last task.
-    """
-
-    STATE: ClassVar[tuple[str, ...]] = ("queues", "unbound", "resubmitted")
-    local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        applications = run.applications
-        self.queues = TaskQueues(run.speeds, order=self.local_order, record=run.record)
-        self.queues.add_applications(applications.release, applications.size, applications.task_size)
-        self.total = int(applications.tasks.sum())
-        # tasks of applications that are to be bound; what is left there waits for a machine that is up
-        self.unbound: dict[int, int] = {}
-        self.resubmitted = np.zeros(len(applications), np.int64)
-        if run.faults:
-            run.engine.add_source(self)
-
-    @abstractmethod
-    def share(self, application: int, count: int, now: int) -> Integers:
-        """How many of `count` tasks of `application` each machine gets, bound at `now` ns.
-
-        Somebody is up; who is not gets nothing.
-        """
-
-    def on_release(self, applications: list[int]) -> None:
-        """Bind the tasks of `applications`, one application after the other."""
-        for i in applications:
-            self.unbound[i] = int(self.run.applications.tasks[i])
-        self._bind()
-
-    def on_faults(self, failed: Integers, back: Integers) -> None:
-        """Bind what is lost, and what waited for somebody to be up."""
-        _, applications, tasks = self.queues.fail(failed, self.run.engine.now)
-        np.add.at(self.resubmitted, applications, tasks)
-        for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
-            self.unbound[i] = self.unbound.get(i, 0) + count
-        self._bind()
-
-    def _bind(self) -> None:
-        if not self.run.up.any():
-            return
-        now = self.run.engine.now
-        for i, count in sorted(self.unbound.items()):
-            tasks = self.share(i, count, now)
-            machines = np.flatnonzero(tasks)
-            self.queues.enqueue(machines, np.full(len(machines), i), tasks[machines], now)
-            self.queues.reschedule(machines, now)
-        self.unbound.clear()
-
-    def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: the last machine that runs out of work ends the run."""
-        at = self.queues.next_change()
-        return at if at <= limit else NEVER
-
-    def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
-        self.queues.due(time)
-        if self.queues.tasks_done == self.total:
-            engine.stop()
-
-    def finish(self) -> Outcome:
-        """Let the machines complete what they have, and report."""
-        self.queues.advance(NEVER)
-        return Outcome.of(self.queues, self.resubmitted)
-
-
-class EarliestEnd(Bound):
-    """Each task goes to the machine that would end it first."""
-
-    STATE = (*Bound.STATE, "free_at")
-
-    def __init__(self, run: Run) -> None:
-        super().__init__(run)
-        self.free_at = np.zeros(len(run.speeds), np.int64)
-
-    def on_faults(self, failed: Integers, back: Integers) -> None:
-        """See `Bound.on_faults`; what was to be done on a machine that failed is no longer."""
-        self.free_at[failed] = self.run.engine.now
-        super().on_faults(failed, back)
-
-    def share(self, application: int, count: int, now: int) -> Integers:
-        """See `Bound.share`."""
-        up, tasks = np.flatnonzero(self.run.up), np.zeros(len(self.free_at), np.int64)
-        free_at, task_size = self.free_at[up], self.run.applications.task_size[application]
-        tasks[up] = bind_earliest(free_at, self.run.speeds[up], task_size, count, now)
-        self.free_at[up] = free_at
-        return tasks
 
 
 class Uniform(Bound):

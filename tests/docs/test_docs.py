@@ -258,6 +258,21 @@ def test_wqr_names_every_parameter_with_its_default():
     } == fields
 
 
+# -- mapping.md ---------------------------------------------------------------------------------------------
+
+
+def test_mapping_names_every_parameter_with_its_default():
+    said = sections(DOCS / "mapping.md")
+    rows, own = table(said["Parameters"]), {"mct": gs.Mct, "met": gs.Met, "olb": gs.Olb}
+    own |= {each.name: each for each in (gs.SwitchingAlgorithm, gs.KPercentBest)}
+    own |= {each.name: each for each in (gs.MinMin, gs.MaxMin, gs.Sufferage)}
+    for name, scheduler in own.items():
+        assert {name, scheduler.__name__} <= names(said["How it works"])
+        for field in msgspec.structs.fields(scheduler):
+            row = rows[field.name]
+            assert scheduler.__name__ in row[1] and ast.literal_eval(row[4]) == field.default
+
+
 # -- dgs_asap.md --------------------------------------------------------------------------------------------
 
 

@@ -49,6 +49,15 @@ QUEUES: dict[str, gs.Scheduler] = {
         task_order="great", machine_choice="all", predictor="past", checkpoint_store="local", restore_cost=1.0
     ),
 }
+MAPPING: dict[str, gs.Scheduler] = {
+    "met": gs.Met(),
+    "olb": gs.Olb(),
+    "switching": gs.SwitchingAlgorithm(),
+    "k-percent-best": gs.KPercentBest(percent=30.0),
+    "min-min": gs.MinMin(),
+    "max-min": gs.MaxMin(interval=30.0),
+    "sufferage": gs.Sufferage(),
+}
 RIGID: dict[str, gs.Scheduler] = {
     "dgs-asap": gs.DgsAsap(degree=8, slot=10.0),
     "dgs-asap, pull": gs.DgsAsap(degree=6, policy="pull", overlay="cyclon", cycle=30.0, shuffle=3, slot=10.0),
@@ -121,14 +130,14 @@ CASES = {
 }
 CASES |= {
     f"{name}; fifo; {faults}": (name, "fifo", faults)
-    for name in QUEUES
+    for name in (*QUEUES, *MAPPING)
     for faults in ("no failures", "resets", "outages")
 }
 
 
 def digest(case: str, threads: int = 1) -> str:
     name, network, faults = CASES[case]
-    scheduler = (SCHEDULERS | RIGID | QUEUES)[name]
+    scheduler = (SCHEDULERS | RIGID | QUEUES | MAPPING)[name]
     return gs.simulate(scenario(name, network, faults), scheduler, threads=threads).digest
 
 

@@ -7,7 +7,23 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gridsim.scheduler import Outcome, Policy, Run, Scheduler
-from gridsim.schedulers import Asap, Backfill, DgsAsap, FairTree, Fcfs, MinCent, WqrFt
+from gridsim.schedulers import (
+    Asap,
+    Backfill,
+    DgsAsap,
+    FairTree,
+    Fcfs,
+    KPercentBest,
+    MaxMin,
+    Mct,
+    Met,
+    MinCent,
+    MinMin,
+    Olb,
+    Sufferage,
+    SwitchingAlgorithm,
+    WqrFt,
+)
 from gridsim.schedulers.wqr_choices import POLICIES
 
 CENTRAL: dict[str, Scheduler] = {
@@ -16,6 +32,19 @@ CENTRAL: dict[str, Scheduler] = {
     "ect": Fcfs(),
     "pull": Fcfs(mode="pull"),
     "random": Fcfs(mode="random"),
+}
+
+MAPPING: dict[str, Scheduler] = {
+    "mct": Mct(),
+    "met": Met(),
+    "olb": Olb(),
+    "switching": SwitchingAlgorithm(low=0.3, high=0.5),
+    "k-percent-best": KPercentBest(percent=40.0),
+    "min-min": MinMin(),
+    "max-min": MaxMin(),
+    "sufferage": Sufferage(),
+    "max-min, at times": MaxMin(interval=7.0),
+    "sufferage, at times": Sufferage(interval=3.0),
 }
 
 

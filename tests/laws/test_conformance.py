@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from law_scenarios import CENTRAL, RIGID, dgs_asaps, fair_trees, work_queues
+from law_scenarios import CENTRAL, MAPPING, RIGID, dgs_asaps, fair_trees, work_queues
 
 import gridsim as gs
 from gridsim.schedulers.wqr_choices import POLICIES
@@ -33,6 +33,15 @@ def test_the_baselines_pass(name: str, tmp_path: Path) -> None:
     found = check_scheduler(CENTRAL[name], examples=20, folder=tmp_path)
     assert found.examples >= 20 and found.with_failures >= 5
     assert set(found.left_out) == {"locality"} | ({"order"} if name == "replan" else set())
+
+
+@pytest.mark.parametrize("name", MAPPING)
+def test_mapping_heuristics_pass(name: str, tmp_path: Path) -> None:
+    hash_seeds = name in ("switching", "max-min, at times")
+    found = check_scheduler(MAPPING[name], examples=20, hash_seeds=hash_seeds, folder=tmp_path)
+    assert found.examples >= 20 and found.with_failures >= 5
+    order = {"order"} if MAPPING[name].order is None else set()
+    assert {"locality"} | order <= set(found.left_out) <= {"locality", "hash seed"} | order
 
 
 def test_the_fair_tree_passes(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from gridcore.central import PullQueue
 from gridcore.queues import TaskQueues
 from gridsim.faults import Faults
 from gridsim.scheduler import Policy, Run
-from gridsim.schedulers import central
+from gridsim.schedulers import bound, central
 from gridsim.simulation import Options, Simulation
 from gridsim.testing import scenarios
 from gridsim.testing.resuming import differing_end
@@ -165,7 +165,7 @@ class Watched(gs.Scheduler, frozen=True):
         latest = np.zeros(len(run.speeds), np.int64)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(central, "PullQueue", lambda *arguments, log: Pulling(*arguments, log=True))
-            patch.setattr(central, "TaskQueues", Queues)
+            patch.setattr(bound, "TaskQueues", Queues)
             policy = self.inner.start(run)
         inner = policy.on_faults
 
@@ -222,9 +222,9 @@ def test_once_asks_for_those_that_are_like_it(scenario: gs.Scenario) -> None:
 @QUICK
 @given(scenario=scenarios(faults=True))
 def test_ect_knows_when_machines_are_free(scenario: gs.Scenario) -> None:
-    share = central.EarliestEnd.share
+    share = bound.EarliestEnd.share
 
-    def checked(policy: central.EarliestEnd, application: int, count: int, now: int) -> Any:
+    def checked(policy: bound.EarliestEnd, application: int, count: int, now: int) -> Any:
         sizes, before = policy.run.applications.task_size, policy.free_at.copy()
         tasks = share(policy, application, count, now)
         policy.queues.advance(now)
@@ -237,7 +237,7 @@ def test_ect_knows_when_machines_are_free(scenario: gs.Scenario) -> None:
         return tasks
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(central.EarliestEnd, "share", checked)
+        patch.setattr(bound.EarliestEnd, "share", checked)
         gs.simulate(scenario, CENTRAL["ect"])
 
 

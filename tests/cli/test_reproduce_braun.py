@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+from click.testing import CliRunner
+
+from gridsim.cli import cli
+from gridsim.matrices import BRAUN_CLASSES, HEURISTICS
+from gridsim.reproduce import braun
+from gridsim.reproduce.common import Run
+
+
+def test_in_small(tmp_path):
+    found = CliRunner().invoke(
+        cli, ["reproduce", "braun", "--quick", "--json", "--workers", "1", "--out", str(tmp_path)]
+    )
+    assert found.exit_code == 0, found.output
+    (report,) = json.loads(found.stdout)["reproductions"]
+    ratios, shares = report["grids"]
+    assert list(ratios["rows"]) == list(BRAUN_CLASSES) and ratios["columns"][1:-1] == list(HEURISTICS)
+    assert all(row[HEURISTICS.index("min-min")]["mean"] == 1.0 for row in ratios["rows"].values())
+    assert all(sum(map(float, row)) >= 0.99 for row in shares["rows"].values())
+    assert len(report["rows"]) == 3 * 12 + 4
+    assert {row["verdict"] for row in report["rows"]} == {"reproduced"}
+    assert {"figure.png", "table.json", "table.md"} <= set(os.listdir(tmp_path / "braun"))
+
+
+def test_what_is_best_and_worst():
+    made = braun.makespans("u_i_hilo", Run([1, 2]))
+    assert list(made) == list(HEURISTICS) and all(values.shape == (2,) for values in made.values())
+    made = {name: np.array([2.0, 3.0]) for name in HEURISTICS} | {"olb": np.array([1.0, 3.0])}
+    assert braun.best(made) == [1.0 if name == "olb" else 0.5 for name in HEURISTICS]

@@ -1,0 +1,196 @@
+"""Mapping heuristics as schedulers: beside the matrices, beside FCFS, by hand, and what is refused."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.matrices import BRAUN_CLASSES, HEURISTICS
+from gridsim.testing.cases import scenarios
+from gridsim.validation.results import validate_result
+
+BY_NAME: dict[str, gs.Scheduler] = {
+    "mct": gs.Mct(),
+    "met": gs.Met(),
+    "olb": gs.Olb(),
+    "switching": gs.SwitchingAlgorithm(low=0.2, high=0.4),
+    "kpb": gs.KPercentBest(percent=50.0),
+    "min-min": gs.MinMin(),
+    "max-min": gs.MaxMin(),
+    "sufferage": gs.Sufferage(),
+}
+
+
+def run(speeds: Any, release: Any, size: Any, scheduler: gs.Scheduler, **more: Any) -> gs.Result:
+    """Applications of one task each."""
+    bags = gs.Workload.of(release, [1] * len(release), size)
+    return gs.simulate(gs.Scenario(gs.Platform.of(speeds), bags, **more), scheduler, record=True)
+
+
+def rows(result: gs.Result) -> list[tuple[int, int, float, float]]:
+    """(application, machine, start, end) by start, then machine."""
+    table = result.tables["schedule"]
+    columns = (table[name].tolist() for name in ("application", "machine", "start", "end"))
+    return sorted(zip(*columns, strict=True), key=lambda row: (row[2], row[1]))
+
+
+@pytest.mark.parametrize("heuristic", HEURISTICS)
+def test_at_one_instant_it_is_the_mapping_of_the_matrix(heuristic: str) -> None:
+    """Applications of one task each; ns that are whole seconds make all sums exact."""
+    sizes = [6.0, 12.0, 24.0, 6.0, 18.0, 30.0, 12.0, 42.0, 24.0, 6.0, 36.0, 48.0]
+    speeds = [1.0, 3.0, 2.0, 6.0, 3.0]
+    result = run(speeds, [0.0] * len(sizes), sizes, BY_NAME[heuristic])
+    etc = np.outer(sizes, 1 / np.array(speeds)).round()
+    mapped = gs.map_tasks(etc, heuristic, percent=50, low=0.2, high=0.4)
+    found = {i: (u, start, end) for i, u, start, end in rows(result)}
+    wanted = (mapped.machine.tolist(), mapped.start.tolist(), mapped.finish.tolist())
+    assert [found[i] for i in range(len(sizes))] == list(zip(*wanted, strict=True))
+    assert result.makespan == mapped.makespan
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.booleans().flatmap(lambda fails: scenarios(faults=fails)))
+def test_mct_is_fcfs_by_earliest_end(scenario: gs.Scenario) -> None:
+    mine, other = (gs.simulate(scenario, each, record=True) for each in (gs.Mct(), gs.Fcfs()))
+    for name in ("applications", "machines", "schedule", "arrivals"):
+        for column in list(mine.tables[name].keys()):
+            assert np.array_equal(mine.tables[name][column], other.tables[name][column], equal_nan=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.booleans().flatmap(lambda fails: scenarios(faults=fails)))
+def test_k_percent_best_lies_between_mct_and_met(scenario: gs.Scenario) -> None:
+    machines = scenario.platform.nodes
+    if scenario.faults is not None and machines > 1:
+        machines = 10**6  # of those that are up, however many
+    for percent, other in ((100.0, gs.Mct()), (100.0 / machines, gs.Met())):
+        a, b = (gs.simulate(scenario, s) for s in (gs.KPercentBest(percent=percent), other))
+        assert a.applications["finish"].tolist() == b.applications["finish"].tolist()
+
+
+def test_what_has_not_started_is_mapped_anew() -> None:
+    """A long task waits on the fast machine when a short one comes; min-min lets it go first."""
+    speeds, release, size = [1.0, 0.1], [0.0, 0.0, 5.0], [10.0, 20.0, 2.0]
+    at_once = run(speeds, release, size, gs.MinMin())
+    assert rows(at_once) == [(0, 0, 0.0, 10.0), (2, 0, 10.0, 12.0), (1, 0, 12.0, 32.0)]
+    assert run(speeds, release, size, gs.Mct()).applications["finish"].tolist() == [10.0, 30.0, 25.0]
+    assert at_once.facts == {"peak_waiting": 2}
+    # max-min takes the longest first, and so the short one goes to the slow machine
+    late = rows(run(speeds, release, size, gs.MaxMin()))
+    assert late == [(1, 0, 0.0, 20.0), (2, 1, 5.0, 25.0), (0, 0, 20.0, 30.0)]
+
+
+def test_mapping_events_at_multiples_of_the_interval() -> None:
+    # what comes at 5 s is mapped at 8 s; what comes at 16 s at once
+    result = run([1.0, 1.0], [5.0, 16.0], [1.0, 1.0], gs.Sufferage(interval=8.0))
+    assert rows(result) == [(0, 0, 8.0, 9.0), (1, 0, 16.0, 17.0)]
+
+
+def test_what_is_lost_waits_for_the_next_event() -> None:
+    """Machine 0 fails at 3 s, is back at 5 s; what it had is mapped anew then (interval 4: at 4 and 8 s)."""
+    given_faults: dict[str, Any] = {"faults": gs.Faults.of([0], [3.0], [5.0])}
+    at_once = run([2.0, 1.0], [0.0, 0.0], [8.0, 8.0], gs.MinMin(), **given_faults)
+    # both to machine 0, which has the lower number; at 3 s both to machine 1; at 5 s one of them back
+    assert rows(at_once) == [(0, 0, 0.0, 3.0), (0, 1, 3.0, 11.0), (1, 0, 5.0, 9.0)]
+    assert at_once.applications["resubmitted"].tolist() == [1, 0]
+    later = run([2.0, 1.0], [0.0, 0.0], [8.0, 8.0], gs.MinMin(interval=4.0), **given_faults)
+    assert rows(later) == [(0, 0, 0.0, 3.0), (0, 1, 4.0, 12.0), (1, 0, 8.0, 12.0)]
+
+
+@pytest.mark.parametrize("scheduler", BY_NAME.values(), ids=lambda each: each.name)
+def test_nobody_is_ever_up(scheduler: gs.Scheduler) -> None:
+    with pytest.raises(gs.ScenarioError, match="faults must leave a machine up until all is done"):
+        run([1.0], [1.0], [1.0], scheduler, faults=gs.Faults.of([0], [0.0], [inf]))
+
+
+def test_an_interval_does_not_keep_a_run_alive_where_nobody_is_up() -> None:
+    with pytest.raises(gs.ScenarioError, match="faults must leave a machine up until all is done"):
+        run([1.0], [1.0], [9.0], gs.MinMin(interval=0.5), faults=gs.Faults.of([0], [3.0], [inf]))
+
+
+@pytest.mark.parametrize("scheduler", BY_NAME.values(), ids=lambda each: each.name)
+def test_applications_of_one_task_by_the_thousand(scheduler: gs.Scheduler) -> None:
+    chance = np.random.default_rng(1)
+    release = np.cumsum(chance.exponential(1.0, 2000))
+    size = chance.uniform(10.0, 100.0, 2000)
+    result = run(chance.uniform(1.0, 3.0, 40).tolist(), release.tolist(), size.tolist(), scheduler)
+    assert validate_result(result) == []
+    assert (result.applications["finish"] > result.applications["release"]).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: gs.MinMin(interval=-1.0), "min-min.interval must be a finite number >= 0 s, got -1.0"),
+        (lambda: gs.MaxMin(interval=1e-9), "max-min.interval must be 0 or in 1e-06..4e.09 s, got 1e-09"),
+        (lambda: gs.Sufferage(interval="x"), "sufferage.interval must be a finite number >= 0 s, got 'x'"),
+        (lambda: gs.KPercentBest(percent=0), "k-percent-best.percent must be a finite number > 0, got 0"),
+        (lambda: gs.KPercentBest(percent=101), "k-percent-best.percent must be at most 100, got 101"),
+        (
+            lambda: gs.SwitchingAlgorithm(low=0.9),
+            "switching.low and .high must be 0 <= low < high <= 1, got 0.9",
+        ),
+        (lambda: gs.SwitchingAlgorithm(low=-1), "switching.low must be a finite number >= 0, got -1"),
+    ],
+)
+def test_wrong_parameters(make: Any, said: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=said):
+        make()
+
+
+# -- matrices ---------------------------------------------------------------------------------------------
+
+
+def test_the_classes_of_braun() -> None:
+    assert len(BRAUN_CLASSES) == 12 and {"u_c_hihi", "u_s_lohi", "u_i_lolo"} <= set(BRAUN_CLASSES)
+    drawn = gs.expected_times(consistency="inconsistent", seed=7)
+    assert drawn.shape == (512, 16)
+    sorted_, half = (gs.expected_times(consistency=c, seed=7) for c in ("consistent", "semi-consistent"))
+    assert np.array_equal(sorted_, np.sort(drawn, axis=1)) and not np.array_equal(drawn, sorted_)
+    assert np.array_equal(half[:, ::2], np.sort(drawn[:, ::2], axis=1))
+    assert np.array_equal(half[:, 1::2], drawn[:, 1::2])
+    for task_range, machine_range in ((3000.0, 1000.0), (100.0, 10.0)):
+        etc = gs.expected_times(900, 9, task_range=task_range, machine_range=machine_range, seed=1)
+        assert etc.min() >= 1.0 and etc.max() < task_range * machine_range
+        # within a row only x differs; the mean is that of B times that of x
+        assert (etc[:, -1] / etc[:, 0]).max() < machine_range
+        assert etc.mean() == pytest.approx((1 + task_range) * (1 + machine_range) / 4, rel=0.1)
+
+
+def test_a_mapping_has_what_it_says() -> None:
+    etc = gs.expected_times(60, 7, consistency="inconsistent", seed=3)
+    ready = np.arange(7.0) * 1e5
+    for heuristic in HEURISTICS:
+        made = gs.map_tasks(etc, heuristic, ready=ready)
+        assert sorted(made.order.tolist()) == list(range(60)) and made.makespan == made.finish.max()
+        for u in range(7):
+            at = ready[u]
+            for k in made.order[made.machine[made.order] == u]:
+                assert made.start[k] == at
+                at += etc[k, u]
+                assert made.finish[k] == at
+    assert gs.map_tasks(np.zeros((0, 3)), "mct").makespan == 0.0
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: gs.expected_times(0), "tasks must be a whole number >= 1, got 0"),
+        (lambda: gs.expected_times(machine_range=1.0), "machine_range must be a finite number > 1, got 1.0"),
+        (lambda: gs.expected_times(consistency="half"), "consistency must be one of .*, got 'half'"),
+        (lambda: gs.map_tasks([[1.0]], "ga"), "heuristic must be one of .*, got 'ga'"),
+        (lambda: gs.map_tasks([1.0], "mct"), "etc must have two dimensions, tasks and machines, got 1"),
+        (lambda: gs.map_tasks([[-1.0]], "mct"), r"etc\[0, 0\] must be finite and > 0, got -1.0"),
+        (lambda: gs.map_tasks([[1.0]], "min-min", ready=[1.0, 2.0]), "ready must have as many entries as"),
+        (lambda: gs.map_tasks([[1.0]], "kpb", percent=0.0), "percent must be in 0..100 and not 0, got 0.0"),
+    ],
+)
+def test_wrong_matrices(make: Any, said: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=said):
+        make()
