@@ -34,13 +34,26 @@ if TYPE_CHECKING:
     from gridsim.resumption import resume
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Outcome, Policy, Run, Scheduler, register
-    from gridsim.schedulers import Asap, Backfill, DgsAsap, FairTree, Fcfs, MinCent, WqrFt
+    from gridsim.schedulers import (
+        Advertisement,
+        Asap,
+        Backfill,
+        DgsAsap,
+        ExpandingRing,
+        FairTree,
+        Fcfs,
+        MinCent,
+        RandomWalkSearch,
+        Rendezvous,
+        WqrFt,
+    )
     from gridsim.simulation import simulate
     from gridsim.workload import Workload, offered_load
 
     __version__: str
 
 __all__ = [
+    "Advertisement",
     "Applications",
     "Asap",
     "Backfill",
@@ -49,6 +62,7 @@ __all__ = [
     "Comparison",
     "DgsAsap",
     "Estimate",
+    "ExpandingRing",
     "FairTree",
     "Faults",
     "Fcfs",
@@ -66,6 +80,8 @@ __all__ = [
     "Outcome",
     "Platform",
     "Policy",
+    "RandomWalkSearch",
+    "Rendezvous",
     "Replicates",
     "Result",
     "Run",
@@ -115,7 +131,19 @@ _HOMES = {
     "scenario": ("Scenario",),
     "model": ("Applications",),
     "scheduler": ("Outcome", "Policy", "Run", "Scheduler", "register"),
-    "schedulers": ("Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent", "WqrFt"),
+    "schedulers": (
+        "Advertisement",
+        "Asap",
+        "Backfill",
+        "DgsAsap",
+        "ExpandingRing",
+        "FairTree",
+        "Fcfs",
+        "MinCent",
+        "RandomWalkSearch",
+        "Rendezvous",
+        "WqrFt",
+    ),
     "simulation": ("simulate",),
     "workload": ("Workload", "offered_load"),
 }

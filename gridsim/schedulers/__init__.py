@@ -8,10 +8,23 @@ from gridsim.schedulers.central import Fcfs, MinCent
 from gridsim.schedulers.dgs_asap import DgsAsap
 from gridsim.schedulers.fair_tree import FairTree
 from gridsim.schedulers.rigid_central import Asap
+from gridsim.schedulers.search import Advertisement, ExpandingRing, RandomWalkSearch, Rendezvous
 from gridsim.schedulers.wqr import WqrFt
 from gridsim.schedulers.wqr_choices import POLICIES
 
-__all__ = ["Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent", "WqrFt"]
+__all__ = [
+    "Advertisement",
+    "Asap",
+    "Backfill",
+    "DgsAsap",
+    "ExpandingRing",
+    "FairTree",
+    "Fcfs",
+    "MinCent",
+    "RandomWalkSearch",
+    "Rendezvous",
+    "WqrFt",
+]
 
 register("fair-tree", FairTree)
 register("dgs-asap", DgsAsap)
@@ -23,5 +36,9 @@ register("mincent-once", MinCent, mode="once")
 register("fcfs", Fcfs)
 register("fcfs-pull", Fcfs, mode="pull")
 register("fcfs-random", Fcfs, mode="random")
+register("expanding-ring", ExpandingRing)
+register("random-walk-search", RandomWalkSearch)
+register("advertisement", Advertisement)
+register("rendezvous", Rendezvous)
 for _name, (_order, _choice) in POLICIES.items():
     register(_name, WqrFt, task_order=_order, machine_choice=_choice)
