@@ -285,7 +285,9 @@ class Adapter(Policy):
     def cancel_timers(self, node: int, name: str) -> None:
         names = self.parameters.timers
         if name not in names:
-            raise SchedulerError(f"node {node} cancels the timer {name!r}; there are {', '.join(names) or 'none'}")
+            raise SchedulerError(
+                f"node {node} cancels the timer {name!r}; there are {', '.join(names) or 'none'}"
+            )
         item = node * len(names) + names.index(name)
         for at, each in [key for key in self.pending[node] if key[1] == item]:
             self.run.engine.cancel(at, "timer", item)

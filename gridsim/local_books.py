@@ -1,4 +1,4 @@
-"""What the adapter of local policies writes down of its nodes: tasks that are in a node's hands, and tables."""
+"""What the adapter of local policies writes down of its nodes: tasks in their hands, and tables."""
 
 from __future__ import annotations
 

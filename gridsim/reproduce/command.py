@@ -32,6 +32,7 @@ MODULES = {
     "wqr-fig5": "wqr_fig5",
     "wqr-information": "wqr_information",
     "wqr-real": "wqr_real",
+    "searches": "searches",
 }
 #: Those of rigid jobs, which can be those of a log.
 RIGID = tuple(name for name in MODULES if name.startswith("dgs-"))

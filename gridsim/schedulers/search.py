@@ -15,7 +15,6 @@ from gridsim.local import LocalPolicy, LocalScheduler, Message
 from gridsim.schedulers.search_nodes import (
     COMMON,
     COMMON_TIMERS,
-    FLOOD,
     TABLES,
     AdvertisingNode,
     RingNode,
@@ -73,7 +72,7 @@ class ExpandingRing(Search, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "expanding-ring"
     policy: ClassVar[type[LocalPolicy]] = RingNode
-    messages: ClassVar[Mapping[str, Message]] = {**COMMON, "query": small(**FLOOD)}
+    messages: ClassVar[Mapping[str, Message]] = {**COMMON, "query": small(origin=int, number=int, hops=int)}
 
     max_hops: int = 4
 
@@ -111,7 +110,7 @@ class Advertisement(Search, frozen=True, kw_only=True):
     policy: ClassVar[type[LocalPolicy]] = AdvertisingNode
     messages: ClassVar[Mapping[str, Message]] = {
         **COMMON,
-        "profile": Message(PROFILE, **FLOOD),
+        "profile": Message(PROFILE, origin=int, number=int, hops=int),
         "ask": small(client=int),
     }
 
@@ -134,7 +133,7 @@ class Rendezvous(Search, frozen=True, kw_only=True):
     policy: ClassVar[type[LocalPolicy]] = RendezvousNode
     messages: ClassVar[Mapping[str, Message]] = {
         **COMMON,
-        "beacon": small(**FLOOD),
+        "beacon": small(origin=int, number=int, hops=int),
         "where": small(),
         "known": small(point=int, hops=int),
         "advert": Message(PROFILE),

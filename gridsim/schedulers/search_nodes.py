@@ -17,7 +17,7 @@ _HEADER = 64
 
 def small(**fields: type) -> Message:
     """A message of a header and its fields."""
-    return Message(_HEADER + 8 * len(fields), **fields)
+    return Message(_HEADER + 8 * len(fields), moves_tasks=False, **fields)
 
 
 #: What clients and hosts say to each other, whatever the method; tasks and profiles are longer.
@@ -44,18 +44,18 @@ NOBODY = -1
 class SearchNode(LocalPolicy):
     """One machine.
 
-    When it joins it says hello to the neighbours that it was given.  Links are mutual: who says hello, or sends
-    what goes from neighbour to neighbour, is a neighbour from then on.
+    When it joins it says hello to the neighbours that it was given.  Links are mutual: who says hello, or
+    sends what goes from neighbour to neighbour, is a neighbour from then on.
 
     As a host it takes one task at a time.  It is free if it runs none and is promised to nobody; asked by a
     client it then offers itself, and is promised to it until a task comes, the client dismisses it, or
     `promise` s are over.  A task that comes when it is not free for its sender goes back.
 
-    As a client it has a list of tasks that need a host, oldest first.  Its own machine takes one whenever it is
-    free.  For the others it searches, in rounds: it asks somebody and waits a while for offers.  Each host that
-    offers itself gets the oldest task, and is dismissed if none is left.  When there is nobody more to ask, it
-    pauses and begins anew: `retry` s (times 0.5..1.5, at random), twice as long after each search that
-    finds nobody.
+    As a client it has a list of tasks that need a host, oldest first.  Its own machine takes one whenever it
+    is free.  For the others it searches, in rounds: it asks somebody and waits a while for offers.  Each host
+    that offers itself gets the oldest task, and is dismissed if none is left.  When there is nobody more to
+    ask, it pauses and begins anew: after `retry` s (times 0.5..1.5, at random), and after twice as long each
+    time that a search finds nobody.
     """
 
     def __init__(self, parameters: Any) -> None:
@@ -69,7 +69,7 @@ class SearchNode(LocalPolicy):
         self.links: dict[int, None] = {}  # neighbours
         self.seen: dict[int, int] = {}  # newest flood of each origin
 
-    # -- what the methods say ---------------------------------------------------------------------------------
+    # -- what the methods say -------------------------------------------------------------------------------
 
     def ask(self, view: View) -> float | None:
         """Ask somebody of this round (``self.rounds``, from 0); for how many s to wait for offers.
@@ -88,7 +88,7 @@ class SearchNode(LocalPolicy):
     def on_join(self, view: View) -> None:
         """It has joined, and the neighbours have had time to say hello."""
 
-    # -- the client -------------------------------------------------------------------------------------------
+    # -- the client -----------------------------------------------------------------------------------------
 
     def on_start(self, view: View) -> None:
         """See `LocalPolicy`."""
@@ -125,9 +125,7 @@ class SearchNode(LocalPolicy):
         entry[1] -= 1
         if not entry[1]:
             del self.waiting[0]
-        view.note(
-            "hosts", application=entry[0], client=view.node, host=host, needed=entry[2], found=view.now
-        )
+        view.note("hosts", application=entry[0], client=view.node, host=host, needed=entry[2], found=view.now)
         if not self.waiting:
             self.end(view)
         return int(entry[0])
@@ -182,7 +180,7 @@ class SearchNode(LocalPolicy):
         application = self.give(view, host)
         view.send(host, "task", application=application, tasks=1)
 
-    # -- the host ---------------------------------------------------------------------------------------------
+    # -- the host -------------------------------------------------------------------------------------------
 
     @property
     def free(self) -> bool:
@@ -218,7 +216,7 @@ class SearchNode(LocalPolicy):
         if self.free:
             self.on_free(view)
 
-    # -- what comes -------------------------------------------------------------------------------------------
+    # -- what comes -----------------------------------------------------------------------------------------
 
     def on_message(self, view: View, message: Any) -> None:
         """See `LocalPolicy`."""
@@ -255,7 +253,7 @@ class SearchNode(LocalPolicy):
         self.busy = False
         self.become_free(view)
 
-    # -- floods -----------------------------------------------------------------------------------------------
+    # -- floods ---------------------------------------------------------------------------------------------
 
     def flood(self, view: View, kind: str, hops: int, origin: int, number: int, sender: int) -> None:
         """Tell all neighbours but the sender, who tell theirs, up to `hops` hops from here."""
@@ -274,9 +272,6 @@ class SearchNode(LocalPolicy):
         if hops:
             self.flood(view, message.kind, hops, origin, number, message.sender)
         return True
-
-
-FLOOD: dict[str, type] = {"origin": int, "number": int, "hops": int}
 
 
 class RingNode(SearchNode):
@@ -303,13 +298,13 @@ class WalkNode(SearchNode):
         """See `SearchNode`."""
         if (self.rounds and not self.lately) or not self.links:
             return None
-        missing, links = self.missing, list(self.links)
+        missing, links, steps = self.missing, list(self.links), self.parameters.steps
         walkers = min(self.parameters.walkers, missing)
         first = view.random.permutation(len(links)).tolist()
         for k in range(walkers):
             share = missing // walkers + (k < missing % walkers)
-            view.send(links[first[k % len(first)]], "walk", client=view.node, wanted=share, steps=self.parameters.steps - 1)
-        return float((self.parameters.steps + 1) * self.parameters.hop_time)
+            view.send(links[first[k % len(first)]], "walk", client=view.node, wanted=share, steps=steps - 1)
+        return float((steps + 1) * self.parameters.hop_time)
 
     def hear(self, view: View, message: Any) -> None:
         """See `SearchNode`."""

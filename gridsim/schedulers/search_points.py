@@ -16,21 +16,22 @@ class RendezvousNode(SearchNode):
     `scope` hops of it.  Who is asked as a point is one, even if it failed and has forgotten that.
     The nearest point is the one of the fewest hops, the lowest number where they are as many.
 
-    A free host is noted at the nearest point, which acknowledges it; and again each `refresh` s as long as it is
-    free.  Points that do not answer are forgotten.  Who knows none asks its neighbours for theirs, and becomes
-    one if they know none either.
+    A free host is noted at the nearest point, which acknowledges it; and again each `refresh` s as long as
+    it is free.  Points that do not answer are passed over until something comes from them.  Who knows no
+    other point asks its neighbours for theirs, and becomes one if they know none either.
 
-    A client tells a point how many hosts it wants.  The point strikes off the hosts that have been on its list the
-    longest, asks each to offer itself to the client, and tells the client how many it asked.
+    A client tells a point how many hosts it wants.  The point strikes off the hosts that have been on its
+    list the longest, asks each to offer itself to the client, and tells the client how many it asked.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.points: dict[int, int] = {}  # hops to each that is known
+        self.silent: dict[int, None] = {}  # of these, who has not answered
         self.listed: dict[int, None] = {}  # as a point: free hosts
         self.noting = self.asking = -1  # whose answer is awaited, as a host and as a client
         self.asked: dict[int, None] = {}  # in this search
-        self.sought = False  # whether the neighbours have been asked for points in vain
+        self.sought = False  # whether the neighbours have been asked for points, and told of none
 
     def on_join(self, view: View) -> None:
         """See `SearchNode`."""
@@ -46,12 +47,18 @@ class RendezvousNode(SearchNode):
         self.flood(view, "beacon", self.parameters.scope, view.node, number, view.node)
 
     def nearest(self, but: dict[int, None]) -> int:
-        """The nearest point that is known and not among `but`; -1 if there is none."""
-        left = ((hops, point) for point, hops in self.points.items() if point not in but)
+        """The nearest point that answers, as far as is known, and is not among `but`; -1 if there is none."""
+        left = (
+            (hops, point)
+            for point, hops in self.points.items()
+            if point not in but and point not in self.silent
+        )
         return min(left, default=(0, -1))[1]
 
-    def seek(self, view: View) -> bool:
-        """Ask the neighbours for points, or become one: False if that is done at once."""
+    def seeks(self, view: View) -> bool:
+        """Whether no point is known; then the neighbours are asked for theirs, or this machine becomes one."""
+        if self.nearest({}) >= 0:
+            return False
         if self.sought or not self.links:
             self.become_point(view)
             return False
@@ -60,14 +67,14 @@ class RendezvousNode(SearchNode):
             view.send(to, "where")
         return True
 
-    # -- the host ---------------------------------------------------------------------------------------------
+    # -- the host -------------------------------------------------------------------------------------------
 
     def on_free(self, view: View) -> None:
         """Tell the nearest point."""
         view.cancel("refresh")
         view.cancel("noted")
         self.noting = -1
-        if not self.points and self.seek(view):
+        if self.seeks(view):
             view.timer(2 * self.parameters.hop_time, "refresh")
             return
         point = self.nearest({})
@@ -81,27 +88,22 @@ class RendezvousNode(SearchNode):
     def on_timer(self, view: View, name: str) -> None:
         """See `LocalPolicy`."""
         if name == "noted":
-            self.forget(self.noting)
+            self.silent[self.noting] = None
         if name not in ("noted", "refresh"):
             super().on_timer(view, name)
         elif self.free:
             self.on_free(view)
 
-    def forget(self, point: int) -> None:
-        """A point has not answered."""
-        self.points.pop(point, None)
-        self.sought = False
-
-    # -- the client -------------------------------------------------------------------------------------------
+    # -- the client -----------------------------------------------------------------------------------------
 
     def ask(self, view: View) -> float | None:
         """See `SearchNode`."""
         if not self.rounds:
             self.asked.clear()
         if self.asking >= 0:
-            self.forget(self.asking)
+            self.silent[self.asking] = None
             self.asking = -1
-        if not self.points and self.seek(view):
+        if self.seeks(view):
             return float(2 * self.parameters.hop_time)
         point = self.nearest(self.asked)
         if point < 0:
@@ -114,7 +116,7 @@ class RendezvousNode(SearchNode):
             view.send(point, "lookup", wanted=self.missing)
         return float(3 * self.parameters.hop_time)
 
-    # -- the point --------------------------------------------------------------------------------------------
+    # -- the point ------------------------------------------------------------------------------------------
 
     def pass_on(self, view: View, client: int, wanted: int) -> int:
         """Ask listed hosts to offer themselves; how many."""
@@ -131,6 +133,7 @@ class RendezvousNode(SearchNode):
     def hear(self, view: View, message: Any) -> None:
         """See `SearchNode`."""
         kind, sender = message.kind, message.sender
+        self.silent.pop(sender, None)
         if kind == "advert":
             self.listed[sender] = None
             view.send(sender, "noted")
@@ -154,9 +157,10 @@ class RendezvousNode(SearchNode):
         elif kind == "known":
             self.learn(message.point, message.hops)
         elif self.fresh(view, message):
+            self.silent.pop(message.origin, None)
             self.learn(message.origin, self.parameters.scope - message.hops)
 
     def learn(self, point: int, hops: int) -> None:
         """Of a point so many hops away."""
         self.points[point] = min(hops, self.points.get(point, hops))
-        self.sought = False
+        self.sought = self.sought and point in self.silent
