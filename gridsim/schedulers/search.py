@@ -126,6 +126,7 @@ class Rendezvous(Search, frozen=True, kw_only=True):
 
     share : probability with which a machine that joins becomes a point.
     scope : hops within which a point makes itself known.
+    pick : which hosts a point names: those that have been on its list the longest, or any.
     refresh : s after which a host that is still free is noted again; inf for never, where points do not fail.
     """
 
@@ -146,6 +147,7 @@ class Rendezvous(Search, frozen=True, kw_only=True):
 
     share: float = 0.03
     scope: int = 3
+    pick: Literal["longest", "random"] = "longest"
     refresh: float = 3600.0
 
     def __post_init__(self) -> None:
@@ -155,3 +157,5 @@ class Rendezvous(Search, frozen=True, kw_only=True):
             raise ScenarioError(f"{self.name}.refresh must be > 0 s, got {self.refresh!r}")
         if not 0 <= self.share <= 1:
             raise ScenarioError(f"{self.name}.share must be in 0..1, got {self.share!r}")
+        if self.pick not in ("longest", "random"):
+            raise ScenarioError(f"{self.name}.pick must be 'longest' or 'random', got {self.pick!r}")

@@ -20,8 +20,9 @@ class RendezvousNode(SearchNode):
     it is free.  Points that do not answer are passed over until something comes from them.  Who knows no
     other point asks its neighbours for theirs, and becomes one if they know none either.
 
-    A client tells a point how many hosts it wants.  The point strikes off the hosts that have been on its
-    list the longest, asks each to offer itself to the client, and tells the client how many it asked.
+    A client tells a point how many hosts it wants.  The point strikes off so many of its list, those that
+    have been on it the longest or any (`pick`), asks each to offer itself to the client, and tells the client
+    how many it asked.
     """
 
     def __init__(self, parameters: Any) -> None:
@@ -56,11 +57,11 @@ class RendezvousNode(SearchNode):
         return min(left, default=(0, -1))[1]
 
     def seeks(self, view: View) -> bool:
-        """Whether no point is known; then the neighbours are asked for theirs, or this machine becomes one."""
+        """Whether no point is known; the neighbours are then asked for theirs, or this one becomes one."""
         if self.nearest({}) >= 0:
             return False
         if self.sought or not self.links:
-            self.become_point(view)
+            self.become_point(view)  # which it knows at once
             return False
         self.sought = True
         for to in self.links:
@@ -121,14 +122,17 @@ class RendezvousNode(SearchNode):
     def pass_on(self, view: View, client: int, wanted: int) -> int:
         """Ask listed hosts to offer themselves; how many."""
         self.listed.pop(client, None)  # it has used itself
-        count = min(wanted, len(self.listed))
-        for host in list(self.listed)[:count]:
+        chosen = list(self.listed)[:wanted]
+        if self.parameters.pick == "random":
+            listed = list(self.listed)
+            chosen = [listed[k] for k in view.random.permutation(len(listed))[:wanted].tolist()]
+        for host in chosen:
             del self.listed[host]
             if host == view.node:
                 self.offer(view, client)
             else:
                 view.send(host, "ask", client=client)
-        return count
+        return len(chosen)
 
     def hear(self, view: View, message: Any) -> None:
         """See `SearchNode`."""

@@ -54,6 +54,7 @@ SEARCHES: dict[str, gs.Scheduler] = {
     "random-walk-search": gs.RandomWalkSearch(walkers=3, steps=5, retry=10.0),
     "advertisement": gs.Advertisement(degree=3, promise=0.1),
     "rendezvous": gs.Rendezvous(share=0.1, refresh=50.0),
+    "rendezvous, any": gs.Rendezvous(share=0.1, pick="random"),
 }
 RIGID: dict[str, gs.Scheduler] = {
     "dgs-asap": gs.DgsAsap(degree=8, slot=10.0),

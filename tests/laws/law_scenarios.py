@@ -60,6 +60,7 @@ SEARCHES: dict[str, tuple[type[Scheduler], dict[str, st.SearchStrategy[Any]]]] =
         {
             "share": st.sampled_from((0.0, 0.3, 1.0)),
             "scope": st.integers(1, 3),
+            "pick": st.sampled_from(("longest", "random")),
             "refresh": st.sampled_from((7.0, 300.0, float("inf"))),
         },
     ),

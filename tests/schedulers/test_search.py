@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim import local
@@ -58,6 +57,17 @@ def hosts(result: gs.Result) -> list[tuple[int, float]]:
     """Each host that was found, and when."""
     table = result.tables["hosts"]
     return list(zip(table["host"].tolist(), np.round(table["found"], 6).tolist(), strict=True))
+
+
+def one_point(beacons: int, workload: gs.Workload, degree: int = 4, machines: int = 4) -> tuple[int, int]:
+    """A seed with which one machine alone becomes a point, and not machine 0; and that machine."""
+    for seed in range(1000):
+        method = gs.Rendezvous(degree=degree, hop_time=1.0, share=0.3)
+        result = run(method, workload=workload, seed=seed, machines=machines)
+        point = int(result.machines["bytes_in"].argmax())  # to which all hosts send their description
+        if sent(result).get("beacon") == beacons and point:
+            return seed, point
+    raise AssertionError("no such seed")
 
 
 # -- each method --------------------------------------------------------------------------------------------
@@ -119,6 +129,22 @@ def test_a_point_that_has_failed_is_passed_over(line: None) -> None:
     assert sent(result)["lookup"] == 3 and result.messages["dropped"].sum() == 1
 
 
+def test_a_point_names_those_that_have_waited_the_longest_or_any() -> None:
+    """One point knows all 9 hosts; a first bag takes some, a second one comes when they are back."""
+    release = gs.Workload.of([50.0, 400.0], [5, 5], [1e5, 1e5], [0, 0])
+    seed, _ = one_point(8 + 8 * 7, release, degree=8, machines=9)
+    chosen = {}
+    for pick in ("longest", "random"):
+        method = gs.Rendezvous(degree=8, hop_time=1.0, share=0.3, pick=pick)
+        result = run(method, workload=release, machines=9, seed=seed)
+        table = result.tables["hosts"]
+        sets = [set(table["host"][table["application"] == i].tolist()) for i in (0, 1)]
+        assert all(len(each) == 5 for each in sets)
+        chosen[pick] = sets
+    assert chosen["longest"][0] & chosen["longest"][1] == {0}
+    assert len(chosen["random"][0] & chosen["random"][1]) > 1
+
+
 def test_who_knows_no_point_becomes_one(line: None) -> None:
     result = run(gs.Rendezvous(hop_time=1.0, share=0.0, scope=3))
     assert sent(result)["where"] == 6 and sent(result)["beacon"] > 0
@@ -128,12 +154,7 @@ def test_who_knows_no_point_becomes_one(line: None) -> None:
 def test_hosts_are_noted_again(line: None) -> None:
     """The only point fails and forgets them: they tell it again, and it is a point once more."""
     release = gs.Workload.of([500.0], [3], [1e5], [0])
-    seed, point = 0, 0
-    while not point:  # until one machine alone is a point, and not the client
-        seed += 1
-        steady = run(gs.Rendezvous(hop_time=1.0, share=0.3), workload=release, seed=seed)
-        if sent(steady).get("beacon") == 3:
-            point = int(steady.machines["bytes_in"].argmax())
+    seed, point = one_point(3, release)
     reset = {"workload": release, "seed": seed, "faults": gs.Faults.of([point], [50.0], [50.0])}
     forgotten = run(gs.Rendezvous(hop_time=1.0, share=0.3, refresh=INF, retry=1000.0), **reset)
     noted = run(gs.Rendezvous(hop_time=1.0, share=0.3, refresh=100.0, retry=1000.0), **reset)
@@ -206,6 +227,7 @@ def test_the_tables_add_up(method: Any, scenario: gs.Scenario) -> None:
         (lambda: gs.Rendezvous(hop_time=INF), "rendezvous.hop_time must be finite and > 0 s, got inf"),
         (lambda: gs.Rendezvous(promise=math.nan), "rendezvous.promise must be finite and > 0 s, got nan"),
         (lambda: gs.Rendezvous(share=1.5), r"rendezvous.share must be in 0..1, got 1.5"),
+        (lambda: gs.Rendezvous(pick="any"), "rendezvous.pick must be 'longest' or 'random', got 'any'"),
         (lambda: gs.Rendezvous(refresh=0.0), "rendezvous.refresh must be > 0 s, got 0.0"),
     ],
 )
