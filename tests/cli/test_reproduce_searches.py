@@ -33,9 +33,10 @@ def test_all_methods_under_each_load(tmp_path, monkeypatch):
     assert found.exit_code == 0, found.output
     (report,) = json.loads(found.stdout)["reproductions"]
     judged = [row for row in report["rows"] if row["verdict"]]
-    assert len(judged) == (4 + 1) * len(OTHERS) and len(report["rows"]) == len(LOADS) * len(judged)
+    assert len(report["rows"]) == len(LOADS) * (4 + 1) * len(OTHERS)
     assert {row["verdict"] for row in judged} == {"cannot be compared"}
-    assert all(row["quantity"].startswith("light: ") for row in judged)
+    assert len(judged) == len(report["rows"]) * 2 / 3
+    assert not any(row["quantity"].startswith("medium: ") for row in judged)
     assert [list(grid["rows"]) for grid in report["grids"]] == [list(METHODS)] * len(METRICS)
     assert (tmp_path / "searches" / "figure.png").read_bytes().startswith(b"\x89PNG")
 
