@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Outcome, Policy, Run, Scheduler, register
     from gridsim.schedulers import (
+        Advertisement,
         Asap,
         Backfill,
         DgsAsap,
+        ExpandingRing,
         FairTree,
         Fcfs,
         KPercentBest,
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
         MinMin,
         NoMigration,
         Olb,
+        RandomWalkSearch,
+        Rendezvous,
         ResourceExclusion,
         Rjss,
         Sufferage,
@@ -62,6 +66,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BRAUN_CLASSES",
+    "Advertisement",
     "Applications",
     "Asap",
     "Backfill",
@@ -70,6 +75,7 @@ __all__ = [
     "Comparison",
     "DgsAsap",
     "Estimate",
+    "ExpandingRing",
     "FairTree",
     "Faults",
     "Fcfs",
@@ -94,6 +100,8 @@ __all__ = [
     "Outcome",
     "Platform",
     "Policy",
+    "RandomWalkSearch",
+    "Rendezvous",
     "Replicates",
     "ResourceExclusion",
     "Result",
@@ -152,9 +160,11 @@ _HOMES = {
     "model": ("Applications",),
     "scheduler": ("Outcome", "Policy", "Run", "Scheduler", "register"),
     "schedulers": (
+        "Advertisement",
         "Asap",
         "Backfill",
         "DgsAsap",
+        "ExpandingRing",
         "FairTree",
         "Fcfs",
         "KPercentBest",
@@ -165,6 +175,8 @@ _HOMES = {
         "MinMin",
         "NoMigration",
         "Olb",
+        "RandomWalkSearch",
+        "Rendezvous",
         "ResourceExclusion",
         "Rjss",
         "Sufferage",

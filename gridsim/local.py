@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from gridcore.queues import NEVER, TaskQueues
 from gridsim.engine import ACT, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import ScenarioError, SchedulerError
+from gridsim.local_books import Hands, Notes
 from gridsim.model import Application
 from gridsim.overlays import random_neighbours
 from gridsim.scheduler import FAULT_PRIORITY, Outcome, Policy, Run, Scheduler
@@ -62,7 +63,10 @@ class LocalPolicy:
         """The node is up: at the beginning of the run, or after a failure."""
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
-        """`tasks` of `application` are submitted here: all of them, or those that were lost (`on_lost`)."""
+        """`tasks` of `application` are submitted here: all of them, or those that were lost (`on_lost`).
+
+        The node has them in hand until it queues them or hands them over; a failure takes these, too.
+        """
         raise SchedulerError(f"{type(self).__name__} does not define on_release")
 
     def on_message(self, view: View, message: Any) -> None:
@@ -87,7 +91,8 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     detection : s until the submitter of tasks that were lost in a failure is told.
 
     Class variables: ``policy``, a `LocalPolicy`; ``messages``, name -> `Message`, handled at one instant in
-    this order; ``timers``, their names; ``local_order``, ``"edf"`` or ``"fifo"``, of the tasks of a machine.
+    this order; ``timers``, their names; ``local_order``, ``"edf"`` or ``"fifo"``, of the tasks of a machine;
+    ``tables``, name -> columns, ``int`` or ``float``, of what nodes note for the result (`View.note`).
     """
 
     decentralized: ClassVar[bool] = True
@@ -95,6 +100,7 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     messages: ClassVar[Mapping[str, Message]] = {}
     timers: ClassVar[tuple[str, ...]] = ()
     local_order: ClassVar[Literal["edf", "fifo"]] = "edf"
+    tables: ClassVar[Mapping[str, Mapping[str, type]]] = {}
 
     degree: int = 8
     detection: float = 1.0
@@ -160,19 +166,31 @@ class View:
         return self._adapter.application(index)
 
     def enqueue(self, application: int, tasks: int) -> None:
-        """Run `tasks` of an application here."""
+        """Run `tasks` of an application here.  Raises SchedulerError if the node does not have so many."""
         self._adapter.enqueue(self.node, self.application(application).number, tasks)
 
     def send(self, to: int, kind: str, **fields: float) -> None:
         """Send a message to a machine; it leaves when all that has come at this instant has been handled.
 
-        Raises SchedulerError for an unknown kind or machine, or other fields than those declared.
+        Raises SchedulerError for an unknown kind or machine, other fields than those declared, or tasks that
+        the node does not have.
         """
         self._adapter.send(self.node, to, kind, fields)
 
     def timer(self, seconds: float, name: str) -> None:
         """Call `LocalPolicy.on_timer` in so many seconds, unless the machine fails before."""
         self._adapter.set_timer(self.node, seconds, name)
+
+    def cancel(self, name: str) -> None:
+        """Take back every timer `name` that has not fired."""
+        self._adapter.cancel_timers(self.node, name)
+
+    def note(self, table: str, **values: float) -> None:
+        """Write a row of a table of the result, which no node reads and no failure takes.
+
+        Raises SchedulerError for a table or columns that the scheduler does not declare.
+        """
+        self._adapter.notes.add(table, values)
 
 
 class Adapter(Policy):
@@ -188,6 +206,7 @@ class Adapter(Policy):
         self.queues.add_applications(bags.release, bags.size, bags.task_size)
         self.total = int(bags.tasks.sum())
         self.resubmitted = np.zeros(len(bags), np.int64)
+        self.hands, self.notes = Hands(machines), Notes(parameters.tables)
         self.lost: dict[int, dict[int, int]] = {}  # by the instant at which it is noticed
         self.pending: list[dict[tuple[int, int], None]] = [
             {} for _ in range(machines)
@@ -235,6 +254,7 @@ class Adapter(Policy):
         return left + float((sizes * tasks).sum() / self.run.speeds[node])
 
     def enqueue(self, node: int, application: int, tasks: int) -> None:
+        self.hands.take(node, application, tasks)
         self.queues.enqueue([node], [application], [tasks], self.run.engine.now)
         self.run.engine.touch("reorder", [node])
 
@@ -246,6 +266,8 @@ class Adapter(Policy):
                 f"t = {self.run.engine.now / NS} s: node {node} sends {kind!r} with {sorted(fields)} to "
                 f"machine {to}; there are {known} and machines 0..{len(self.nodes) - 1}"
             )
+        if declared.moves_tasks:
+            self.hands.take(node, int(fields["application"]), int(fields["tasks"]))
         self.outbox[kind].append((to, node, *(fields[name] for name in declared.fields)))
 
     def set_timer(self, node: int, seconds: float, name: str) -> None:
@@ -255,11 +277,21 @@ class Adapter(Policy):
                 f"t = {self.run.engine.now / NS} s: node {node} sets the timer {name!r} in {seconds!r} s; "
                 f"it must be one of {', '.join(names) or 'none'}, in 0 s or more"
             )
-        at = self.run.engine.now + nanoseconds(seconds)
-        item = node * len(names) + names.index(name)
+        at, item = self.run.engine.now + nanoseconds(seconds), node * len(names) + names.index(name)
         if (at, item) not in self.pending[node]:
             self.pending[node][at, item] = None
             self.run.engine.at(at, "timer", item)
+
+    def cancel_timers(self, node: int, name: str) -> None:
+        names = self.parameters.timers
+        if name not in names:
+            raise SchedulerError(
+                f"node {node} cancels the timer {name!r}; there are {', '.join(names) or 'none'}"
+            )
+        item = node * len(names) + names.index(name)
+        for at, each in [key for key in self.pending[node] if key[1] == item]:
+            self.run.engine.cancel(at, "timer", item)
+            del self.pending[node][at, each]
 
     def post(self) -> None:
         """Hand what the nodes of this wave have said to the network."""
@@ -290,16 +322,19 @@ class Adapter(Policy):
         node = int(up[np.searchsorted(up, submitter) % len(up)])
         view = self.views[node]
         view._known[application] = None
+        self.hands.put(node, application, tasks)
         told = self.nodes[node].on_lost if again else self.nodes[node].on_release
         told(view, self.application(application), tasks)
 
     def on_message(self, kind: str, rows: Any) -> None:
         names = [name for name in rows.dtype.names if name != "node"]
-        tells = "application" in names
+        tells, moves = "application" in names, self.parameters.messages[kind].moves_tasks
         for node, *values in rows[["node", *names]].tolist():
             come = SimpleNamespace(kind=kind, **dict(zip(names, values, strict=True)))
             if tells:
                 self.views[node]._known[come.application] = None
+            if moves:
+                self.hands.put(node, come.application, come.tasks)
             self.nodes[node].on_message(self.views[node], come)
 
     def on_timer(self, items: list[int]) -> None:
@@ -361,6 +396,8 @@ class Adapter(Policy):
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
             self._lose(i, count)
         for u in failed.tolist():
+            for i, count in self.hands.drop(u):
+                self._lose(i, count)
             self.nodes[u] = self.parameters.policy(self.parameters)
             self.views[u]._known.clear()
             for at, item in self.pending[u]:
@@ -372,7 +409,7 @@ class Adapter(Policy):
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
-    STATE = ("queues", "resubmitted", "lost", "pending")
+    STATE = ("queues", "resubmitted", "lost", "pending", "hands", "notes")
 
     def getstate(self) -> dict[str, Any]:
         """Of a node what its attributes are, which must be plain values."""
@@ -399,7 +436,9 @@ class Adapter(Policy):
     def finish(self) -> Outcome:
         """See `gridsim.scheduler.Policy`."""
         self.queues.advance(NEVER)
-        return Outcome.of(self.queues, self.resubmitted)
+        outcome = Outcome.of(self.queues, self.resubmitted)
+        outcome.tables = self.notes.tables()
+        return outcome
 
 
 def _attributes(node: LocalPolicy) -> dict[str, Any]:

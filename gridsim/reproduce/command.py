@@ -41,6 +41,7 @@ MODULES = {
     "rjss-load": "rjss_load",
     "rjss-transit": "rjss_transit",
     "braun": "braun",
+    "searches": "searches",
 }
 #: Those of rigid jobs, which can be those of a log.
 RIGID = tuple(name for name in MODULES if name.startswith("dgs-"))

@@ -19,13 +19,16 @@ from gridsim.schedulers.mapping import (
 )
 from gridsim.schedulers.random_walk import NoMigration, ResourceExclusion, Rjss
 from gridsim.schedulers.rigid_central import Asap
+from gridsim.schedulers.search import Advertisement, ExpandingRing, RandomWalkSearch, Rendezvous
 from gridsim.schedulers.wqr import WqrFt
 from gridsim.schedulers.wqr_choices import POLICIES
 
 __all__ = [
+    "Advertisement",
     "Asap",
     "Backfill",
     "DgsAsap",
+    "ExpandingRing",
     "FairTree",
     "Fcfs",
     "KPercentBest",
@@ -36,6 +39,8 @@ __all__ = [
     "MinMin",
     "NoMigration",
     "Olb",
+    "RandomWalkSearch",
+    "Rendezvous",
     "ResourceExclusion",
     "Rjss",
     "Sufferage",
@@ -60,5 +65,9 @@ register("resource-exclusion-fastest", ResourceExclusion, reading="fastest")
 register("no-migration", NoMigration)
 for _class in (Mct, Met, Olb, SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage):
     register(_class.name, _class)
+register("expanding-ring", ExpandingRing)
+register("random-walk-search", RandomWalkSearch)
+register("advertisement", Advertisement)
+register("rendezvous", Rendezvous)
 for _name, (_order, _choice) in POLICIES.items():
     register(_name, WqrFt, task_order=_order, machine_choice=_choice)

@@ -377,7 +377,8 @@ def test_names():
     found = wrong("run", "--scheduler", "x")
     known = (
         "fair-tree, dgs-asap, asap, backfill, backfill-fcfs, mincent, mincent-once, fcfs, fcfs-pull, "
-        "fcfs-random, WQR-FT, SmallET-NoInfo, GreatET-NoInfo, SmallET-CpuInfo, GreatET-CpuInfo, "
+        "fcfs-random, expanding-ring, random-walk-search, advertisement, rendezvous, WQR-FT, "
+        "SmallET-NoInfo, GreatET-NoInfo, SmallET-CpuInfo, GreatET-CpuInfo, "
         "SmallET-AvailInfo, GreatET-AvailInfo, SmallET-AllInfo, GreatET-AllInfo"
     )
     assert found == f"unknown scheduler 'x'; known: {known}"

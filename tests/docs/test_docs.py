@@ -246,6 +246,39 @@ def test_outputs_names_everything_of_work_queues():
     assert set(result.summary()) <= names(said["Summary"])
 
 
+def test_outputs_names_everything_of_searches():
+    result = gs.simulate(SMALL, gs.Rendezvous())
+    said = sections(DOCS / "outputs.md")
+    for name in ("searches", "hosts"):
+        columns = result.tables[name]
+        rows = table(said[f"Table `{name}`"])
+        assert list(rows) == list(columns)
+        kinds = {name: {"f": "float", "i": "int"}[values.dtype.kind] for name, values in columns.items()}
+        assert {column: row[1] for column, row in rows.items()} == kinds
+
+
+# -- searches.md --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "called"),
+    [
+        (gs.ExpandingRing, "expanding ring"),
+        (gs.RandomWalkSearch, "random walk"),
+        (gs.Advertisement, "advertisement"),
+        (gs.Rendezvous, "rendezvous"),
+    ],
+)
+def test_searches_names_every_parameter_with_its_default(scheduler, called):
+    said = sections(DOCS / "searches.md")
+    rows = list(table(said["What they have in common"]).values())
+    own = re.findall(r"^\|(.*)\|$", said["How they ask"], re.MULTILINE)[2:]
+    cells = [[cell.strip().strip("`") for cell in row.split("|")] for row in own]
+    told = {row[0]: row[2] for row in rows} | {row[0]: row[3] for row in cells if row[1] == called}
+    fields = {field.name: field.default for field in msgspec.structs.fields(scheduler)}
+    assert {name: ast.literal_eval(default) for name, default in told.items()} == fields
+
+
 # -- wqr.md -------------------------------------------------------------------------------------------------
 
 

@@ -58,6 +58,13 @@ MAPPING: dict[str, gs.Scheduler] = {
     "max-min": gs.MaxMin(interval=30.0),
     "sufferage": gs.Sufferage(),
 }
+SEARCHES: dict[str, gs.Scheduler] = {
+    "expanding-ring": gs.ExpandingRing(),
+    "random-walk-search": gs.RandomWalkSearch(walkers=3, steps=5, retry=10.0),
+    "advertisement": gs.Advertisement(degree=3, promise=0.1),
+    "rendezvous": gs.Rendezvous(share=0.1, refresh=50.0),
+    "rendezvous, any": gs.Rendezvous(share=0.1, pick="random"),
+}
 RIGID: dict[str, gs.Scheduler] = {
     "dgs-asap": gs.DgsAsap(degree=8, slot=10.0),
     "dgs-asap, pull": gs.DgsAsap(degree=6, policy="pull", overlay="cyclon", cycle=30.0, shuffle=3, slot=10.0),
@@ -130,14 +137,14 @@ CASES = {
 }
 CASES |= {
     f"{name}; fifo; {faults}": (name, "fifo", faults)
-    for name in (*QUEUES, *MAPPING)
+    for name in (*QUEUES, *MAPPING, *SEARCHES)
     for faults in ("no failures", "resets", "outages")
 }
 
 
 def digest(case: str, threads: int = 1) -> str:
     name, network, faults = CASES[case]
-    scheduler = (SCHEDULERS | RIGID | QUEUES | MAPPING)[name]
+    scheduler = (SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES)[name]
     return gs.simulate(scenario(name, network, faults), scheduler, threads=threads).digest
 
 

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from gridsim.scheduler import Outcome, Policy, Run, Scheduler
 from gridsim.schedulers import (
+    Advertisement,
     Asap,
     Backfill,
     DgsAsap,
+    ExpandingRing,
     FairTree,
     Fcfs,
     KPercentBest,
@@ -20,6 +22,8 @@ from gridsim.schedulers import (
     MinCent,
     MinMin,
     Olb,
+    RandomWalkSearch,
+    Rendezvous,
     Sufferage,
     SwitchingAlgorithm,
     WqrFt,
@@ -65,6 +69,35 @@ def fair_trees(**fixed: Any) -> st.SearchStrategy[FairTree]:
         "run_on": st.booleans(),
     }
     return st.builds(FairTree, **{**free, **{name: st.just(value) for name, value in fixed.items()}})
+
+
+#: The methods to search for idle hosts, and what each has besides.
+SEARCHES: dict[str, tuple[type[Scheduler], dict[str, st.SearchStrategy[Any]]]] = {
+    "expanding-ring": (ExpandingRing, {"max_hops": st.integers(1, 4)}),
+    "random-walk-search": (RandomWalkSearch, {"walkers": st.integers(1, 3), "steps": st.integers(1, 9)}),
+    "advertisement": (Advertisement, {"scope": st.integers(1, 3)}),
+    "rendezvous": (
+        Rendezvous,
+        {
+            "share": st.sampled_from((0.0, 0.3, 1.0)),
+            "scope": st.integers(1, 3),
+            "pick": st.sampled_from(("longest", "random")),
+            "refresh": st.sampled_from((7.0, 300.0, float("inf"))),
+        },
+    ),
+}
+
+
+def searches(name: str) -> st.SearchStrategy[Scheduler]:
+    """A method to search for idle hosts; times on the scale of the scenarios, or too short for them."""
+    method, own = SEARCHES[name]
+    free = {
+        "degree": st.integers(1, 4),
+        "hop_time": st.sampled_from((0.1, 2.5)),
+        "retry": st.sampled_from((1.0, 30.0)),
+        "promise": st.sampled_from((0.05, 20.0)),
+    }
+    return st.builds(method, **free, **own)
 
 
 def work_queues(**fixed: Any) -> st.SearchStrategy[WqrFt]:

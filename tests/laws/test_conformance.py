@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from law_scenarios import CENTRAL, MAPPING, RIGID, dgs_asaps, fair_trees, work_queues
+from law_scenarios import (
+    CENTRAL,
+    MAPPING,
+    RIGID,
+    SEARCHES,
+    dgs_asaps,
+    fair_trees,
+    searches,
+    work_queues,
+)
 
 import gridsim as gs
 from gridsim.schedulers.wqr_choices import POLICIES
@@ -53,6 +62,12 @@ def test_dgs_asap_passes(tmp_path: Path) -> None:
     found = check_scheduler(dgs_asaps(), examples=60, folder=tmp_path)
     assert found.examples >= 60 and found.with_failures >= 20
     assert set(found.left_out) == {"locality of speeds", "order"}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_each_search_for_idle_hosts_passes(name: str, tmp_path: Path) -> None:
+    found = check_scheduler(searches(name), examples=15, max_nodes=9, folder=tmp_path)
+    assert found.examples >= 15 and found.with_failures >= 4 and found.left_out == {}
 
 
 @pytest.mark.parametrize("scheduler", RIGID, ids=repr)

@@ -99,6 +99,35 @@ def test_a_failure_takes_memory_tasks_and_timers() -> None:
     assert result.machines["tasks"].tolist() == [3, 2] and result.messages["dropped"].tolist() == [1]
 
 
+class Keeper(Halves, frozen=True, kw_only=True):
+    """Notes what it is given, keeps it for 2 s, then runs it; a second timer is taken back."""
+
+    timers: ClassVar[tuple[str, ...]] = ("run", "never")
+    tables: ClassVar[dict[str, dict[str, type]]] = {"given": {"tasks": int, "at": float}}
+
+
+class KeeperNode(gs.LocalPolicy):
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        self.given = [application.number, tasks]
+        view.note("given", tasks=tasks, at=view.now)
+        for name in ("never", "run", "never"):
+            view.timer(2.0 + len(name), name)
+        view.cancel("never")
+
+    def on_timer(self, view: Any, name: str) -> None:
+        assert name == "run"
+        view.enqueue(*self.given)
+
+
+def test_a_failure_takes_what_is_in_hand_and_leaves_the_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Keeper, "policy", KeeperNode)
+    result = gs.simulate(scenario(faults=gs.Faults.of([0], [3.0], [3.0])), Keeper(told=[]))
+    assert result.applications["resubmitted"].tolist() == [5]
+    assert result.applications["first_start"].tolist() == [9.0]  # given again 1 s after the failure
+    given = result.tables["given"]
+    assert (given["tasks"].tolist(), given["at"].tolist()) == ([5, 5], [1.0, 4.0])
+
+
 def test_one_machine_has_no_neighbours() -> None:
     result = gs.simulate(scenario(machines=1), Halves(told=[]))
     assert result.applications["finish"].tolist() == [6.0]
@@ -141,6 +170,10 @@ class Wrong(Node):
         (lambda view: view.enqueue(1, 1), "node 0 has not heard of application 1"),
         (lambda view: view.timer(1.0, "tock"), "the timer 'tock' in 1.0 s; it must be one of tick"),
         (lambda view: view.timer(-1.0, "tick"), "the timer 'tick' in -1.0 s"),
+        (lambda view: view.cancel("tock"), "node 0 cancels the timer 'tock'; there are tick"),
+        (lambda view: view.enqueue(0, 6), "node 0 places 6 tasks of application 0, and has 5 of it to place"),
+        (lambda view: view.send(1, "share", application=0, tasks=6), "places 6 tasks of application 0"),
+        (lambda view: view.note("table", x=1), r"a node notes 'table' with \['x'\]; there are {}"),
     ],
 )
 def test_what_a_node_cannot_do(wrong: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:

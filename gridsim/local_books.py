@@ -1,0 +1,76 @@
+"""What the adapter of local policies writes down of its nodes: tasks in their hands, and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import SchedulerError
+from gridsim.states import Stateful
+
+
+class Hands(Stateful):
+    """Tasks that a node has been given and neither queued nor handed over: a failure takes them, too."""
+
+    STATE = ("tasks",)
+
+    def __init__(self, machines: int) -> None:
+        self.tasks: list[dict[int, int]] = [{} for _ in range(machines)]  # by application
+
+    def put(self, node: int, application: int, tasks: int) -> None:
+        """`tasks` of an application come to `node`."""
+        held = self.tasks[node]
+        held[application] = held.get(application, 0) + tasks
+
+    def take(self, node: int, application: int, tasks: int) -> None:
+        """They leave it.  Raises SchedulerError if it does not have so many."""
+        held = self.tasks[node]
+        left = held.get(application, 0) - tasks
+        if left < 0 or tasks < 0:
+            raise SchedulerError(
+                f"node {node} places {tasks} tasks of application {application}, "
+                f"and has {held.get(application, 0)} of it to place"
+            )
+        if left:
+            held[application] = left
+        else:
+            held.pop(application, None)
+
+    def drop(self, node: int) -> list[tuple[int, int]]:
+        """All that `node` had: (application, tasks)."""
+        held, self.tasks[node] = self.tasks[node], {}
+        return list(held.items())
+
+
+class Notes(Stateful):
+    """Rows of tables that nodes write and nobody reads.
+
+    tables : name -> columns, each ``int`` or ``float``.
+    """
+
+    STATE = ("rows",)
+
+    def __init__(self, tables: Mapping[str, Mapping[str, type]]) -> None:
+        self.declared = tables
+        self.rows: dict[str, list[Sequence[float]]] = {name: [] for name in tables}
+
+    def add(self, table: str, values: Mapping[str, float]) -> None:
+        """Raises SchedulerError for a table or columns that are not declared."""
+        columns = self.declared.get(table)
+        if columns is None or set(values) != set(columns):
+            known = {name: list(each) for name, each in self.declared.items()}
+            raise SchedulerError(f"a node notes {table!r} with {sorted(values)}; there are {known}")
+        self.rows[table].append([values[name] for name in columns])
+
+    def tables(self) -> dict[str, dict[str, NDArray[Any]]]:
+        """Name -> columns, in the order in which they were written."""
+        return {
+            table: {
+                name: np.array([row[k] for row in self.rows[table]], np.int64 if kind is int else np.float64)
+                for k, (name, kind) in enumerate(columns.items())
+            }
+            for table, columns in self.declared.items()
+        }

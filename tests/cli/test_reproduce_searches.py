@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from click.testing import CliRunner
+
+import gridsim as gs
+from gridsim.cli import cli
+from gridsim.reproduce import searches
+from gridsim.reproduce.searches import LOADS, METHODS, METRICS, OTHERS, Bags
+
+
+def test_all_methods_under_each_load(tmp_path, monkeypatch):
+    monkeypatch.setattr(searches, "SMALL", 20)
+    monkeypatch.setattr(searches, "FEW_APPLICATIONS", 6)
+    found = CliRunner().invoke(
+        cli,
+        [
+            "reproduce",
+            "searches",
+            "--quick",
+            "--seeds",
+            "1",
+            "--json",
+            "--workers",
+            "1",
+            "--out",
+            str(tmp_path),
+        ],
+    )
+    assert found.exit_code == 0, found.output
+    (report,) = json.loads(found.stdout)["reproductions"]
+    judged = [row for row in report["rows"] if row["verdict"]]
+    assert len(report["rows"]) == len(LOADS) * (4 + 1) * len(OTHERS)
+    assert {row["verdict"] for row in judged} == {"cannot be compared"}
+    assert len(judged) == len(report["rows"]) * 2 / 3
+    assert not any(row["quantity"].startswith("medium: ") for row in judged)
+    assert [list(grid["rows"]) for grid in report["grids"]] == [list(METHODS)] * len(METRICS)
+    assert (tmp_path / "searches" / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_bags_are_of_the_load(load):
+    made = Bags(load, 50, 2000)(3)
+    workload = made.workload.realize(made.platform)
+    assert gs.offered_load(workload, made.platform) == pytest.approx(LOADS[load], rel=0.1)
+
+
+def test_metrics_by_hand():
+    """Two tasks, two machines: one task here, the other one found by one query."""
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * 2),
+        gs.Workload.of([10.0], [2], [1e5], [0]),
+        gs.Network(latency=0.5, bandwidth=math.inf),
+    )
+    result = gs.simulate(scenario, gs.ExpandingRing(hop_time=1.0))
+    values = {name: metric(result) for name, metric in METRICS.items()}
+    # two hellos; query, offer, task
+    assert values == pytest.approx(
+        {"messages": 5.0, "search messages": 3.0, "time": 1.0, "turnaround": 101.5, "short": 0.0}
+    )
+    alone = gs.simulate(
+        gs.Scenario(gs.Platform.of([1000.0]), gs.Workload.of([0.0], [1], [1e5])), gs.ExpandingRing()
+    )
+    assert {name for name, metric in METRICS.items() if math.isnan(metric(alone))} == {
+        "messages", "search messages", "time", "short"
+    }  # fmt: skip
