@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from gridsim.resumption import resume
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Outcome, Policy, Run, Scheduler, register
-    from gridsim.schedulers import Asap, Backfill, DgsAsap, FairTree, Fcfs, MinCent, WqrFt
+    from gridsim.schedulers import Asap, Backfill, DgsAsap, FairTree, Fcfs, MinCent, Wave, WqrFt
     from gridsim.simulation import simulate
     from gridsim.workload import Workload, offered_load
+    from gridsim.zones import Zones
 
     __version__: str
 
@@ -76,8 +77,10 @@ __all__ = [
     "Table",
     "TraceFormatError",
     "TraceWarning",
+    "Wave",
     "Workload",
     "WqrFt",
+    "Zones",
     "__version__",
     "compare",
     "discrete_bound",
@@ -115,9 +118,10 @@ _HOMES = {
     "scenario": ("Scenario",),
     "model": ("Applications",),
     "scheduler": ("Outcome", "Policy", "Run", "Scheduler", "register"),
-    "schedulers": ("Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent", "WqrFt"),
+    "schedulers": ("Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent", "Wave", "WqrFt"),
     "simulation": ("simulate",),
     "workload": ("Workload", "offered_load"),
+    "zones": ("Zones",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -8,10 +8,11 @@ from gridsim.schedulers.central import Fcfs, MinCent
 from gridsim.schedulers.dgs_asap import DgsAsap
 from gridsim.schedulers.fair_tree import FairTree
 from gridsim.schedulers.rigid_central import Asap
+from gridsim.schedulers.wave import MODES, Wave
 from gridsim.schedulers.wqr import WqrFt
 from gridsim.schedulers.wqr_choices import POLICIES
 
-__all__ = ["Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent", "WqrFt"]
+__all__ = ["Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent", "Wave", "WqrFt"]
 
 register("fair-tree", FairTree)
 register("dgs-asap", DgsAsap)
@@ -25,3 +26,5 @@ register("fcfs-pull", Fcfs, mode="pull")
 register("fcfs-random", Fcfs, mode="random")
 for _name, (_order, _choice) in POLICIES.items():
     register(_name, WqrFt, task_order=_order, machine_choice=_choice)
+for _mode in MODES:
+    register(_mode, Wave, mode=_mode)
