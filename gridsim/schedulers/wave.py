@@ -81,8 +81,8 @@ class Hosts(Policy):
     STATE: ClassVar[tuple[str, ...]] = (
         "now", "due", "agenda", "released", "fresh", "left", "suspended", "evictions", "outside",
         "block_time", "block_machine", "block_up", "at", "up", "over", "task", "runs", "since", "until",
-        "free", "place", "done", "owed", "host", "disturbed", "applications", "machines", "overhead", "pairs", "log",
-        "hosts_chance", "linger_chance",
+        "free", "place", "done", "owed", "host", "disturbed", "applications", "machines", "overhead",
+        "pairs", "log", "hosts_chance", "linger_chance",
     )  # fmt: skip
 
     def __init__(self, parameters: Wave, run: Run) -> None:
