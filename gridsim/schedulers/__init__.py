@@ -12,7 +12,7 @@ from gridsim.schedulers.wave import MODES, Wave
 from gridsim.schedulers.wqr import WqrFt
 from gridsim.schedulers.wqr_choices import POLICIES
 
-__all__ = ["Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MinCent", "Wave", "WqrFt"]
+__all__ = ["Asap", "Backfill", "DgsAsap", "FairTree", "Fcfs", "MODES", "MinCent", "Wave", "WqrFt"]
 
 register("fair-tree", FairTree)
 register("dgs-asap", DgsAsap)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from heapq import heappop, heappush
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from gridsim.errors import ScenarioError
 from gridsim.platform import normalise, real
 from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
 
-#: By name.
-MODES = ("migration-immediate", "wave-immediate", "migration-linger", "wave-linger")
+Mode = Literal["migration-immediate", "wave-immediate", "migration-linger", "wave-linger"]
+#: Each is the name of a scheduler.
+MODES: tuple[Mode, ...] = get_args(Mode)
 #: No wait or cost is longer than this (s).
 LONGEST = 1e7
 
@@ -51,9 +52,7 @@ class Wave(Scheduler, frozen=True, kw_only=True):
     decentralized: ClassVar[bool] = False
     unequal: ClassVar[bool] = True
 
-    mode: Literal["migration-immediate", "wave-immediate", "migration-linger", "wave-linger"] = (
-        "migration-immediate"
-    )
+    mode: Mode = "migration-immediate"
     linger: float = 3600.0
     migration_cost: float = 0.0
 
@@ -299,9 +298,9 @@ class Hosts(Policy):
         k = int(self.hosts_chance.integers(count))
         for each in lists:
             if k < len(each):
-                return each[k]
+                break
             k -= len(each)
-        raise AssertionError("unreachable")
+        return each[k]
 
     def _start(self, t: int, u: int, now: int) -> None:
         i, last = self._application(t), self.host[t]
