@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gridsim.scheduler import Outcome, Policy, Run, Scheduler
-from gridsim.schedulers import Asap, Backfill, DgsAsap, FairTree, Fcfs, MinCent, WqrFt
+from gridsim.schedulers import Asap, Backfill, DgsAsap, FairTree, Fcfs, MinCent, Wave, WqrFt
 from gridsim.schedulers.wqr_choices import POLICIES
 
 CENTRAL: dict[str, Scheduler] = {
@@ -59,6 +59,16 @@ def work_queues(**fixed: Any) -> st.SearchStrategy[WqrFt]:
         policies,
         predictions,
         **free,
+    )
+
+
+def waves(mode: Any) -> st.SearchStrategy[Wave]:
+    """A wave scheduler; waits and costs on the scale of the scenarios."""
+    return st.builds(
+        Wave,
+        mode=st.just(mode),
+        linger=st.sampled_from((0.0, 0.2, 30.0, 500.0)),
+        migration_cost=st.sampled_from((0.0, 0.5, 10.0)),
     )
 
 

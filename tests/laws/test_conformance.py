@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from law_scenarios import CENTRAL, RIGID, dgs_asaps, fair_trees, work_queues
+from law_scenarios import CENTRAL, RIGID, dgs_asaps, fair_trees, waves, work_queues
 
 import gridsim as gs
+from gridsim.schedulers import MODES
 from gridsim.schedulers.wqr_choices import POLICIES
 from gridsim.testing import ConformanceError, check_scheduler
 
@@ -70,6 +71,13 @@ def test_wqr_ft_with_functions_passes(tmp_path: Path) -> None:
     )
     found = check_scheduler(asking, examples=15, folder=tmp_path)
     assert found.with_failures >= 4 and set(found.left_out) == {"locality", "order"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_wave_scheduler_passes(mode: str, tmp_path: Path) -> None:
+    found = check_scheduler(waves(mode), examples=20, hash_seeds=mode == "wave-linger", folder=tmp_path)
+    assert found.examples >= 20 and found.with_failures >= 5
+    assert {"locality", "order"} <= set(found.left_out) <= {"locality", "order", "hash seed"}
 
 
 @pytest.mark.claims
