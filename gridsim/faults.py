@@ -400,6 +400,7 @@ class Faults:
 
         Of a trace, the mean length of its hosts' intervals from `start` on, of all hosts, those that the end
         of the trace cuts off as they are.  Of a list, that of the up times that end in a failure, from 0 on;
-        who is down from the beginning has not been up.  inf if there are none.
+        who is down from the beginning has not been up.  With zones, of nights without spread and the spells
+        of the day.  inf if there are none.
         """
         return self.recipe.mean_up_time(nodes)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gridsim.errors import TraceWarning
 from gridsim.faults import Faults
@@ -26,6 +27,8 @@ from gridsim.zones import Zones
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
 
 NAME = "waves"
 TITLE = "wave schedulers against plain migration, by turnaround and moves"
@@ -50,8 +53,10 @@ LINGERS = (0.0, 900.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0)
 BASE = "migration-immediate"
 PAIRS = (("wave-immediate", "migration-immediate"), ("wave-linger", "migration-linger"))
 LINGERING = [mode for mode in MODES if mode.endswith("linger")]
-#: h, of a trace.
+#: h, of a trace, and which of its hours these are.
 NIGHT = 8
+FEWEST_GO, MOST_UP = "night when fewest hosts go", "night when most are up"
+NIGHTS = (FEWEST_GO, MOST_UP)
 DAY = 86_400.0
 
 
@@ -77,38 +82,53 @@ METRICS = {"turnaround": turnaround, "moves": moves, "resumed": resumed}
 
 
 @dataclass(frozen=True)
-class Ups:
-    """When most hosts of a trace are up: `share` of the time, most in eight hours from `night` on (h)."""
+class Hours:
+    """float64[24], hours of the whole days of a trace, which count from its beginning.
 
-    night: int
-    share: float
-    in_night: float
-    by_day: float
+    up : share of its hosts that are up then, of those that ever were.  go : of hosts that are up, how many
+    go down in an hour.
+    """
+
+    up: Floats
+    go: Floats
+
+    def night(self, kind: str) -> int:
+        """The hour from which on, for eight, most hosts are up, or fewest go."""
+        if kind == MOST_UP:
+            return int(np.argmax(_windows(self.up)))
+        return int(np.argmin(_windows(self.go * self.up) / _windows(self.up)))
+
+    def in_night(self, kind: str) -> tuple[float, float]:
+        """`up` and `go` of the eight hours."""
+        night, up = self.night(kind), _windows(self.up)
+        return float(up[night] / NIGHT), float(_windows(self.go * self.up)[night] / up[night])
+
+
+def _windows(hours: Floats) -> Floats:
+    """Sums of eight hours from each hour of the day on."""
+    return np.array([np.roll(hours, -hour)[:NIGHT].sum() for hour in range(24)])
 
 
 @lru_cache(maxsize=2)
-def ups(path: str) -> Ups:
-    """Of the whole days of a trace, hosts that were ever up; hours are counted from its beginning."""
+def hours_of(path: str) -> Hours:
+    """Those of a trace."""
     from gridsim.traces import read_availability
 
     trace = read_availability(path)
-    hours = int(trace.horizon // DAY) * 24
-    edges = np.arange(hours + 1) * 3600.0
+    days = int(trace.horizon // DAY)
+    edges = np.arange(days * 24 + 1) * 3600.0
 
-    def until(times: Any) -> Any:
-        """s that lie after each of `times`, summed, in each hour."""
+    def after(times: Floats) -> Floats:
+        """s of each hour that lie after each of `times`, summed."""
         order = np.sort(times)
         before = np.concatenate([[0.0], np.cumsum(order)])
         count = np.searchsorted(order, edges, side="right")
         return np.diff(count * edges - before[count])
 
     hosts = int((np.diff(trace.offsets) > 0).sum())
-    share = (until(trace.start) - until(trace.end)) / 3600.0 / hosts
-    daily = share.reshape(-1, 24).mean(axis=0)
-    night = [float(np.roll(daily, -hour)[:NIGHT].mean()) for hour in range(24)]
-    best = int(np.argmax(night))
-    whole = float(daily.mean())
-    return Ups(best, whole, night[best], (24 * whole - NIGHT * night[best]) / (24 - NIGHT))
+    up = (after(trace.start) - after(trace.end)).reshape(-1, 24).sum(axis=0) / 3600.0
+    gone = np.histogram(trace.end[trace.end < edges[-1]], edges)[0].reshape(-1, 24).sum(axis=0)
+    return Hours(up / (hosts * days), gone / np.maximum(up, 1.0))
 
 
 @dataclass(frozen=True)
@@ -116,7 +136,7 @@ class Around:
     """``Around(600, "heavy", 0.1)(seed)`` is hosts around the world, and tasks that come for some days.
 
     day_up : share of the day in which a drawn host is up.  availability : a trace, whose hosts they are in
-    place of drawn ones; night is then when most of them are up.
+    place of drawn ones.  night : what is night there, one of `NIGHTS`.
     """
 
     nodes: int
@@ -124,11 +144,14 @@ class Around:
     day_up: float = DAY_UP[0]
     days: float = DAYS
     availability: str | None = None
+    night: str = ""
 
     @property
     def name(self) -> str:
         """Of a file: as ``heavy-600-day10``."""
-        kind = f"day{100 * self.day_up:g}" if self.availability is None else "real"
+        kind = f"day{100 * self.day_up:g}"
+        if self.availability is not None:
+            kind = {MOST_UP: "most-up", FEWEST_GO: "fewest-go"}[self.night]
         return f"{self.load}-{self.nodes}-{kind}"
 
     def __call__(self, seed: int) -> Scenario:
@@ -137,8 +160,11 @@ class Around:
             share = (zones.night_hours + self.day_up * (24.0 - zones.night_hours)) / 24.0
             faults = Faults.zones(seed, zones, day_up=self.day_up)
         else:
-            seen = ups(self.availability)
-            share, zones = seen.share, Zones(night_begin=seen.night, night_hours=NIGHT)
+            hours = hours_of(self.availability)
+            share, zones = (
+                float(hours.up.mean()),
+                Zones(night_begin=hours.night(self.night), night_hours=NIGHT),
+            )
             faults = Faults.trace(self.availability, seed, zones=zones)
         gap = (LEAST + MOST) / 2 / (LOADS[self.load] * share * self.nodes)
         tasks = max(1, round(self.days * DAY / gap))
@@ -164,12 +190,13 @@ def run(how: Run) -> Report:
     """The four at each load, on each kind of hosts; then with other costs and other waits."""
     nodes, days = (SMALL, FEW_DAYS) if how.quick else (NODES, DAYS)
     cannot = f"the claim is about {NODES} hosts here" if how.quick else ""
-    kinds = {f"up {100 * share:g} % of the day": share for share in DAY_UP}
+    kinds: dict[str, dict[str, Any]]
+    kinds = {f"up {100 * share:g} % of the day": {"day_up": share} for share in DAY_UP}
     if how.availability is not None:
-        kinds = {f"hosts of {os.path.basename(how.availability)}": DAY_UP[0]}
+        kinds = {night: {"availability": how.availability, "night": night} for night in NIGHTS}
     makes = {
-        f"{kind}, {load}": Around(nodes, load, share, days, how.availability)
-        for kind, share in kinds.items()
+        f"{kind}, {load}": Around(nodes, load, days=days, **said)
+        for kind, said in kinds.items()
         for load in LOADS
     }
     with warnings.catch_warnings():
@@ -220,10 +247,11 @@ def run(how: Run) -> Report:
         )
     remarks = list(_REMARKS)
     if how.availability is not None:
-        seen = ups(how.availability)
+        hours = hours_of(how.availability)
         remarks.append(
-            f"In the trace {seen.share:.3f} of the hosts are up on average: {seen.in_night:.3f} in the eight "
-            f"hours from hour {seen.night} of its days on, which count as night, {seen.by_day:.3f} in others."
+            f"Hosts of {os.path.basename(how.availability)}: {hours.up.mean():.3f} are up on average, and "
+            f"{np.average(hours.go, weights=hours.up):.4f} of these go in an hour.  "
+            + "  ".join(_say_night(hours, night) for night in NIGHTS)
         )
     data = {
         "made": {
@@ -238,6 +266,12 @@ def run(how: Run) -> Report:
         },
     }
     return Report(tuple(how.seeds), how.quick, rows, grids, remarks, data)
+
+
+def _say_night(hours: Hours, night: str) -> str:
+    up, go = hours.in_night(night)
+    begin = hours.night(night)
+    return f"{night.capitalize()}: eight hours from hour {begin} of its days on, {up:.3f} and {go:.4f}."
 
 
 def _lingering() -> dict[str, Scheduler]:

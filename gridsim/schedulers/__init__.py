@@ -26,5 +26,6 @@ register("fcfs-pull", Fcfs, mode="pull")
 register("fcfs-random", Fcfs, mode="random")
 for _name, (_order, _choice) in POLICIES.items():
     register(_name, WqrFt, task_order=_order, machine_choice=_choice)
+register("wave", Wave)
 for _mode in MODES:
     register(_mode, Wave, mode=_mode)
