@@ -34,7 +34,7 @@ class Wave(Scheduler, frozen=True, kw_only=True):
 
     A host has one task at a time, a task one instance.  The host is drawn uniformly from those that are up
     and have nothing to do (stream ``wave``).  If there is none, tasks wait in one list: first those that lost
-    their host, in order of that, then those never started, by application and number.
+    their host, in the order in which they may move, then those never started, by application and number.
 
     mode : ``"migration-immediate"``: a task whose host goes down moves to another one at once;
         ``"wave-immediate"``: hosts are drawn from those that have night, if there are any, be it for the
@@ -78,7 +78,7 @@ class Hosts(Policy):
 
     takes_blocks: ClassVar[bool] = True
     STATE: ClassVar[tuple[str, ...]] = (
-        "now", "due", "agenda", "released", "fresh", "left", "suspended", "evictions", "outside",
+        "now", "due", "agenda", "released", "fresh", "left", "suspended", "moves", "outside",
         "block_time", "block_machine", "block_up", "at", "up", "over", "task", "runs", "since", "until",
         "free", "place", "done", "owed", "host", "disturbed", "applications", "machines", "overhead",
         "pairs", "log", "hosts_chance", "linger_chance",
@@ -101,8 +101,8 @@ class Hosts(Policy):
         self.agenda: list[tuple[int, int, int]] = []  # heap of (ns, _END or _WAITED, host)
         self.released = self.fresh = 0  # tasks, and those of them that were started
         self.left = len(self.sizes)
-        self.suspended: list[tuple[int, int]] = []  # heap of (number of eviction, task) that may move
-        self.evictions = self.outside = 0
+        self.suspended: list[tuple[int, int]] = []  # heap of (which move it is, task)
+        self.moves = self.outside = 0
         # the changes of hosts in hand, and how many of them have happened
         self.block_time = self.block_machine = np.zeros(0, np.int64)
         self.block_up = np.zeros(0, np.bool_)
@@ -144,8 +144,9 @@ class Hosts(Policy):
 
     def on_release(self, applications: list[int]) -> None:
         """What happens before now has happened; then the new tasks may start."""
-        self.due = self.run.engine.now
-        self._advance(self.due)
+        now = self.run.engine.now
+        self._advance(now)
+        self.due = now
         self.released = self.offsets[applications[-1] + 1]
 
     def advance(self, limit: int) -> int:
@@ -263,8 +264,8 @@ class Hosts(Policy):
 
     def _move(self, u: int) -> None:
         """The task of the host may go on elsewhere."""
-        heappush(self.suspended, (self.evictions, self.task[u]))
-        self.evictions += 1
+        heappush(self.suspended, (self.moves, self.task[u]))
+        self.moves += 1
         self.task[u], self.until[u] = -1, NEVER
 
     # -- placing ----------------------------------------------------------------------------------------
