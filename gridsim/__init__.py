@@ -57,10 +57,12 @@ if TYPE_CHECKING:
         Rjss,
         Sufferage,
         SwitchingAlgorithm,
+        Wave,
         WqrFt,
     )
     from gridsim.simulation import simulate
     from gridsim.workload import Workload, offered_load
+    from gridsim.zones import Zones
 
     __version__: str
 
@@ -117,8 +119,10 @@ __all__ = [
     "TaskMapping",
     "TraceFormatError",
     "TraceWarning",
+    "Wave",
     "Workload",
     "WqrFt",
+    "Zones",
     "__version__",
     "compare",
     "discrete_bound",
@@ -181,10 +185,12 @@ _HOMES = {
         "Rjss",
         "Sufferage",
         "SwitchingAlgorithm",
+        "Wave",
         "WqrFt",
     ),
     "simulation": ("simulate",),
     "workload": ("Workload", "offered_load"),
+    "zones": ("Zones",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

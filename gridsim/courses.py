@@ -143,6 +143,48 @@ def _joined(pieces: list[Events]) -> Events:
     return Events(np.concatenate(time), np.concatenate(machine), np.concatenate(up), np.concatenate(until))
 
 
+# -- times that come in pieces --------------------------------------------------------------------------
+
+#: Changes, in any order: time (ns), machine, up; and the time before which no later piece has any (ns).
+Piece = tuple[Integers, Integers, NDArray[np.bool_], int]
+
+
+def streamed(nodes: int, pieces: Iterator[Piece]) -> Course:
+    """Changes that come piece by piece, for longer than the clock lasts; what lies before 0 is over.
+
+    Each machine goes down and up in turn.  Each piece has changes of all machines, the first some after 0;
+    those of one machine are later than those of the piece before.
+    """
+    time, machine, up, edge = next(pieces)
+    later = time > 0
+    events = _chained(time[later], machine[later], up[later])
+    # whose first change is to come back is down from the beginning
+    first = _first(events, nodes)
+    absent = events.machine[events.up & (events.time == first[events.machine])]
+    events = _chained(
+        np.r_[np.zeros(len(absent), np.int64), events.time],
+        np.r_[absent, events.machine],
+        np.r_[np.zeros(len(absent), np.bool_), events.up],
+    )
+    return Course(_first(events, nodes), _streamed_blocks(nodes, events, edge, pieces))
+
+
+def _streamed_blocks(nodes: int, events: Events, edge: int, pieces: Iterator[Piece]) -> Iterator[Events]:
+    """Blocks; in each, what was late in the piece before.  Machines' last changes wait for the next piece."""
+    late = Events.none()
+    while True:
+        time, machine, up, next_edge = next(pieces)
+        following = _chained(time, machine, up)
+        until = np.where(events.until == NEVER, _first(following, nodes)[events.machine], events.until)
+        known = Events(events.time, events.machine, events.up, _or_never(until))
+        block = _joined([late, known]).in_order()
+        cut = int(np.searchsorted(block.time, min(edge, END)))
+        yield block[:cut]
+        if edge >= END:
+            return
+        late, events, edge = block[cut:], following, next_edge
+
+
 # -- times that are given -------------------------------------------------------------------------------
 
 

@@ -33,6 +33,7 @@ from gridsim.courses import (
 from gridsim.errors import ScenarioError
 from gridsim.platform import normalise, real, sequence, text, whole
 from gridsim.streams import Streams
+from gridsim.zones import DAY, ZoneFaults, Zones, turned
 
 if TYPE_CHECKING:
     from gridsim.traces import AvailabilityTrace
@@ -158,11 +159,16 @@ class TraceFaults(
     start: float = 0.0
     repeat: bool = True
     never_up: bool = False
+    zones: Zones | None = None
 
     def __post_init__(self) -> None:
         for name in ("repeat", "never_up"):
             if not isinstance(value := getattr(self, name), bool):
                 raise ScenarioError(f"faults.{name} must be true or false, got {value!r}")
+        if not isinstance(self.zones, Zones | None):
+            raise ScenarioError(f"faults.zones must be Zones or None, got {self.zones!r}")
+        if self.zones is not None and not self.repeat:
+            raise ScenarioError("faults.repeat must be true where a trace has zones, got False")
         normalise(
             self,
             path=text("faults.path", self.path),
@@ -180,11 +186,22 @@ class TraceFaults(
             )
         hosts = Streams(self.seed)("faults.hosts").choice(known, size=nodes, replace=False)
         span = round((trace.horizon - self.start) * NS)
+        ahead = None
+        if self.zones is not None:
+            span -= span % DAY  # hours stay what they are from one round to the next
+            if not span:
+                raise ScenarioError(
+                    "faults.start must lie a day before the end of a trace with zones, "
+                    f"{trace.horizon:g} s, got {self.start!r}"
+                )
+            ahead = self.zones.ahead(np.arange(nodes)).tolist()
         time, machine, up = [], [], []
         for u, host in enumerate(hosts.tolist()):
             begin, end = (nanoseconds(np.maximum(0.0, at - self.start)) for at in trace.intervals(host))
             inside = end > begin  # nobody is up for less than a nanosecond
             begin, end = begin[inside], end[inside]
+            if ahead is not None:
+                begin, end = turned(begin, end, ahead[u] % span, span)
             if not len(begin) or begin[0] > 0:
                 time.append(0)
                 machine.append(u)
@@ -276,7 +293,7 @@ class ListedFaults(
         return float((end - begin)[ended].mean()) / NS if ended.any() else math.inf
 
 
-FaultsRecipe = PoissonFaults | ExponentialFaults | WeibullFaults | TraceFaults | ListedFaults
+FaultsRecipe = PoissonFaults | ExponentialFaults | WeibullFaults | TraceFaults | ListedFaults | ZoneFaults
 
 
 # -- the model ------------------------------------------------------------------------------------------
@@ -320,18 +337,43 @@ class Faults:
         start: float = 0.0,
         repeat: bool = True,
         never_up: bool = False,
+        zones: Zones | None = None,
     ) -> Faults:
         """The ups and downs of hosts of an availability trace (.avt or FTA tab format).
 
         Each machine is one host, drawn without replacement among those that were ever up, with `never_up`
         among all, of which some then never do anything.  Time 0 is `start` s into the trace.  When the trace
-        ends it begins again at `start`, or, without `repeat`, everybody stays as he is.  Raises
-        TraceFormatError for a bad trace, ScenarioError for one with too few hosts.
+        ends it begins again at `start`, or, without `repeat`, everybody stays as he is.  With
+        `zones` hosts of one place stand around the world: each machine is as far into the trace as its clock
+        is ahead, and the trace is as many whole days as there are from `start`, which should be midnight
+        there.  Raises TraceFormatError for a bad trace, ScenarioError for one with too few hosts.
         """
         recipe = TraceFaults(
-            path=text("faults.path", path), seed=seed, start=start, repeat=repeat, never_up=never_up
+            path=text("faults.path", path),
+            seed=seed,
+            start=start,
+            repeat=repeat,
+            never_up=never_up,
+            zones=zones,
         )
         return cls(recipe)
+
+    @classmethod
+    def zones(
+        cls,
+        seed: int,
+        zones: Zones = Zones(),  # noqa: B008  (frozen)
+        day_up: float = 0.1,
+        spell: float = 1800.0,
+        spread: float = 1800.0,
+    ) -> Faults:
+        """Each machine is up in its night, as `zones` have it, and for some spells of the day.
+
+        Nights begin and end up to `spread` s earlier or later, drawn uniformly for each machine and day.  A
+        day begins with the owner back; then he is away for spells of `spell` s and there in between, both
+        exponential, such that the machine is up for a share `day_up` of the day, but for its beginning.
+        """
+        return cls(ZoneFaults(seed=seed, zones=zones, day_up=day_up, spell=spell, spread=spread))
 
     @classmethod
     def of(
@@ -344,6 +386,11 @@ class Faults:
         columns = (sequence(f"faults.{n}", v) for n, v in (("machine", machine), ("down", down), ("up", up)))
         return cls(ListedFaults(**dict(zip(("machine", "down", "up"), map(tuple, columns), strict=True))))
 
+    @property
+    def time_zones(self) -> Zones | None:
+        """Where machines have day and night, if they have."""
+        return self.recipe.zones if isinstance(self.recipe, TraceFaults | ZoneFaults) else None
+
     def course(self, nodes: int) -> Course:
         """What happens to `nodes` machines."""
         return self.recipe.course(nodes)
@@ -353,6 +400,7 @@ class Faults:
 
         Of a trace, the mean length of its hosts' intervals from `start` on, of all hosts, those that the end
         of the trace cuts off as they are.  Of a list, that of the up times that end in a failure, from 0 on;
-        who is down from the beginning has not been up.  inf if there are none.
+        who is down from the beginning has not been up.  With zones, of nights without spread and the spells
+        of the day.  inf if there are none.
         """
         return self.recipe.mean_up_time(nodes)

@@ -24,6 +24,7 @@ from gridsim.model import Applications
 from gridsim.states import Stateful
 from gridsim.streams import Streams
 from gridsim.transport import Transport
+from gridsim.zones import Zones
 
 if TYPE_CHECKING:
     from gridcore.queues import TaskQueues
@@ -80,6 +81,7 @@ class Run:
     faults : whether machines may fail in this run.
     feed : when, for a policy that takes blocks and for no other; None if machines do not fail.
     pace : what machines have of their speed at each time; None if they always have the whole.
+    zones : where machines have day and night; None if the faults do not say.
     record : whether the policy is to report its schedule (`Outcome.schedule`, `Outcome.arrivals`).
     threads : how many a kernel may use; what comes out does not depend on it.
     """
@@ -95,6 +97,7 @@ class Run:
     threads: int = 1
     feed: Feed | None = None
     pace: Pace | None = None
+    zones: Zones | None = None
 
     def __post_init__(self) -> None:
         if not len(self.up):

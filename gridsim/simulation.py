@@ -138,6 +138,7 @@ class Simulation(Stateful):
                 threads=options.threads,
                 feed=None if scenario.faults is None else self.outages,
                 pace=pace,
+                zones=None if scenario.faults is None else scenario.faults.time_zones,
             )
         )
         if not isinstance(policy, Policy):

@@ -42,11 +42,14 @@ MODULES = {
     "rjss-transit": "rjss_transit",
     "braun": "braun",
     "searches": "searches",
+    "waves": "waves",
 }
 #: Those of rigid jobs, which can be those of a log.
 RIGID = tuple(name for name in MODULES if name.startswith("dgs-"))
 #: Those of desktops, which can be real ones, and the one that knows no others.
 DESKTOP, REAL = ("wqr-fig5", "wqr-information", "wqr-real"), "wqr-real"
+#: That of hosts of which only the availability matters.
+HOSTS = "waves"
 
 
 def reproduction(name: str) -> Reproduction:
@@ -83,7 +86,7 @@ def pool(workers: int) -> Iterator[Executor | None]:
 @click.option("--out", metavar="DIR", help="Write DIR/NAME/table.md, table.json, figure.png, scenarios/.")
 @click.option("--workers", type=int, metavar="N", help="Processes.  [as many as there are processors]")
 @click.option("--log", metavar="FILE", help="Jobs of this log (SWF or GWF), not drawn ones: dgs-*, wqr-*.")
-@click.option("--availability", metavar="FILE", help="Desktops of this trace (.avt, FTA), for wqr-*.")
+@click.option("--availability", metavar="FILE", help="Desktops of this trace (.avt, FTA): wqr-*, waves.")
 @click.option("--speeds", metavar="FILE", help="Desktops as fast as the hosts of this table, for wqr-*.")
 @click.option("--procs-per-node", type=int, metavar="N", help="Processors of the log that are a node.  [1]")
 @click.option("--progress/--no-progress", default=None, help="Show bars (default: on a terminal).")
@@ -113,7 +116,8 @@ def reproduce(
         return
     if name is None:
         raise ScenarioError(f"reproduce needs the name of an experiment: {', '.join(MODULES)}, or all")
-    desktops = _desktops(availability, speeds, log)
+    hosts = _hosts(availability, speeds, log) if name == HOSTS else None
+    desktops = _desktops(availability, speeds, log) if hosts is None else None
     names = [each for each in MODULES if each != REAL or desktops] if name == "all" else [name]
     chosen = [reproduction(each) for each in names]
     if seeds is not None:
@@ -138,7 +142,7 @@ def reproduce(
         for this in chosen:
             number = this.SEEDS[quick] if seeds is None else seeds
             shown: Any = {None: True, True: "force", False: False}[progress]
-            how = Run(range(1, number + 1), quick, executor, shown, jobs, desktops)
+            how = Run(range(1, number + 1), quick, executor, shown, jobs, desktops, hosts)
             report = this.run(how)
             files = [] if out is None else write(this, report, how.ran, out)
             if as_json:
@@ -185,6 +189,17 @@ def _desktops(availability: str | None, speeds: str | None, log: str | None) -> 
     read_host_speeds(speeds)
     read_jobs(log)
     return Desktops(availability, speeds, log)
+
+
+def _hosts(availability: str | None, speeds: str | None, log: str | None) -> str | None:
+    """The trace of hosts that is asked for, if it comes alone and can be read."""
+    from gridsim.traces import read_availability
+
+    if speeds is not None or log is not None:
+        raise ScenarioError(f"{HOSTS} takes --availability FILE alone, no --speeds or --log")
+    if availability is not None:
+        read_availability(availability)  # what is wrong with it is told before anything is run
+    return availability
 
 
 def _check_files(names: list[str], real: bool) -> None:

@@ -230,6 +230,7 @@ class Run:
 
     log : whose jobs are run instead of drawn ones; for the experiments of rigid jobs.
     desktops : real ones in place of drawn ones; for the experiments of WQR-FT.
+    availability : a trace of hosts in place of drawn ones, nothing else; for the one of wave schedulers.
     ran : what has been run so far, which is written down beside the results.
     """
 
@@ -239,6 +240,7 @@ class Run:
     progress: Progress = False
     log: Log | None = None
     desktops: Desktops | None = None
+    availability: str | None = None
     ran: list[Ran] = field(default_factory=list)
 
     def replicate(

@@ -20,6 +20,7 @@ from gridsim.schedulers.mapping import (
 from gridsim.schedulers.random_walk import NoMigration, ResourceExclusion, Rjss
 from gridsim.schedulers.rigid_central import Asap
 from gridsim.schedulers.search import Advertisement, ExpandingRing, RandomWalkSearch, Rendezvous
+from gridsim.schedulers.wave import MODES, Wave
 from gridsim.schedulers.wqr import WqrFt
 from gridsim.schedulers.wqr_choices import POLICIES
 
@@ -32,6 +33,7 @@ __all__ = [
     "FairTree",
     "Fcfs",
     "KPercentBest",
+    "MODES",
     "MaxMin",
     "Mct",
     "Met",
@@ -45,6 +47,7 @@ __all__ = [
     "Rjss",
     "Sufferage",
     "SwitchingAlgorithm",
+    "Wave",
     "WqrFt",
 ]
 
@@ -71,3 +74,6 @@ register("advertisement", Advertisement)
 register("rendezvous", Rendezvous)
 for _name, (_order, _choice) in POLICIES.items():
     register(_name, WqrFt, task_order=_order, machine_choice=_choice)
+register("wave", Wave)
+for _mode in MODES:
+    register(_mode, Wave, mode=_mode)

@@ -1,4 +1,5 @@
-"""Tasks that may have several instances: replicas, and tasks begun again from their newest checkpoint."""
+"""Tasks that may have several instances: replicas, tasks begun again from their newest checkpoint, and tasks
+that keep what they have done, wherever they go."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from gridsim.fluctuation import Pace
 from gridsim.model import Applications
 from gridsim.results import Result
-from gridsim.validation.common import Floats, Violation, broken
+from gridsim.validation.common import Floats, Violation, broken, column, differs
 
 Integers = NDArray[np.int64]
 
@@ -168,6 +169,8 @@ def check_instances(result: Result, given: Applications, rows: Instances) -> lis
     most = result.scheduler["parameters"].get("max_replicas")
     if most is not None:
         found += _at_a_time(rows, int(most))
+    if "migration_cost" in result.scheduler["parameters"] and not found:
+        found += _at_a_time(rows, 1) + _moves(result, given, rows)
     rules = Rules.of(result)
     if rules is not None and not found:
         work = (size - rows.begin) / speed * 1e9
@@ -200,6 +203,62 @@ def _at_a_time(rows: Instances, most: int) -> list[Violation]:
         running > most,
         lambda k: rows.place(int(order[k] % max(1, count))),
         lambda k: f"{running[k]} instances of a task run at a time, at most {most} may",
+    )
+
+
+def _moves(result: Result, given: Applications, rows: Instances) -> list[Violation]:
+    """Tasks go on with all that they had done, and take as long as they must, moves to other machines too."""
+    cost = round(result.scheduler["parameters"]["migration_cost"] * 1e9)
+    speeds, sizes = result.scenario.platform.speeds.tolist(), given.sizes().tolist()
+    wanted, lasts = np.zeros(len(rows.task)), np.zeros(len(rows.task), np.int64)
+    moved, overhead = np.zeros(len(rows.task), np.bool_), np.zeros(len(given))
+    again = moved.copy()
+    task, done, owed, host = -1, 0.0, 0, -1
+    for k in np.lexsort((rows.start, rows.task)).tolist():
+        u = int(rows.machine[k])
+        if rows.task[k] != task:
+            task, done, owed, host = int(rows.task[k]), 0.0, 0, u
+        else:
+            again[k] = True
+        if u != host:
+            host, owed, moved[k] = u, cost, True
+        wanted[k] = done
+        lasts[k] = owed + max(1, round((sizes[task] - done) / speeds[u] * 1e9))
+        ran = int(rows.end[k] - rows.start[k])
+        paid = min(owed, ran)
+        owed -= paid
+        overhead[_bag(given, task)] += paid / 1e9 * speeds[u]
+        done += (ran - paid) / 1e9 * speeds[u]
+    size, ran_for = np.array(sizes)[rows.task], rows.end - rows.start
+    found = broken(
+        "begin",
+        np.abs(rows.begin - wanted) > 1e-9 * size,
+        rows.place,
+        lambda k: f"begins with {rows.begin[k]} Mflop done, {wanted[k]} were done before",
+    )
+    found += broken(
+        "duration",
+        np.where(rows.completed, np.abs(ran_for - lasts) > 1, ran_for > lasts + 1),
+        rows.place,
+        lambda k: (
+            f"runs for {ran_for[k]} ns on machine {rows.machine[k]}, moving and the rest of the task take "
+            f"{lasts[k]}"
+        ),
+    )
+    bag = np.searchsorted(given.offsets, rows.task, side="right") - 1
+    for name, which in (("migrated", moved), ("resumed", again & ~moved), ("resubmitted", again)):
+        have, want = result.applications[name], np.bincount(bag[which], minlength=len(given))
+        found += differs(
+            "agreement", column(f"applications.{name}"), have != want, have, want, "the schedule makes"
+        )
+    told = result.tables["cycles"]["overhead"]
+    return found + differs(
+        "cycles",
+        column("cycles.overhead"),
+        np.abs(told - overhead) > 1e-9 * (given.size + overhead),
+        told,
+        overhead,
+        "the schedule makes",
     )
 
 

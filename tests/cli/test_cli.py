@@ -379,7 +379,8 @@ def test_names():
         "fair-tree, dgs-asap, asap, backfill, backfill-fcfs, mincent, mincent-once, fcfs, fcfs-pull, "
         "fcfs-random, expanding-ring, random-walk-search, advertisement, rendezvous, WQR-FT, "
         "SmallET-NoInfo, GreatET-NoInfo, SmallET-CpuInfo, GreatET-CpuInfo, "
-        "SmallET-AvailInfo, GreatET-AvailInfo, SmallET-AllInfo, GreatET-AllInfo"
+        "SmallET-AvailInfo, GreatET-AvailInfo, SmallET-AllInfo, GreatET-AllInfo, "
+        "wave, migration-immediate, wave-immediate, migration-linger, wave-linger"
     )
     assert found == f"unknown scheduler 'x'; known: {known}"
 

@@ -20,6 +20,7 @@ from gridsim.fluctuation import FluctuationRecipe
 from gridsim.platform import PlatformRecipe
 from gridsim.results import UNITS
 from gridsim.workload import WorkloadRecipe
+from gridsim.zones import Zones
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -279,6 +280,20 @@ def test_searches_names_every_parameter_with_its_default(scheduler, called):
     assert {name: ast.literal_eval(default) for name, default in told.items()} == fields
 
 
+def test_outputs_names_everything_of_wave_schedulers():
+    scenario = gs.Scenario(gs.Platform.equal(9), gs.Workload.bags(3, 10.0, 4.0, seed=2))
+    result = gs.simulate(scenario, gs.Wave(), record=True)
+    said = sections(DOCS / "outputs.md")
+    own = table(said["Columns of wave schedulers"])
+    for name, columns in result.tables.items():
+        rows = {**own, **table(said[f"Table `{name}`"])}
+        for column in columns:
+            assert column in rows or column in names(said[f"Table `{name}`"]), f"column {name}.{column}"
+    assert set(own) <= set(result.applications.keys())
+    assert set(result.facts) <= set(table(said["Facts"]))
+    assert set(result.summary()) <= names(said["Summary"])
+
+
 # -- wqr.md -------------------------------------------------------------------------------------------------
 
 
@@ -304,6 +319,15 @@ def test_mapping_names_every_parameter_with_its_default():
         for field in msgspec.structs.fields(scheduler):
             row = rows[field.name]
             assert scheduler.__name__ in row[1] and ast.literal_eval(row[4]) == field.default
+
+
+# -- waves.md -----------------------------------------------------------------------------------------------
+
+
+def test_waves_names_every_parameter_with_its_default():
+    rows = table(sections(DOCS / "waves.md")["How it works"].split("**Moving**")[1])
+    fields = {field.name: field.default for field in msgspec.structs.fields(gs.Wave)}
+    assert {name: ast.literal_eval(row[3]) for name, row in rows.items()} == fields
 
 
 # -- dgs_asap.md --------------------------------------------------------------------------------------------
@@ -342,7 +366,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize(("title", "kind"), [*KINDS.items(), ("Network", gs.Network)], ids=str)
+FURTHER = [("Network", gs.Network), ("faults.zones", Zones)]
+
+
+@pytest.mark.parametrize(("title", "kind"), [*KINDS.items(), *FURTHER], ids=str)
 def test_scenario_names_every_key_with_its_default(title, kind):
     rows = table(sections(DOCS / "scenario.md")[title])
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
@@ -353,7 +380,7 @@ def test_scenario_names_every_key_with_its_default(title, kind):
         elif fields[name].default is None:
             assert row[3] == "none", name
         else:
-            assert tomllib.loads(f"x = {row[3]}")["x"] == fields[name].default, name
+            assert tomllib.loads(f"x = {row[3]}")["x"] == msgspec.to_builtins(fields[name].default), name
 
 
 def test_scenario_names_the_tables():

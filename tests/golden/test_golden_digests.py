@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 
 import gridsim as gs
+from gridsim.schedulers import MODES
 
 FILE = Path(__file__).with_name("digests.json")
 
@@ -65,6 +66,15 @@ SEARCHES: dict[str, gs.Scheduler] = {
     "rendezvous": gs.Rendezvous(share=0.1, refresh=50.0),
     "rendezvous, any": gs.Rendezvous(share=0.1, pick="random"),
 }
+WALKERS: dict[str, gs.Scheduler] = {
+    "rjss": gs.Rjss(k=0.3),
+    "rjss, in round trips": gs.Rjss(k=0.3, pick="best", probe_latency="network", rule="at-least-one"),
+    "rjss, on an overlay": gs.Rjss(k=0.5, overlay=3, turnaround="printed"),
+    "resource-exclusion": gs.ResourceExclusion(k=0.3),
+    "resource-exclusion, fastest": gs.ResourceExclusion(k=0.3, reading="fastest"),
+    "no-migration": gs.NoMigration(),
+}
+WAVES: dict[str, gs.Scheduler] = {mode: gs.Wave(mode=mode, linger=10.0, migration_cost=0.5) for mode in MODES}
 RIGID: dict[str, gs.Scheduler] = {
     "dgs-asap": gs.DgsAsap(degree=8, slot=10.0),
     "dgs-asap, pull": gs.DgsAsap(degree=6, policy="pull", overlay="cyclon", cycle=30.0, shuffle=3, slot=10.0),
@@ -84,6 +94,7 @@ FAULTS = {
     "resets": gs.Faults.poisson(200.0, seed=4),
     "a few resets": gs.Faults.poisson(4000.0, seed=4),
     "outages": gs.Faults.of([0, 3, 3, 7, 30], [0.0, 5.0, 60.0, 20.0, 8.0], [40.0, 5.0, 90.0, math.inf, 8.5]),
+    "nights": gs.Faults.zones(4, gs.Zones(zones=5), day_up=0.5, spell=20.0),
 }
 
 
@@ -109,7 +120,7 @@ def scenario(name: str, network: str, faults: str) -> gs.Scenario:
             tasks_per_node=4.0,
             task_size=[4000.0, 9000.0, 65536.0],
             seed=2,
-            spread=gs.Normal(0.5) if name in QUEUES else None,
+            spread=gs.Normal(0.5) if name in QUEUES | WAVES else None,
         ),
         NETWORKS[network],
         seed=3,
@@ -122,7 +133,7 @@ CASES = {
     for name in SCHEDULERS
     for network in NETWORKS
     for faults in FAULTS
-    if faults != "a few resets"
+    if faults not in ("a few resets", "nights")
     and (network == "fifo" or (name.startswith("fair-tree") and faults != "resets"))
 } | {
     f"{name}; {network}; {faults}": (name, network, faults)
@@ -140,11 +151,18 @@ CASES |= {
     for name in (*QUEUES, *MAPPING, *SEARCHES)
     for faults in ("no failures", "resets", "outages")
 }
+CASES |= {
+    f"{name}; {network}; no failures": (name, network, "no failures")
+    for name in WALKERS
+    for network in ("fifo", "equal")
+}
+CASES |= {f"{name}; fifo; nights": (name, "fifo", "nights") for name in WAVES}
+CASES |= {f"{name}; fifo; outages": (name, "fifo", "outages") for name in WAVES if "migration" in name}
 
 
 def digest(case: str, threads: int = 1) -> str:
     name, network, faults = CASES[case]
-    scheduler = (SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES)[name]
+    scheduler = (SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES | WALKERS | WAVES)[name]
     return gs.simulate(scenario(name, network, faults), scheduler, threads=threads).digest
 
 

@@ -21,11 +21,15 @@ from gridsim.schedulers import (
     Met,
     MinCent,
     MinMin,
+    NoMigration,
     Olb,
     RandomWalkSearch,
     Rendezvous,
+    ResourceExclusion,
+    Rjss,
     Sufferage,
     SwitchingAlgorithm,
+    Wave,
     WqrFt,
 )
 from gridsim.schedulers.wqr_choices import POLICIES
@@ -121,6 +125,48 @@ def work_queues(**fixed: Any) -> st.SearchStrategy[WqrFt]:
         policies,
         predictions,
         **free,
+    )
+
+
+WALKERS: dict[str, type[Scheduler]] = {
+    "rjss": Rjss,
+    "resource-exclusion": ResourceExclusion,
+    "no-migration": NoMigration,
+}
+
+
+def walkers(name: str, latency: Any) -> st.SearchStrategy[Scheduler]:
+    """RJSS or one of its rivals, with any parameters, asking with this latency."""
+    if name == "no-migration":
+        return st.just(NoMigration())
+    common: dict[str, st.SearchStrategy[Any]] = {
+        "k": st.sampled_from((0.0, 0.1, 0.5, 1.0)),
+        "probe_latency": st.just(latency),
+        "load_packet": st.sampled_from((0, 100)),
+        "overlay": st.sampled_from((None, None, 1, 3)),
+    }
+    if name == "resource-exclusion":
+        readings = st.sampled_from(("completion", "fastest"))
+        slowest = st.sampled_from((None, 0.0, 1500.0))
+        return st.builds(ResourceExclusion, reading=readings, min_speed=slowest, **common)
+    return st.builds(
+        Rjss,
+        rule=st.sampled_from(("exactly-one", "at-least-one", "none")),
+        pick=st.sampled_from(("first", "best")),
+        turnaround=st.sampled_from(("complete", "complete", "printed")),
+        local_threshold=st.sampled_from((0.5, 0.2)),
+        remote_threshold=st.sampled_from((1.0, 0.1, float("inf"))),
+        **common,
+    )
+
+
+def waves(mode: Any) -> st.SearchStrategy[Wave]:
+    """A wave scheduler; waits and costs on the scale of the scenarios."""
+    return st.builds(
+        Wave,
+        mode=st.just(mode),
+        linger=st.sampled_from((0.0, 0.2, 30.0, 500.0)),
+        migration_cost=st.sampled_from((0.0, 0.5, 10.0)),
     )
 
 

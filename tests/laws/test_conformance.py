@@ -15,13 +15,17 @@ from law_scenarios import (
     MAPPING,
     RIGID,
     SEARCHES,
+    WALKERS,
     dgs_asaps,
     fair_trees,
     searches,
+    walkers,
+    waves,
     work_queues,
 )
 
 import gridsim as gs
+from gridsim.schedulers import MODES
 from gridsim.schedulers.wqr_choices import POLICIES
 from gridsim.testing import ConformanceError, check_scheduler
 
@@ -94,6 +98,24 @@ def test_wqr_ft_with_functions_passes(tmp_path: Path) -> None:
     )
     found = check_scheduler(asking, examples=15, folder=tmp_path)
     assert found.with_failures >= 4 and set(found.left_out) == {"locality", "order"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_wave_scheduler_passes(mode: str, tmp_path: Path) -> None:
+    found = check_scheduler(waves(mode), examples=20, hash_seeds=mode == "wave-linger", folder=tmp_path)
+    assert found.examples >= 20 and found.with_failures >= 5
+    assert {"locality", "order"} <= set(found.left_out) <= {"locality", "order", "hash seed"}
+
+
+@pytest.mark.parametrize("latency", ["network", 0.0, 0.3])
+@pytest.mark.parametrize("name", WALKERS)
+def test_rjss_and_its_rivals_pass(name: str, latency: Any, tmp_path: Path) -> None:
+    walker, told = walkers(name, latency), latency == "network"
+    found = check_scheduler(walker, examples=25, hash_seeds=told, folder=tmp_path)
+    assert found.examples >= 25 and found.with_failures == 0
+    local = told or name == "no-migration"
+    wanted = {"failures"} | (set() if local else {"locality"}) | (set() if told else {"hash seed"})
+    assert set(found.left_out) == wanted
 
 
 @pytest.mark.claims

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from gridsim.cli import cli
+from gridsim.faults import Faults
+from gridsim.reproduce import waves
+from gridsim.reproduce.common import Run
+from gridsim.schedulers import MODES
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(cli, ["reproduce", *map(str, arguments)])
+
+
+@pytest.fixture
+def hosts(tmp_path):
+    """A hundred hosts over three days and an hour, most of them up from 9 to 17 h."""
+    days = [f"{day * 86_400 + 9 * 3600} {day * 86_400 + 17 * 3600 + 600}" for day in range(3)]
+    lines = [f"h{u} 3 {' '.join(days)}" for u in range(98)]
+    path = tmp_path / "hosts.avt"
+    path.write_text("\n".join([*lines, "always 1 0 262800", "late 1 0 262800", "never 0"]) + "\n")
+    return path
+
+
+def test_what_is_night_in_a_trace(hosts):
+    """The best eight hours, though ten minutes of each day lie after them; all go in hour 17."""
+    seen = waves.hours_of(str(hosts))
+    assert seen.up[[0, 9, 16]].tolist() == pytest.approx([0.02, 1.0, 1.0])
+    assert seen.up[17] == pytest.approx(0.02 + 0.98 / 6)
+    assert seen.night(waves.MOST_UP) == 9 and seen.in_night(waves.MOST_UP) == pytest.approx((1.0, 0.0))
+    assert seen.go.nonzero()[0].tolist() == [17] and seen.go[17] == pytest.approx(0.98 / seen.up[17])
+    assert seen.night(waves.FEWEST_GO) == 0 and seen.in_night(waves.FEWEST_GO)[1] == 0.0
+
+
+def test_hosts_of_a_trace(hosts, tmp_path, monkeypatch):
+    monkeypatch.setattr(waves, "COSTS", (0.0, 300.0))
+    monkeypatch.setattr(waves, "LINGERS", (0.0, 3600.0))
+    monkeypatch.setattr(waves, "SMALL", 24)
+    found = invoke(
+        "waves", "--quick", "--seeds", 1, "--workers", 1, "--json", "--availability", hosts, "--out", tmp_path
+    )
+    assert found.exit_code == 0, found.output
+    (report,) = json.loads(found.stdout)["reproductions"]
+    assert {row["verdict"] for row in report["rows"]} == {"cannot be compared"} and len(report["rows"]) == 12
+    assert list(report["grids"][0]["rows"]) == list(MODES)
+    assert "are up: eight hours from hour 9 of its days on, 1.000 and 0.0000" in report["remarks"][-1]
+    names = sorted(path.name for path in (tmp_path / "waves" / "scenarios").iterdir())
+    assert names == [
+        f"{load}-24-{night}.toml" for load in ("heavy", "light") for night in ("fewest-go", "most-up")
+    ]
+
+
+def test_drawn_hosts(monkeypatch):
+    monkeypatch.setattr(waves, "COSTS", (300.0,))
+    monkeypatch.setattr(waves, "LINGERS", (0.0, 28_800.0))
+    monkeypatch.setattr(waves, "SMALL", 48)
+    report = waves.run(Run([1], quick=True))
+    assert len(report.claims) == 12 and len(report.grids) == 8
+    influence = [row.measured.mean for row in report.claims if "worst wait" in row.quantity]
+    assert min(influence) > 1.2
+    moves = {name: cells[2].mean for name, cells in report.grids[2].rows.items()}
+    assert moves["wave-immediate"] < 0.7 * moves[waves.BASE]  # where hosts are up for 40 % of the day
+
+
+def test_what_is_run_depends_on_the_seed_alone():
+    make = waves.Around(48, "light", 0.4)
+    assert make(3) == make(3) != make(4)
+    assert make(3).faults == Faults.zones(3, day_up=0.4) and make.name == "light-48-day40"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["waves", "--speeds", "x.csv"], "waves takes --availability FILE alone, no --speeds or --log"),
+        (["waves", "--availability", "a", "--log", "b"], "waves takes --availability FILE alone"),
+        (["waves", "--availability", "a"], "a: No such file"),
+    ],
+)
+def test_wrong_input(arguments, said):
+    found = invoke(*arguments)
+    assert found.exit_code == 2 and said in found.stderr, found.output

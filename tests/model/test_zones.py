@@ -1,0 +1,223 @@
+"""Where it is night, machines that are up then, and traces that stand around the world."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.courses import END, NEVER, Course
+from gridsim.faults import Faults
+from gridsim.zones import DAY, HOUR, Zones, turned
+
+MINUTE = HOUR // 60
+
+
+def rows(course: Course, until: int) -> list[tuple[int, int, bool, int]]:
+    """(ns, machine, up, until) of all changes before `until` ns, in the order of the blocks."""
+    found: list[tuple[int, int, bool, int]] = []
+    for block in course.blocks:
+        columns = (block.time, block.machine, block.up, block.until)
+        found += zip(*(column.tolist() for column in columns), strict=True)
+        if found and found[-1][0] >= until:
+            break
+    return [row for row in found if row[0] < until]
+
+
+def up_at(faults: Faults, nodes: int, times: Any, until: int) -> Any:
+    """bool[times, nodes]: who is up; changes in turn, and the first is to go down."""
+    found = np.array([row[:2] for row in rows(faults.course(nodes), until)], np.int64).reshape(-1, 2)
+    own = [found[found[:, 1] == u, 0] for u in range(nodes)]
+    return np.stack([np.searchsorted(changes, times, side="right") % 2 == 0 for changes in own], axis=1)
+
+
+# -- night --------------------------------------------------------------------------------------------------
+
+
+def test_night_by_hand() -> None:
+    """Zone 0 has midnight at 0, zone 6 has six o'clock, the end of the night, zone 23 has 23 h."""
+    assert Zones().night(np.arange(26), 0).tolist() == [True] * 6 + [False] * 16 + [True] * 4
+    assert Zones().night([0, 0, 0, 0], [6 * HOUR - 1, 6 * HOUR, 22 * HOUR - 1, 22 * HOUR]).tolist() == [
+        True, False, False, True,
+    ]  # fmt: skip
+    two = Zones(zones=2, night_begin=1.5, night_hours=2.0)
+    assert two.ahead([0, 1, 2, 3]).tolist() == [0, 12 * HOUR, 0, 12 * HOUR]
+    at = 14 * HOUR + 9 * DAY
+    assert two.night([0, 1, 2], at).tolist() == [False, True, False]
+
+
+@given(st.integers(1, 1440), st.integers(0, 9000), st.floats(0, 23.9), st.floats(1, 23), st.integers(0, END))
+def test_a_day_has_as_much_night_as_it_should(
+    zones: int, machine: int, begin: float, hours: float, time: int
+) -> None:
+    where = Zones(zones=zones, night_begin=begin, night_hours=hours)
+    minutes = where.night(machine, time + np.arange(1440) * MINUTE)
+    assert abs(minutes.sum() - 60 * hours) <= 1
+    assert (minutes == where.night(machine, time + DAY + np.arange(1440) * MINUTE)).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Zones(zones=0), "zones.zones must be a whole number in 1..1440, got 0"),
+        (lambda: Zones(night_begin=24.0), "zones.night_begin must be below 24 h, got 24.0"),
+        (lambda: Zones(night_begin=-1.0), "zones.night_begin must be a finite number >= 0 h, got -1.0"),
+        (lambda: Zones(night_hours=0.5), "zones.night_hours must be a finite number >= 1 h, got 0.5"),
+        (lambda: Zones(night_hours=24.0), "zones.night_hours must be at most 23 h, got 24.0"),
+        (lambda: Faults.zones(1, zones=3), "faults.zones must be Zones, got 3"),  # type: ignore[arg-type]
+        (lambda: Faults.zones(-1), "faults.seed must be"),
+        (lambda: Faults.zones(1, day_up=1.0), "faults.day_up must be at most 0.99, got 1.0"),
+        (lambda: Faults.zones(1, day_up=-0.1), "faults.day_up must be a finite number >= 0, got -0.1"),
+        (lambda: Faults.zones(1, spell=0.0), "faults.spell must be a finite number >= 1 s, got 0.0"),
+        (lambda: Faults.zones(1, spread=7201.0), "faults.spread must be at most a quarter of .*, 7200 s"),
+        (lambda: Faults.trace("x", 1, repeat=False, zones=Zones()), "faults.repeat must be true where a"),
+        (lambda: Faults.trace("x", 1, zones=1), "faults.zones must be Zones or None"),  # type: ignore[arg-type]
+    ],
+)
+def test_bad_zones(make: Any, said: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=said):
+        make()
+
+
+# -- machines that are up at night --------------------------------------------------------------------------
+
+
+def test_nights_without_spread_or_spells() -> None:
+    """Three zones eight hours apart: of three machines one is up at any time, to the second."""
+    faults = Faults.zones(5, Zones(zones=3), day_up=0.0, spread=0.0)
+    course = faults.course(3)
+    assert course.first.tolist() == [6 * HOUR, 0, 0]
+    assert rows(course, DAY) == [
+        (0, 1, False, 14 * HOUR),
+        (0, 2, False, 6 * HOUR),
+        (6 * HOUR, 0, False, 22 * HOUR),
+        (6 * HOUR, 2, True, 14 * HOUR),
+        (14 * HOUR, 1, True, 22 * HOUR),
+        (14 * HOUR, 2, False, 30 * HOUR),
+        (22 * HOUR, 0, True, 30 * HOUR),
+        (22 * HOUR, 1, False, 38 * HOUR),
+    ]
+    assert faults.mean_up_time(3) == 8 * 3600.0
+
+
+SPELLS = st.sampled_from((60.0, 1800.0, 40_000.0))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    nodes=st.integers(1, 9),
+    zones=st.sampled_from((1, 5, 24, 1440)),
+    begin=st.sampled_from((0.0, 12.0, 22.0, 23.99)),
+    hours=st.sampled_from((1.0, 8.0, 23.0)),
+    day_up=st.sampled_from((0.0, 0.1, 0.9)),
+    spell=SPELLS,
+    spread=st.sampled_from((0.0, 1.0, 900.0)),
+)
+def test_machines_go_and_come_back_in_turn(
+    nodes: int, zones: int, begin: float, hours: float, day_up: float, spell: float, spread: float
+) -> None:
+    where = Zones(zones=zones, night_begin=begin, night_hours=hours)
+    faults = Faults.zones(3, where, day_up, spell, spread)
+    course = faults.course(nodes)
+    due, up, last = course.first.tolist(), [True] * nodes, -1
+    for block in islice(course.blocks, 3):
+        columns = (block.time, block.machine, block.up, block.until)
+        for time, u, back, until in zip(*(column.tolist() for column in columns), strict=True):
+            assert time >= last and time == due[u] and until > time and back != up[u]
+            due[u], up[u], last = until, back, time
+    after = next(course.blocks)
+    assert after.time[0] >= last and len(after)
+    # in the middle of its night everybody is up
+    middle = 2 * DAY + round((begin + hours / 2) * HOUR) - where.ahead(np.arange(nodes))
+    assert up_at(faults, nodes, middle, 4 * DAY).diagonal().all()
+
+
+def test_shares_and_means_are_those_asked_for() -> None:
+    faults = Faults.zones(2, Zones(zones=6), day_up=0.3, spell=1200.0, spread=1800.0)
+    nodes, days = 60, 20
+    found = rows(faults.course(nodes), days * DAY)
+    lasts = np.array([until - time for time, _, up, until in found if up]) / 1e9
+    assert lasts.mean() == pytest.approx(faults.mean_up_time(nodes), rel=0.03)
+    times = [k * 7 * MINUTE for k in range(days * 205)]
+    state = up_at(faults, nodes, times, days * DAY)
+    night = np.stack([faults.time_zones.night(np.arange(nodes), at) for at in times])  # type: ignore[union-attr]
+    # nights begin and end half an hour early or late: a quarter on average, of which the share is up anyway
+    assert state[night].mean() == pytest.approx(1 - 0.7 * (2 * 0.125 / 8), abs=0.01)
+    assert state[~night].mean() == pytest.approx(0.3 + 0.7 * (2 * 0.125 / 16) - 0.3 * 840 / 57600, abs=0.01)
+
+
+def test_the_end_of_the_clock() -> None:
+    faults = Faults.zones(1, day_up=0.0)
+    for block in faults.course(3).blocks:
+        assert len(block) and block.time[-1] < END
+    assert sorted(block.until[-3:].tolist())[-1] == NEVER
+
+
+def test_draws_depend_on_the_seed_alone() -> None:
+    one, same, other = (rows(Faults.zones(seed).course(50), 3 * DAY) for seed in (1, 1, 2))
+    assert one == same != other
+
+
+def test_a_scenario_of_zones_is_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.avt"
+    path.write_text("a 1 0 100000\nb 1 5 172800\n")
+    for faults in (
+        Faults.zones(7, Zones(zones=4, night_hours=9.5), day_up=0.2, spell=600.0, spread=60.0),
+        Faults.trace(path, 3, zones=Zones(zones=2)),
+    ):
+        scenario = gs.Scenario(gs.Platform.equal(2), gs.Workload.of([0.0], 1, 1e6), faults=faults)
+        assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
+        assert faults.time_zones == faults.recipe.zones  # type: ignore[union-attr]
+    toml = scenario.to_toml().replace("night_hours = 8.0", "night_hours = 80.0")
+    with pytest.raises(gs.ScenarioError, match="zones.night_hours must be at most 23 h"):
+        gs.Scenario.from_toml(toml)
+    with pytest.raises(gs.ScenarioError, match="faults.zones.nights is not a known key"):
+        gs.Scenario.from_toml(toml.replace("night_hours", "nights"))
+    assert Faults.poisson(1.0, 1).time_zones is None
+
+
+# -- traces -------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.integers(0, 30), max_size=10, unique=True).map(sorted), st.integers(0, 19), st.integers(1, 20)
+)
+def test_a_round_is_turned(times: list[int], by: int, span: int) -> None:
+    """Who was up `by` later is up now, ns by ns; intervals that meet are one."""
+    by %= span
+    pairs = np.array(times[: len(times) // 2 * 2], np.int64).reshape(-1, 2)
+    begin, end = turned(pairs[:, 0], pairs[:, 1], by, span)
+    assert (begin < end).all() and (begin[1:] > end[:-1]).all()
+
+    def up(b: Any, e: Any, at: int) -> bool:
+        return bool(((b <= at) & (at < e)).any())
+
+    for at in range(span):
+        assert up(begin, end, at) == up(pairs[:, 0], pairs[:, 1], (at + by) % span)
+
+
+def test_a_trace_around_the_world(tmp_path: Path) -> None:
+    """Hosts that are all up from 18 h to 30 h of two days: each machine by its own clock, round by round."""
+    path = tmp_path / "hosts.avt"
+    lines = [f"h{k} 2 64800 108000 151200 172800" for k in range(3)]
+    path.write_text("\n".join([*lines, "last 1 0 200000"]) + "\n")  # what is over two days is cut off
+    faults = Faults.trace(path, seed=4, zones=Zones(zones=4))
+    seen = up_at(faults, 4, [k * HOUR + 1 for k in range(96)], 4 * DAY)
+    alone = [[h % 48 in [*range(18, 30), *range(42, 48)] for h in range(u * 6, u * 6 + 96)] for u in range(4)]
+    always = [u for u in range(4) if seen[:, u].all()]
+    assert len(always) == 1  # the last host
+    for u in set(range(4)) - set(always):
+        assert seen[:, u].tolist() == alone[u]
+
+
+def test_a_trace_of_less_than_a_day(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.avt"
+    path.write_text("a 1 0 100000\n")
+    with pytest.raises(gs.ScenarioError, match="faults.start must lie a day before the end of a trace with"):
+        Faults.trace(path, seed=4, start=20000.0, zones=Zones()).course(1)
