@@ -112,6 +112,9 @@ def scenario(name: str, network: str, faults: str) -> gs.Scenario:
             seed=3,
             faults=FAULTS["a few resets" if faults == "resets" else faults],
         )
+    if name in WALKERS:
+        streams = gs.Workload.job_streams(300.0, 15.0, 20.0, 20_000.0, seed=2)
+        return gs.Scenario(gs.Platform.normal(37, seed=1), streams, NETWORKS[network], seed=3)
     return gs.Scenario(
         gs.Platform.desktop_grid(nodes=37, seed=1),
         gs.Workload.bags(
@@ -154,7 +157,7 @@ CASES |= {
 CASES |= {
     f"{name}; {network}; no failures": (name, network, "no failures")
     for name in WALKERS
-    for network in ("fifo", "equal")
+    for network in ("fifo", "jitter")
 }
 CASES |= {f"{name}; fifo; nights": (name, "fifo", "nights") for name in WAVES}
 CASES |= {f"{name}; fifo; outages": (name, "fifo", "outages") for name in WAVES if "migration" in name}
@@ -181,7 +184,7 @@ def test_golden_digest(case: str, golden: Any) -> None:
 
 
 #: One of each scheduler.
-SOME = [case for case in CASES if case.endswith("; fifo; outages")]
+SOME = [case for case in CASES if case.endswith(("; fifo; outages", "; jitter; no failures"))]
 
 
 @pytest.mark.parametrize(("hash_seed", "threads"), [("0", 1), ("1", 3), ("4242", 2)])
