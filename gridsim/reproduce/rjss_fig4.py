@@ -43,7 +43,7 @@ def run(how: Run) -> Report:
     rows = all_faster(made)
     early = f"G at {SHARES[0]:g}"
     rows += [
-        faster(where, each, "RJSS", other, early) for where, each in made.items() for other in ("RE", "NM")
+        faster(where, each, "RJSS", other, early) for other in ("RE", "NM") for where, each in made.items()
     ]
     grids = [
         means("G^t when the last job is submitted, s", made, G),

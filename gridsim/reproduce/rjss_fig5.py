@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gridsim.reproduce.common import Report, Run
-from gridsim.reproduce.rjss_common import METRICS, REMARKS, G, all_faster, growth, jobs, means, rivals, series
+from gridsim.reproduce.rjss_common import (
+    METRICS,
+    REMARKS,
+    G,
+    all_faster,
+    grows_less,
+    jobs,
+    means,
+    rivals,
+    series,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,12 +36,19 @@ def run(how: Run) -> Report:
     """The three at each processing time."""
     times = FEW_TIMES if how.quick else TIMES
     made = {f"{t:g} s": how.replicate(jobs(how, processing_time=t), rivals(), METRICS) for t in times}
-    rows = all_faster(made) + growth(made)
+    rows = all_faster(made) + grows_less(made)
     grids = [
         means("G^t when the last job is submitted, s", made, G),
         means("mean turnaround of all jobs, s", made, "turnaround"),
     ]
-    return Report(tuple(how.seeds), how.quick, rows, grids, REMARKS, {"times": times, "series": series(made)})
+    return Report(
+        tuple(how.seeds),
+        how.quick,
+        rows,
+        grids,
+        REMARKS,
+        {"times": times, "series": series(made, "turnaround")},
+    )
 
 
 def figure(report: Report) -> Figure:
@@ -41,6 +58,6 @@ def figure(report: Report) -> Figure:
     made, (axes,) = plots.figure(1)
     plots.lines(axes, report.data["times"], report.data["series"])
     axes.set_xlabel("processing time, s")
-    axes.set_ylabel("G^t, s")
+    axes.set_ylabel("mean turnaround of all jobs, s")
     axes.set_ylim(bottom=0)
     return made

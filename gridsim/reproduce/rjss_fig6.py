@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from gridsim.reproduce.common import Report, Run
-from gridsim.reproduce.rjss_common import METRICS, REMARKS, G, all_faster, growth, jobs, means, rivals, series
+from gridsim.reproduce.rjss_common import (
+    ABOVE,
+    MEASURES,
+    METRICS,
+    REMARKS,
+    G,
+    all_faster,
+    jobs,
+    means,
+    rises,
+    rivals,
+    series,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,12 +45,16 @@ def run(how: Run) -> Report:
         )
         for rate, clock in pairs
     }
-    rows = all_faster(made) + growth(made, rises=("NM", "RE"), stays="RJSS")
+    rows = all_faster(made)
+    for metric in MEASURES:
+        rows.append(rises(made, "RJSS", metric, 0.9, 1.1, "about 1"))
+        rows += [rises(made, name, metric, ABOVE, math.inf, "> 1") for name in ("RE", "NM")]
     grids = [
+        means("mean turnaround of all jobs, s", made, "turnaround"),
         means("G^t when the last job is submitted, s", made, G),
         means("utilization, until the last job is done", made, "utilization"),
     ]
-    data = {"labels": [f"{rate}, {clock:g}" for rate, clock in pairs], "series": series(made)}
+    data = {"labels": [f"{rate}, {clock:g}" for rate, clock in pairs], "series": series(made, "turnaround")}
     return Report(tuple(how.seeds), how.quick, rows, grids, (*REMARKS, _REMARK), data)
 
 
@@ -56,6 +73,6 @@ def figure(report: Report) -> Figure:
     plots.lines(axes, places, report.data["series"])
     axes.set_xticks(places, report.data["labels"])
     axes.set_xlabel("jobs of a node in 1000 s, clock in Mflop/s")
-    axes.set_ylabel("G^t, s")
+    axes.set_ylabel("mean turnaround of all jobs, s")
     axes.set_ylim(bottom=0)
     return made
