@@ -388,3 +388,24 @@ def test_scenario_names_the_tables():
     tables = {"platform", "workload", "network", "faults", "fluctuation", "schedulers"}
     assert set(rows) == {"seed", *tables}
     assert [name for name, row in rows.items() if row[3] == "required"] == ["platform", "workload"]
+
+
+# -- rjss.md ------------------------------------------------------------------------------------------------
+
+
+def test_rjss_names_every_parameter_with_its_default():
+    rows = table(sections(DOCS / "rjss.md")["How it works"])
+    for scheduler in (gs.Rjss, gs.ResourceExclusion, gs.NoMigration):
+        for field in msgspec.structs.fields(scheduler):
+            told = rows[field.name][3].strip("`")
+            assert (None if told == "none" else ast.literal_eval(told)) == field.default, field.name
+
+
+def test_outputs_names_everything_of_jobs_that_move():
+    scenario = gs.Scenario(gs.Platform.normal(9, 1), gs.Workload.job_streams(100.0, seed=2))
+    result = gs.simulate(scenario, gs.Rjss(), record=True)
+    said = sections(DOCS / "outputs.md")
+    for name, columns in result.tables.items():
+        assert set(columns) - {"data"} <= names(said[f"Table `{name}`"]), name
+    assert set(result.facts) <= set(table(said["Facts"]))
+    assert set(result.summary()) <= names(said["Summary"])
