@@ -501,6 +501,8 @@ cdef class JobWalks:
     cdef int _queue(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
         cdef Node* node = &self.at[u]
         cdef long long start = max(now, node.free), end = start + lasts(self.work[job], node.speed)
+        if self.start[job] >= 0:  # a state from a file may have it come twice, and then it would wait for itself
+            raise ValueError(f"job {job} has been queued already")
         if end > _LATEST:
             raise OverflowError(f"node {u} would be busy until after {_LATEST} ns")
         self.machine[job], self.arrived[job], self.start[job], self.end[job] = <int> u, now, start, end

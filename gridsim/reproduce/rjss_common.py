@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -137,6 +137,14 @@ def all_faster(made: Mapping[str, Replicates]) -> list[Row]:
         for other in ("RE", "NM")
         for where, each in made.items()
     ]
+
+
+def judged(how: Run, rows: Sequence[Row]) -> list[Row]:
+    """The rows; in small nothing is compared."""
+    if not how.quick:
+        return list(rows)
+    why = f"the claim is about {NODES} nodes and {HORIZON:g} s here"
+    return [replace(row, verdict="cannot be compared", why=why) for row in rows]
 
 
 def grows_less(made: Mapping[str, Replicates]) -> list[Row]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gridsim.replication import estimate
 from gridsim.reproduce.common import Grid, Report, Run, judge, per_doubling
-from gridsim.reproduce.rjss_common import HORIZON, METRICS, REMARKS, SHORT, Jobs
+from gridsim.reproduce.rjss_common import HORIZON, METRICS, REMARKS, SHORT, Jobs, judged
 from gridsim.scenario import Scenario
 from gridsim.schedulers import Rjss
 from gridsim.streams import Streams
@@ -79,7 +79,12 @@ def run(how: Run) -> Report:
     }
     grid = Grid("RJSS over the number of nodes", ["", *(f"N = {n}" for n in sizes)], columns)
     return Report(
-        tuple(how.seeds), how.quick, rows, [grid], (_REMARK, REMARKS[0]), {"sizes": sizes, "columns": columns}
+        tuple(how.seeds),
+        how.quick,
+        judged(how, rows),
+        [grid],
+        (_REMARK, REMARKS[0]),
+        {"sizes": sizes, "columns": columns},
     )
 
 

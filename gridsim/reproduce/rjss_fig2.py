@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge
-from gridsim.reproduce.rjss_common import BELOW, METRICS, REMARKS, G, jobs, means, series
+from gridsim.reproduce.rjss_common import BELOW, METRICS, REMARKS, G, jobs, judged, means, series
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import Rjss
 
@@ -50,7 +50,7 @@ def run(how: Run) -> Report:
         grids.append(means(f"G^t when the last job is submitted, s; asking {asking}", made, G))
         grids.append(means(f"messages a job; asking {asking}", made, "messages"))
         data[asking] = {where: list(column) for where, column in _by_load(series(made, "turnaround")).items()}
-    return Report(tuple(how.seeds), how.quick, rows, grids, REMARKS, {"series": data})
+    return Report(tuple(how.seeds), how.quick, judged(how, rows), grids, REMARKS, {"series": data})
 
 
 def _by_load(made: dict[str, list[object]]) -> dict[str, list[object]]:

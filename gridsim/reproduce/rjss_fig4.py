@@ -13,6 +13,7 @@ from gridsim.reproduce.rjss_common import (
     all_faster,
     faster,
     jobs,
+    judged,
     means,
     over_time,
     rivals,
@@ -57,7 +58,9 @@ def run(how: Run) -> Report:
         where: {name: [each.mean(name, f"G at {share:g}") for share in SHARES] for name in each.schedulers}
         for where, each in made.items()
     }
-    return Report(tuple(how.seeds), how.quick, rows, grids, (*REMARKS, _REMARK), {"series": data})
+    return Report(
+        tuple(how.seeds), how.quick, judged(how, rows), grids, (*REMARKS, _REMARK), {"series": data}
+    )
 
 
 _REMARK = (

@@ -12,6 +12,7 @@ from gridsim.reproduce.rjss_common import (
     all_faster,
     grows_less,
     jobs,
+    judged,
     means,
     rivals,
     series,
@@ -36,7 +37,7 @@ def run(how: Run) -> Report:
     """The three at each processing time."""
     times = FEW_TIMES if how.quick else TIMES
     made = {f"{t:g} s": how.replicate(jobs(how, processing_time=t), rivals(), METRICS) for t in times}
-    rows = all_faster(made) + grows_less(made)
+    rows = judged(how, all_faster(made) + grows_less(made))
     grids = [
         means("G^t when the last job is submitted, s", made, G),
         means("mean turnaround of all jobs, s", made, "turnaround"),

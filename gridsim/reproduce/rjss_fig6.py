@@ -14,6 +14,7 @@ from gridsim.reproduce.rjss_common import (
     G,
     all_faster,
     jobs,
+    judged,
     means,
     rises,
     rivals,
@@ -55,7 +56,7 @@ def run(how: Run) -> Report:
         means("utilization, until the last job is done", made, "utilization"),
     ]
     data = {"labels": [f"{rate}, {clock:g}" for rate, clock in pairs], "series": series(made, "turnaround")}
-    return Report(tuple(how.seeds), how.quick, rows, grids, (*REMARKS, _REMARK), data)
+    return Report(tuple(how.seeds), how.quick, judged(how, rows), grids, (*REMARKS, _REMARK), data)
 
 
 _REMARK = (

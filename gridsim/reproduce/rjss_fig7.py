@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gridsim.replication import estimate
 from gridsim.reproduce.common import Report, Run, judge, per_doubling
-from gridsim.reproduce.rjss_common import METRICS, REMARKS, G, all_faster, jobs, means, rivals, series
+from gridsim.reproduce.rjss_common import METRICS, REMARKS, G, all_faster, jobs, judged, means, rivals, series
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import ResourceExclusion, Rjss
 
@@ -60,7 +60,12 @@ def run(how: Run) -> Report:
         ]
         data[f"load {load:g}"] = series(of_load, "turnaround")
     return Report(
-        tuple(how.seeds), how.quick, rows, grids, (*REMARKS, _REMARK), {"sizes": sizes, "series": data}
+        tuple(how.seeds),
+        how.quick,
+        judged(how, rows),
+        grids,
+        (*REMARKS, _REMARK),
+        {"sizes": sizes, "series": data},
     )
 
 

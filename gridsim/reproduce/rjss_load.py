@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gridsim.reproduce.common import Report, Run
-from gridsim.reproduce.rjss_common import MEASURES, METRICS, REMARKS, G, faster, jobs, means, rivals, series
+from gridsim.reproduce.rjss_common import (
+    MEASURES,
+    METRICS,
+    REMARKS,
+    G,
+    faster,
+    jobs,
+    judged,
+    means,
+    rivals,
+    series,
+)
 from gridsim.schedulers import ResourceExclusion, Rjss
 
 if TYPE_CHECKING:
@@ -50,7 +61,7 @@ def run(how: Run) -> Report:
         means("utilization, until the last job is done", made, "utilization"),
     ]
     data = {"loads": loads, "series": series(made, "turnaround")}
-    return Report(tuple(how.seeds), how.quick, rows, grids, (*REMARKS, _REMARK), data)
+    return Report(tuple(how.seeds), how.quick, judged(how, rows), grids, (*REMARKS, _REMARK), data)
 
 
 _REMARK = "The paper runs at loads of 0.9 and more."

@@ -10,7 +10,7 @@ import numpy as np
 
 from gridsim.replication import estimate
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge
-from gridsim.reproduce.rjss_common import BELOW, MEASURES, METRICS, REMARKS, G, jobs, means, series
+from gridsim.reproduce.rjss_common import BELOW, MEASURES, METRICS, REMARKS, G, jobs, judged, means, series
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import NoMigration, Rjss
 
@@ -79,7 +79,7 @@ def run(how: Run) -> Report:
         f"x exp(-x) is {most:.4f} at most (at x = 1), so that P < 0.5 always holds; 1 - exp(-x) < 0.5 as "
         "long as a transfer takes less than ln 2 / rate: 23.1 s at 30 jobs in 1000 s, 13.9 s at 50."
     )
-    return Report(tuple(how.seeds), how.quick, rows, grids, (remark, *REMARKS), data)
+    return Report(tuple(how.seeds), how.quick, judged(how, rows), grids, (remark, *REMARKS), data)
 
 
 def figure(report: Report) -> Figure:
