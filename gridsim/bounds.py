@@ -36,6 +36,9 @@ import numpy as np
 
 from gridsim.bound_search import Floats, Integers, Search, Slots, WholeTasks, alone, levels
 
+#: Up to how many applications a summary has their lower bound.
+BOUND_LIMIT = 5000
+
 
 @dataclass(frozen=True, eq=False)
 class Bound:

@@ -14,11 +14,12 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from gridsim import importing
+from gridsim.bounds import BOUND_LIMIT
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.importing import imported
 from gridsim.platform import shown
 from gridsim.records import align, to_json
-from gridsim.results import BOUND_LIMIT, UNITS, BoundKind, Result, check_bound
+from gridsim.results import UNITS, BoundKind, Result, check_bound
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler, registered
 from gridsim.simulation import Progress, simulate

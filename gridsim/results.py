@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import textwrap
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -15,8 +14,9 @@ from numpy.typing import NDArray
 
 from gridsim import metrics
 from gridsim.archive import Reader, Writer
-from gridsim.bounds import Bound, discrete_bound, fluid_bound
+from gridsim.bounds import BOUND_LIMIT, Bound, discrete_bound, fluid_bound
 from gridsim.errors import GridSimError, ScenarioError
+from gridsim.readable import as_text, scenario_lines
 from gridsim.records import Table, atomic_file, check_name, digest, plain
 from gridsim.scenario import Scenario
 from gridsim.turnaround import prediction_errors
@@ -28,9 +28,6 @@ CORE_TABLES = ("applications", "machines", "messages")
 RECORDS = ("schedule", "arrivals")
 
 BoundKind = Literal["fluid", "discrete"]
-#: Up to how many applications a summary has their lower bound.
-BOUND_LIMIT = 5000
-
 _ABOUT = "result.json"
 
 #: Units of what `Result.summary` says.
@@ -374,84 +371,17 @@ class Result:
 
     def format(self, name: str | None = None, bound: BoundKind = "fluid") -> str:
         """The run as readable text; `name` stands for the scheduler's own; `bound` as in `summary`."""
-        facts = self.summary(bound)
-        said = {**facts["parameters"], **facts["facts"]}
-        text = ", ".join(
-            f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int, float))
-        )
-        data = ""
-        if facts["data_bytes"] is not None:
-            ratio = f"{facts['data_ratio']:.4g} x the messages" if facts["data_ratio"] else "no messages"
-            data = f", and {facts['data_bytes'] / 1e6:.6g} MB of task data ({ratio})"
-        lines = {
-            **self.describe_scenario(),
-            "scheduler": name or facts["scheduler"],
-            "reports": text or "-",
-            **(self._say_jobs(facts) if self.rigid else self._say_bags(facts, bound)),
-            "makespan": f"{facts['makespan']:.1f} s",
-            **(self._say_turnaround(facts) if "mean_turnaround" in facts else {}),
-            **(self._say_cycles(facts) if "wasted" in facts else {}),
-            "utilization": f"{100 * facts['utilization']:.1f} %",
-            "resubmitted": f"{facts['resubmitted']} tasks",
-            "messages": f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB){data}",
-            "wall time": f"{facts['wall_seconds'] or math.nan:.2f} s",
-            "peak memory": f"{(facts['peak_memory'] or math.nan) / 1e6:.0f} MB (of the process so far)",
-            "digest": facts["digest"],
-        }
-        return "\n".join(
-            textwrap.fill(f"{key:<12}  {value}", 110, subsequent_indent=" " * 14)
-            for key, value in lines.items()
-        )
-
-    def _say_bags(self, facts: dict[str, Any], bound: BoundKind) -> dict[str, str]:
-        gap = f"- (computed for up to {BOUND_LIMIT} applications)"
-        if facts["gap"] is not None:
-            least = f"{facts['lower_bound']:.6g} s/Mflop"
-            gap = f"{facts['gap']:.4f} (max stretch over the {bound} bound, {least})"
-        return {
-            "max stretch": f"{facts['max_stretch']:.6g} s/Mflop (S * s_agg = {facts['max_stretch_agg']:.5g})",
-            "mean stretch": f"{facts['mean_stretch']:.6g} s/Mflop",
-            "min stretch": f"{facts['min_stretch']:.6g} s/Mflop",
-            "gap": gap,
-        }
-
-    def _say_jobs(self, facts: dict[str, Any]) -> dict[str, str]:
-        return {
-            "requests": f"{100 * facts['request_utilization']:.1f} % of the machines, first to last release",
-            "given up": f"{facts['failed']} of {facts['applications']} jobs",
-            "waiting": f"mean {facts['mean_waiting']:.6g} s, median {facts['median_waiting']:.6g} s",
-            "slowdown": f"{facts['mean_slowdown']:.4g} (mean, bounded: run times of at least 10 s)",
-        }
-
-    def _say_turnaround(self, facts: dict[str, Any]) -> dict[str, str]:
-        return {
-            "turnaround": f"mean {facts['mean_turnaround']:.6g} s (until the result is back)",
-            "migrated": f"{100 * facts['migrated']:.4g} % of the jobs, with {facts['messages_per_job']:.4g} "
-            f"messages a job; predicted waits are wrong by {100 * facts['prediction_error']:.3g} %",
-        }
-
-    def _say_cycles(self, facts: dict[str, Any]) -> dict[str, str]:
-        shares = ", ".join(
-            f"{name} {100 * facts[name] / facts['useful']:.3g} %"
-            for name in ("redundant", "lost", "overhead")
-        )
-        return {
-            "completion": f"mean {facts['mean_completion']:.6g} s (from release to finish)",
-            "wasted": f"{100 * facts['wasted']:.3g} % of the cycles (over the useful ones: {shares})",
-            "undisturbed": f"{facts['undisturbed']:.0f} of {facts['tasks']} tasks were never resubmitted",
-        }
+        return as_text(self.summary(bound), self._released_within, name)
 
     def describe_scenario(self) -> dict[str, str]:
         """Platform, workload and load in a line each."""
-        facts, release = self.summary(), self.applications["release"]
-        seconds = facts["work"] / facts["tasks"] / (facts["aggregate_speed"] / facts["machines"])
-        return {
-            "platform": f"{facts['machines']} machines, {facts['aggregate_speed']:.6g} Mflop/s in all",
-            "workload": f"{facts['applications']} applications, {facts['tasks']} tasks, "
-            f"{facts['work']:.6g} Mflop, a mean task {seconds:.4g} s at the mean speed; "
-            f"released within {release[-1] - release[0]:.6g} s",
-            "load": f"{facts['offered_load']:.4g} (work / (aggregate speed * first to last release))",
-        }
+        return scenario_lines(self.summary(), self._released_within)
+
+    @property
+    def _released_within(self) -> float:
+        """From the first to the last release, s."""
+        release = self.applications["release"]
+        return float(release[-1] - release[0])
 
     # -- in a file ------------------------------------------------------------------------------------
 

@@ -103,7 +103,6 @@ class Walking(Policy):
         which = np.arange(len(applications)) if self.application is None else self.application
         home, release = self._of_jobs(applications.submitter), self._of_jobs(applications.release_ns)
         moved = jobs["machine"] != home
-        never = np.where(moved, 0.0, np.nan)
         return Outcome(
             applications=self._by_application(jobs),
             machines={"busy": totals["busy"], "tasks": totals["done"], "peak_queue": totals["peak"]},
@@ -112,7 +111,7 @@ class Walking(Policy):
                     "application": which,
                     "machine": jobs["machine"],
                     "probes": jobs["probes"],
-                    "predicted": jobs["predicted"] / NS + never,
+                    "predicted": np.where(moved, jobs["predicted"] / NS, np.nan),
                     "waited": (jobs["start"] - jobs["arrived"]) / NS,
                     "turnaround": (jobs["returned"] - release) / NS,
                 }

@@ -377,7 +377,9 @@ def test_names():
     found = wrong("run", "--scheduler", "x")
     known = (
         "fair-tree, dgs-asap, asap, backfill, backfill-fcfs, mincent, mincent-once, fcfs, fcfs-pull, "
-        "fcfs-random, expanding-ring, random-walk-search, advertisement, rendezvous, WQR-FT, "
+        "fcfs-random, rjss, rjss-best, resource-exclusion, resource-exclusion-fastest, no-migration, "
+        "mct, met, olb, switching, k-percent-best, min-min, max-min, sufferage, "
+        "expanding-ring, random-walk-search, advertisement, rendezvous, WQR-FT, "
         "SmallET-NoInfo, GreatET-NoInfo, SmallET-CpuInfo, GreatET-CpuInfo, "
         "SmallET-AvailInfo, GreatET-AvailInfo, SmallET-AllInfo, GreatET-AllInfo, "
         "wave, migration-immediate, wave-immediate, migration-linger, wave-linger"

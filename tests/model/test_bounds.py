@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from gridsim import metrics
 from gridsim.bound_search import Slots, levels
-from gridsim.bounds import discrete_bound, fluid_bound
+from gridsim.bounds import BOUND_LIMIT, discrete_bound, fluid_bound
 from gridsim.errors import ScenarioError
 from gridsim.experiment import compare
 from gridsim.platform import Platform
-from gridsim.results import BOUND_LIMIT, Result
+from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.schedulers import FairTree, Fcfs, MinCent
 from gridsim.simulation import simulate
