@@ -424,10 +424,12 @@ class Result:
         }
 
     def _say_turnaround(self, facts: dict[str, Any]) -> dict[str, str]:
+        wrong = 100 * facts["prediction_error"]
+        waits = "" if math.isnan(wrong) else f"; predicted waits are wrong by {wrong:.3g} %"
         return {
             "turnaround": f"mean {facts['mean_turnaround']:.6g} s (until the result is back)",
             "migrated": f"{100 * facts['migrated']:.4g} % of the jobs, with {facts['messages_per_job']:.4g} "
-            f"messages a job; predicted waits are wrong by {100 * facts['prediction_error']:.3g} %",
+            f"messages a job{waits}",
         }
 
     def _say_cycles(self, facts: dict[str, Any]) -> dict[str, str]:
