@@ -70,6 +70,9 @@ def test_series() -> None:
     assert found.mean_turnaround.tolist() == [5.0, 6.5, 5.0, 8.75]
     # three jobs were submitted by 9 s, all four by 12 s
     assert found.observation.tolist() == [3.0, 3.0, 3.0, 5.0]
+    # one that is submitted at 10 s counts at 10 s
+    at_once = series(by_hand(turnaround=[10.0, 9.0, 9.0, 5.0]))
+    assert (at_once.time[0], at_once.observation[0]) == (10.0, 2.5)
     with pytest.raises(KeyError, match="jobs"):
         series(gs.simulate(SCENARIO, gs.Fcfs()))
 

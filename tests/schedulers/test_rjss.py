@@ -12,7 +12,9 @@ import pytest
 import gridsim as gs
 from gridsim.checkpoint import save
 from gridsim.experiment import make_scheduler
+from gridsim.overlays import random_neighbours
 from gridsim.simulation import Options, Simulation
+from gridsim.streams import Streams
 from gridsim.validation.results import validate_result
 
 NS = 10**9
@@ -226,6 +228,39 @@ def test_the_rules_differ_only_where_the_way_is_long() -> None:
         assert printed == meant == none
     printed, meant, none = found(gs.Network.star(congestion=20.0), 5000.0)
     assert printed != meant and meant != none and printed != none
+
+
+def test_as_printed_one_way_is_held_against_the_queue_at_home() -> None:
+    """1.1 s to go and nothing to wait for at home: the job stays, though it would be back 2.8 s earlier."""
+    two = few([100.0, 200.0], release=(0.0, 5.0))
+    result = gs.simulate(two, gs.Rjss(k=1.0, turnaround="printed", remote_threshold=np.inf))
+    assert rows(result, "jobs", "machine", "turnaround") == [(0, 10.0), (1, 7.2)]
+    assert gs.simulate(two, gs.Rjss(k=1.0)).tables["jobs"]["machine"].tolist() == [1, 1]
+
+
+def test_what_a_node_has_of_its_own_meanwhile() -> None:
+    """Two jobs at node 1 in 2 s, and 1.1 s on the way: the chance of another is 1 - exp(-1.1) = 0.667."""
+    jobs = gs.Workload.of([1.0, 1.0, 2.0], 1, [1.0, 1.0, 1000.0], [1, 1, 0], 100)
+    scenario = gs.Scenario(gs.Platform.of([100.0, 200.0]), jobs, second(), seed=1)
+    for threshold, machine in ((0.66, 0), (0.67, 1)):
+        scheduler = gs.Rjss(k=1.0, rule="at-least-one", local_threshold=threshold)
+        assert gs.simulate(scenario, scheduler).tables["jobs"]["machine"][2] == machine
+    # as printed, 1.1 exp(-1.1) = 0.366
+    for threshold, machine in ((0.36, 0), (0.37, 1)):
+        scheduler = gs.Rjss(k=1.0, local_threshold=threshold)
+        assert gs.simulate(scenario, scheduler).tables["jobs"]["machine"][2] == machine
+
+
+@pytest.mark.parametrize("cls", [gs.Rjss, gs.ResourceExclusion])
+def test_a_walk_goes_from_neighbour_to_neighbour(cls: type[gs.Scheduler]) -> None:
+    """One step: to one of the two neighbours."""
+    scenario = streams(20)
+    neighbours = random_neighbours(20, 2, Streams(scenario.seed)("walk overlay"))
+    result = gs.simulate(scenario, cls(k=0.05, overlay=2))
+    moved = ~np.isnan(result.tables["jobs"]["predicted"])
+    home, machine = result.applications["submitter"][moved], result.tables["jobs"]["machine"][moved]
+    went = neighbours[home] == machine[:, None]
+    assert moved.sum() > 20 and went.any(axis=1).all() and went.any(axis=0).all()
 
 
 def test_who_is_too_slow_is_told_by_the_mean_speed() -> None:
