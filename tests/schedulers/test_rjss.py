@@ -392,5 +392,19 @@ def test_bad_parameters(cls: type[gs.Scheduler], parameters: dict[str, Any], mes
     assert str(caught.value) == message
 
 
+def test_searches_that_the_clock_does_not_hold() -> None:
+    scenario = few([100.0, 200.0, 300.0, 400.0])
+    wanted = "probe_latency must let {} nodes be asked within 2e+09 s, got {} s for each"
+    for scheduler, message in (
+        (gs.Rjss(k=0.5, probe_latency=1e308), f"rjss.{wanted.format(2, 1e308)}"),
+        (gs.ResourceExclusion(k=1.0, probe_latency=6e8), f"resource-exclusion.{wanted.format(4, 6e8)}"),
+    ):
+        with pytest.raises(gs.ScenarioError) as caught:
+            gs.simulate(scenario, scheduler)
+        assert str(caught.value) == message
+    far = gs.simulate(scenario, gs.Rjss(k=0.5, probe_latency=9e8))
+    assert far.mean_turnaround > 9e8
+
+
 def test_thresholds_without_bound() -> None:
     assert gs.Rjss(remote_threshold=np.inf).remote_threshold == np.inf
