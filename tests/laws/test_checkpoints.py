@@ -27,7 +27,7 @@ from gridsim.provenance import sha256
 from gridsim.simulation import Options, Simulation
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "golden"))
-from test_golden_digests import CASES, MAPPING, QUEUES, RIGID, SCHEDULERS, WALKERS, WAVES
+from test_golden_digests import CASES, MAPPING, QUEUES, RIGID, SCHEDULERS, SEARCHES, WALKERS, WAVES
 from test_golden_digests import scenario as golden_scenario
 
 
@@ -78,7 +78,7 @@ CHOSEN = [
 def test_it_ends_as_it_would_have(case: str, tmp_path: Path) -> None:
     name, network, faults = CASES[case]
     scenario = golden_scenario(name, network, faults)
-    scheduler = (SCHEDULERS | RIGID | QUEUES | MAPPING | WALKERS | WAVES)[name]
+    scheduler = (SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES | WALKERS | WAVES)[name]
     whole = gs.simulate(scenario, scheduler, record=True)
     file = tmp_path / "run.checkpoint"
     for wave in (1, 7, 40):
