@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from gridsim.errors import ScenarioError
+from gridsim.platform import real
 
 #: Bytes of a task; so that their sum over all tasks is a number.
 _LARGEST = 1e15
@@ -56,11 +57,9 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         bandwidth : bytes/s.  The paper gives none; the default is 1 Mbit/s.
         velocity : m/s, of signals.
         """
-        for name, value in (("distance", distance), ("congestion", congestion)):
-            if not 0 <= value < math.inf:
-                raise ScenarioError(f"network.{name} must be finite and >= 0, got {value!r}")
-        if not velocity > 0:
-            raise ScenarioError(f"network.velocity must be > 0 m/s, got {velocity!r}")
+        distance = real("network.distance", distance, low=0, unit="m")
+        congestion = real("network.congestion", congestion, low=0, unit="s")
+        velocity = real("network.velocity", velocity, above=0, unit="m/s", finite=False)
         return cls(latency=congestion + 2 * distance / velocity, bandwidth=bandwidth, interfaces="equal")
 
     def __post_init__(self) -> None:

@@ -259,7 +259,12 @@ class Platform:
     speeds: Floats = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        speeds = self.recipe.speeds()
+        with np.errstate(over="ignore"):  # what comes out infinite is refused here
+            speeds = self.recipe.speeds()
+            if not math.isfinite(speeds.sum()):
+                raise ScenarioError(
+                    f"platform must have speeds with a finite sum, got up to {speeds.max():g} Mflop/s"
+                )
         speeds.flags.writeable = False
         object.__setattr__(self, "speeds", speeds)
 

@@ -79,13 +79,11 @@ def _of_jobs(facts: Facts) -> Lines:
 
 def _of_turnaround(facts: Facts) -> Lines:
     error = facts["prediction_error"]
-    wrong = "nobody who moved waited"
-    if not math.isnan(error):
-        wrong = f"predicted waits are wrong by {100 * error:.3g} %"
+    wrong = "" if math.isnan(error) else f"; predicted waits are wrong by {100 * error:.3g} %"
     return {
         "turnaround": f"mean {facts['mean_turnaround']:.6g} s (until the result is back)",
         "migrated": f"{100 * facts['migrated']:.4g} % of the jobs, with {facts['messages_per_job']:.4g} "
-        f"messages a job; {wrong}",
+        f"messages a job{wrong}",
     }
 
 

@@ -41,7 +41,7 @@ class NoMigration(_Walker, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduler.Scheduler`."""
-        return Walking(run, probes=0)
+        return Walking(run, self.name, probes=0)
 
 
 class _Prober(_Walker, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class _Prober(_Walker, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         share = real(f"{self.name}.k", self.k, low=0)
         if share > 1:
-            raise ScenarioError(f"{self.name}.k must be in 0..1, a share of the nodes, got {share!r}")
+            raise ScenarioError(f"{self.name}.k must be in 0..1, a share of the nodes, got {self.k!r}")
         if self.probe_latency != "network":
             latency = self.probe_latency
             if isinstance(latency, str):
@@ -131,6 +131,7 @@ class Rjss(_Prober, frozen=True, kw_only=True):
         """Make the policy; see `gridsim.scheduler.Scheduler`."""
         return Walking(
             run,
+            self.name,
             probes=self._probes(run),
             pick=self.pick,
             rule=self.rule,
@@ -183,6 +184,7 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
         completion = self.reading == "completion"
         return Walking(
             run,
+            self.name,
             probes=self._probes(run),
             pick="best" if completion else "fastest",
             rule="none",

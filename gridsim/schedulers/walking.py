@@ -9,20 +9,26 @@ from numpy.typing import NDArray
 
 from gridcore.walk import NEVER, RECORD, JobWalks
 from gridsim.engine import NS, Engine, nanoseconds
+from gridsim.errors import ScenarioError
 from gridsim.overlays import random_neighbours
 from gridsim.scheduler import ARRIVALS, SCHEDULE, Integers, Outcome, Policy, Run
 
 #: s to ask a node and hear from it, or as long as the network takes.
 ProbeLatency = float | Literal["network"]
+#: s that a search may take; the clock holds 2**61 ns.
+LONGEST_SEARCH = 2e9
 _KINDS = ("probe", "load", "job", "result")
 
 
 class Walking(Policy):
     """Every task is a job that may move when it is released.
 
+    name : of the scheduler, for what is refused.
     probes : nodes that it asks, at most.  degree : of the overlay on which it walks, None for independent
         draws.
     settings : further arguments of `gridcore.walk.JobWalks`.
+
+    ScenarioError where a search would take more than `LONGEST_SEARCH`.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("walks",)
@@ -31,6 +37,7 @@ class Walking(Policy):
     def __init__(
         self,
         run: Run,
+        name: str,
         *,
         probes: int,
         probe_latency: ProbeLatency = 0.0,
@@ -45,14 +52,19 @@ class Walking(Policy):
         self.application = None if single else np.repeat(np.arange(len(applications)), applications.tasks)
         data = np.zeros(len(applications), np.int64) if applications.data is None else applications.data
         # jobs and results are of any size: what a kind declares is the largest
-        for priority, (name, nbytes) in enumerate(
+        for priority, (kind, nbytes) in enumerate(
             zip(_KINDS, (packet, packet, *(2 * (int(data.max()),))), strict=True)
         ):
-            network.kind(name, RECORD, nbytes, self._unexpected, priority=priority)
+            network.kind(kind, RECORD, nbytes, self._unexpected, priority=priority)
         network.open()
         if probe_latency == "network":
             whole_way = network.network.latency + packet / network.network.bandwidth
             probe_latency = 2 * whole_way
+        if max(1, probes) * probe_latency > LONGEST_SEARCH:
+            raise ScenarioError(
+                f"{name}.probe_latency must let {probes} nodes be asked within {LONGEST_SEARCH:g} s, "
+                f"got {probe_latency!r} s for each"
+            )
         neighbours = None
         if degree is not None:
             drawn = random_neighbours(len(run.speeds), degree, run.streams("walk overlay"))
@@ -61,7 +73,7 @@ class Walking(Policy):
         self.walks = JobWalks(
             network.links,
             run.speeds,
-            kinds=[network.number(name)[0] for name in _KINDS],
+            kinds=[network.number(kind)[0] for kind in _KINDS],
             release=self._of_jobs(applications.release_ns),
             node=self._of_jobs(applications.submitter),
             work=applications.sizes() if applications.unequal else self._of_jobs(applications.task_size),

@@ -1,0 +1,226 @@
+"""Job streams: what they are drawn from; the star of machines and the normal speeds that go with them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+
+GRID = gs.Platform.equal(200, 100.0)
+#: Nobody differs from the mean.
+ALIKE = {"variation": 0.0, "deviation": 0.0}
+
+
+def made(platform: gs.Platform = GRID, *, seed: int = 1, **parameters: Any) -> Any:
+    return gs.Workload.job_streams(seed=seed, **parameters).realize(platform)
+
+
+def test_jobs_of_a_machine_are_a_poisson_process() -> None:
+    """In 1000 s at one in 20 s: 50 with a variance of 50, over 40 seeds of 200 machines."""
+    runs = [made(seed=seed, horizon=1000.0, **ALIKE) for seed in range(40)]
+    counts = np.array([np.bincount(found.submitter, minlength=200) for found in runs])
+    # five standard deviations of the mean, and of the variance, (m + 2 m**2) / n
+    assert counts.mean() == pytest.approx(50.0, abs=5 * math.sqrt(50 / 8000))
+    assert counts.var(ddof=1) == pytest.approx(50.0, abs=5 * math.sqrt((50 + 2 * 50**2) / 8000))
+    # parts of the time are independent, and so are machines: sums have variances that are sums
+    halves = np.array([np.bincount(f.submitter[f.release < 500.0], minlength=200) for f in runs])
+    assert (halves.mean(), halves.var(ddof=1)) == (pytest.approx(25.0, abs=0.3), pytest.approx(25.0, abs=2.1))
+    assert abs(np.corrcoef(halves.ravel(), (counts - halves).ravel())[0, 1]) < 5 / math.sqrt(8000)
+    assert counts.sum(axis=1).var(ddof=1) == pytest.approx(10_000, rel=5 * math.sqrt(2 / 39))
+
+
+def test_releases_are_in_order_and_anywhere_within_the_horizon() -> None:
+    found = made(horizon=1000.0)
+    assert (np.diff(found.release_ns) >= 0).all() and (found.tasks == 1).all()
+    assert 0 <= found.release[0] < 1.0 and 999.0 < found.release[-1] <= 1000.0
+    assert found.release.mean() == pytest.approx(500.0, abs=5 * 1000 / math.sqrt(12 * len(found)))
+    gaps = np.diff(found.release)
+    assert gaps.std() == pytest.approx(gaps.mean(), rel=0.05)  # as exponential ones are
+
+
+def test_means_of_machines_vary() -> None:
+    """By a fifth; what is left of a machine's jobs when their own deviation is 0."""
+    nodes = 5000
+    platform = gs.Platform.equal(nodes, 100.0)
+    found = made(platform, horizon=300.0, data=1e6, deviation=0.0)
+    share = 0.2 / math.sqrt(2 * nodes)  # standard deviation of a standard deviation
+    assert found.rates.mean() == pytest.approx(1 / 20, rel=5 * 0.2 / math.sqrt(nodes))
+    assert found.rates.std() / found.rates.mean() == pytest.approx(0.2, abs=5 * share)
+    first = np.unique(found.submitter, return_index=True)[1]
+    seconds = found.task_size[first] / 100.0
+    assert np.array_equal(found.task_size, found.task_size[first][np.searchsorted(
+        found.submitter[first], found.submitter)])  # fmt: skip
+    assert seconds.mean() == pytest.approx(30.0, abs=5 * 6 / math.sqrt(nodes))
+    assert seconds.std() / seconds.mean() == pytest.approx(0.2, abs=5 * share)
+    # many jobs come from where the rate is high
+    counts = np.bincount(found.submitter, minlength=nodes)
+    assert np.corrcoef(counts, found.rates)[0, 1] > 0.5
+    # rates, times and bytes are independent of each other
+    assert abs(np.corrcoef(found.rates[found.submitter[first]], seconds)[0, 1]) < 5 / math.sqrt(nodes)
+
+
+def test_nothing_varies_where_it_must_not() -> None:
+    found = made(horizon=100.0, interarrival=8.0, processing_time=7.0, **ALIKE)
+    assert (found.rates == 0.125).all() and (found.task_size == 700.0).all()
+    with_own = made(horizon=100.0, interarrival=8.0, processing_time=7.0, variation=0.0, deviation=0.3)
+    assert (with_own.rates == 0.125).all() and np.array_equal(with_own.release_ns, found.release_ns)
+    n = len(found)
+    assert with_own.task_size.std() / 700.0 == pytest.approx(0.3, abs=5 * 0.3 / math.sqrt(2 * n))
+    assert with_own.task_size.mean() / 700.0 == pytest.approx(1.0, abs=5 * 0.3 / math.sqrt(n))
+
+
+def test_bytes_are_exponential_and_rounded_up() -> None:
+    found = made(data=5000.0, **ALIKE)
+    n = len(found)
+    assert n > 15_000 and found.data.dtype == np.int64 and found.data.min() >= 1
+    assert found.data.mean() == pytest.approx(5000.5, abs=5 * 5000 / math.sqrt(n))
+    assert (found.data > 5000 * math.log(2)).mean() == pytest.approx(0.5, abs=2.5 / math.sqrt(n))
+    assert found.data.std() == pytest.approx(5000.0, rel=5 * math.sqrt(2 / n))  # whose 4th moment is 9
+    # of machines whose means vary by a fifth: the variance grows by a factor of 1 + 2 * 0.04
+    varied = made(data=5000.0).data
+    assert varied.mean() == pytest.approx(5000.5, abs=5 * 5000 * 0.2 / math.sqrt(200) + 200)
+    assert (made(data=0.0).data == 0).all()
+    assert made(data=1e12, horizon=20.0).data.max() == 2**31 - 1  # as much as a message can have
+
+
+def test_processing_times_are_those_of_a_reference() -> None:
+    """The platform's mean speed, or one that is named."""
+    mixed = gs.Platform.of([50.0, 150.0, 400.0])
+    assert made(mixed, processing_time=3.0, **ALIKE).task_size.tolist()[0] == 600.0
+    assert made(mixed, processing_time=3.0, reference_speed=10.0, **ALIKE).task_size.tolist()[0] == 30.0
+
+
+def test_streams_are_independent() -> None:
+    plain, other = made(), made(data=9.0, processing_time=1.0)
+    for name in ("release_ns", "submitter", "rates"):
+        assert np.array_equal(getattr(plain, name), getattr(other, name))
+    assert np.allclose(plain.task_size, 30 * other.task_size)
+    again, seeded = made(), made(seed=2)
+    for name in ("release_ns", "submitter", "rates", "task_size", "data"):
+        assert np.array_equal(getattr(plain, name), getattr(again, name))
+        assert not np.array_equal(getattr(plain, name), getattr(seeded, name))
+
+
+def test_they_come_back_from_a_file() -> None:
+    scenario = gs.Scenario(
+        gs.Platform.normal(7, 3, mean=150.0, variation=0.1),
+        gs.Workload.job_streams(300.0, 15.0, 20.0, 2e4, 0.1, 0.3, 500.0, seed=4),
+        gs.Network.star(congestion=0.2),
+        seed=5,
+    )
+    again = gs.Scenario.from_toml(scenario.to_toml())
+    assert again == scenario
+    one, other = (each.workload.realize(each.platform) for each in (scenario, again))
+    assert all(
+        np.array_equal(getattr(one, name), getattr(other, name)) for name in ("release", "size", "data")
+    )
+    assert 'kind = "streams"' in scenario.to_toml() and 'kind = "normal"' in scenario.to_toml()
+    listed = gs.Workload.of([0.0, 1.0], 2, 5.0, data=[7, 0])
+    again = gs.Scenario.from_toml(gs.Scenario(GRID, listed).to_toml())
+    assert again.workload == listed and again.workload.realize(GRID).data.tolist() == [7, 0]
+
+
+def test_bytes_of_applications_that_are_listed() -> None:
+    """They go with their applications, which are sorted by release."""
+    assert gs.Workload.of([2.0, 1.0], 1, 5.0, data=[7, 9]).realize(GRID).data.tolist() == [9, 7]
+    assert gs.Workload.of([2.0, 1.0], 1, 5.0, data=3).realize(GRID).data.tolist() == [3, 3]
+    bare = gs.Workload.of([2.0, 1.0], 1, 5.0).realize(GRID)
+    assert bare.data is None and bare.rates is None
+    for data, message in (
+        ([1], "workload.data must have 2 entries as workload.release has, got 1"),
+        ([1, -1], "workload.data[1] must be a whole number in 0..2147483647, got -1"),
+        ([2**31, 1], "workload.data[0] must be a whole number in 0..2147483647, got 2147483648"),
+        (1.5, "workload.data[0] must be a whole number in 0..2147483647, got 1.5"),
+    ):
+        with pytest.raises(gs.ScenarioError) as caught:
+            gs.Workload.of([2.0, 1.0], 1, 5.0, data=data)
+        assert str(caught.value) == message
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"seed": -1}, "workload.seed must be a whole number >= 0, got -1"),
+    ({"horizon": 0}, "workload.horizon must be a finite number > 0 s, got 0"),
+    ({"horizon": math.inf}, "workload.horizon must be a finite number > 0 s, got inf"),
+    ({"interarrival": 0.0}, "workload.interarrival must be a finite number > 0 s, got 0.0"),
+    ({"processing_time": -3.0}, "workload.processing_time must be a finite number > 0 s, got -3.0"),
+    ({"data": -1}, "workload.data must be a finite number >= 0 bytes, got -1"),
+    ({"variation": math.nan}, "workload.variation must be a finite number >= 0, got nan"),
+    ({"deviation": "big"}, "workload.deviation must be a finite number >= 0, got 'big'"),
+    ({"reference_speed": 0.0}, "workload.reference_speed must be a finite number > 0 Mflop/s, got 0.0"),
+    # told by `realize`
+    ({"horizon": 1e-9}, "workload.horizon must be long enough for a job, got 1e-09 s, in which none came"),
+    ({"horizon": 1e10, "interarrival": 1.0, **ALIKE},
+     "workload.horizon must leave at most 1073741823 jobs, got 2e+12 on average"),
+    ({"interarrival": 1e-308, **ALIKE},
+     "workload.horizon must leave at most 1073741823 jobs, got inf on average"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("parameters", "message"), BAD)
+def test_bad_input(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(gs.ScenarioError) as caught:
+        made(**parameters)
+    assert str(caught.value) == message
+
+
+# -- what goes with them --------------------------------------------------------------------------------
+
+
+def test_a_star() -> None:
+    """50 km to the provider and 50 km on at 2e8 m/s, and 0.1 s; 1 Mbit/s; nobody queues."""
+    star = gs.Network.star()
+    assert star.latency == pytest.approx(0.1005, abs=1e-15)
+    assert (star.bandwidth, star.interfaces, star.jitter) == (125_000.0, "equal", 0.0)
+    other = gs.Network.star(distance=2e8, congestion=0.25, bandwidth=7.0, velocity=1e8)
+    assert (other.latency, other.bandwidth) == (4.25, 7.0)
+    assert gs.Network.star(velocity=math.inf).latency == 0.1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"distance": -1.0}, "network.distance must be a finite number >= 0 m, got -1.0"),
+        ({"distance": math.nan}, "network.distance must be a finite number >= 0 m, got nan"),
+        ({"congestion": math.inf}, "network.congestion must be a finite number >= 0 s, got inf"),
+        ({"velocity": 0}, "network.velocity must be a number > 0 m/s, got 0"),
+        ({"distance": "far"}, "network.distance must be a finite number >= 0 m, got 'far'"),
+        ({"bandwidth": 0.0}, "network.bandwidth must be > 0 bytes/s, got 0.0"),
+        ({"distance": 1e308, "velocity": 1e-3}, "network.latency must be finite and >= 0 s, got inf"),
+    ],
+)
+def test_what_is_no_star(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(gs.ScenarioError) as caught:
+        gs.Network.star(**parameters)
+    assert str(caught.value) == message
+
+
+def test_normal_speeds() -> None:
+    n = 20_000
+    speeds = gs.Platform.normal(n, seed=1).speeds
+    assert speeds.mean() == pytest.approx(200.0, abs=5 * 40 / math.sqrt(n))
+    assert speeds.std() == pytest.approx(40.0, abs=5 * 40 / math.sqrt(2 * n))
+    assert (speeds < 160.0).mean() == pytest.approx(0.1587, abs=5 * 0.366 / math.sqrt(n))
+    assert np.array_equal(speeds, gs.Platform.normal(n, seed=1).speeds)
+    assert not np.array_equal(speeds, gs.Platform.normal(n, seed=2).speeds)
+    assert (gs.Platform.normal(9, 1, mean=70.0, variation=0.0).speeds == 70.0).all()
+    # drawn again where at most 0.01 of the mean
+    assert gs.Platform.normal(n, seed=1, mean=100.0, variation=2.0).speeds.min() > 1.0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"nodes": 0}, "platform.nodes must be a whole number in 1..1073741824, got 0"),
+        ({"mean": 0}, "platform.mean must be a finite number > 0 Mflop/s, got 0"),
+        ({"variation": 1e308}, "platform must have speeds with a finite sum, got up to inf Mflop/s"),
+        ({"variation": -0.1}, "platform.variation must be a finite number >= 0, got -0.1"),
+    ],
+)
+def test_speeds_that_are_not_normal(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(gs.ScenarioError) as caught:
+        gs.Platform.normal(**{"nodes": 5, "seed": 1, **parameters})
+    assert str(caught.value) == message

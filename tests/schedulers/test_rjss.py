@@ -1,0 +1,410 @@
+"""RJSS and its rivals: small runs worked out by hand, replays in a few lines, what is refused."""
+
+from __future__ import annotations
+
+import heapq
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.checkpoint import save
+from gridsim.experiment import make_scheduler
+from gridsim.overlays import random_neighbours
+from gridsim.simulation import Options, Simulation
+from gridsim.streams import Streams
+from gridsim.validation.results import validate_result
+
+NS = 10**9
+ALL: dict[str, gs.Scheduler] = {
+    "rjss": gs.Rjss(k=0.3),
+    "rjss-best": gs.Rjss(k=0.3, pick="best"),
+    "in round trips": gs.Rjss(k=0.3, probe_latency="network"),
+    "on an overlay": gs.Rjss(k=0.5, overlay=3),
+    "resource-exclusion": gs.ResourceExclusion(k=0.3),
+    "fastest": gs.ResourceExclusion(k=0.3, reading="fastest"),
+    "no-migration": gs.NoMigration(),
+}
+
+
+def second(bandwidth: float = 1000.0, interfaces: str = "equal") -> gs.Network:
+    """A message of b bytes takes 1 s + b / bandwidth."""
+    return gs.Network(latency=1.0, bandwidth=bandwidth, interfaces=interfaces)  # type: ignore[arg-type]
+
+
+def few(
+    speeds: list[float],
+    network: gs.Network | None = None,
+    *,
+    tasks: int | list[int] = 1,
+    size: float = 1000.0,
+    data: int = 100,
+    release: tuple[float, ...] = (0.0,),
+) -> gs.Scenario:
+    """Jobs that are all released at machine 0."""
+    bags = gs.Workload.of(release, tasks, size, [0] * len(release), data)
+    return gs.Scenario(gs.Platform.of(speeds), bags, network or second(), seed=1)
+
+
+def streams(
+    nodes: int = 60, network: gs.Network | None = None, seed: int = 5, **workload: Any
+) -> gs.Scenario:
+    """Job streams of a load below 1."""
+    usual: dict[str, Any] = {"horizon": 400.0, "interarrival": 20.0, "processing_time": 16.0, "seed": seed}
+    jobs = gs.Workload.job_streams(**{**usual, **workload})
+    return gs.Scenario(gs.Platform.normal(nodes, seed), jobs, network or gs.Network.star(), seed=seed)
+
+
+def rows(result: gs.Result, table: str, *names: str) -> list[tuple[Any, ...]]:
+    return list(zip(*(result.tables[table][name].tolist() for name in names), strict=True))
+
+
+# -- by hand --------------------------------------------------------------------------------------------
+
+
+def test_a_job_moves_and_its_result_comes_back() -> None:
+    """10 s at home; 1.1 s to go, 5 s there, 1.1 s back."""
+    result = gs.simulate(few([100.0, 200.0]), gs.Rjss(k=1.0), record=True)
+    names = "application", "machine", "probes", "predicted", "waited", "turnaround"
+    assert rows(result, "jobs", *names) == [(0, 1, 1, 0.0, 0.0, 7.2)]
+    assert rows(result, "applications", "first_start", "finish", "nodes_used", "data") == [(1.1, 6.1, 1, 100)]
+    assert rows(result, "messages", "kind", "sent", "delivered", "bytes") == [
+        ("probe", 1, 1, 100), ("load", 1, 1, 100), ("job", 1, 1, 100), ("result", 1, 1, 100)
+    ]  # fmt: skip
+    assert rows(result, "machines", "bytes_out", "bytes_in", "busy") == [(200, 200, 0.0), (200, 200, 5.0)]
+    assert rows(result, "arrivals", "machine", "application", "tasks", "time") == [(1, 0, 1, 1.1)]
+    assert result.facts == {"nodes_asked": 1} and validate_result(result) == []
+    assert (result.mean_turnaround, result.migrated, result.messages_per_job) == (7.2, 1.0, 4.0)
+
+
+def test_a_bag_moves_task_by_task() -> None:
+    """The first task finds an idle home; the others find node 1 idle as long as none is there."""
+    bag = few([100.0, 100.0], tasks=4)
+    result = gs.simulate(bag, gs.Rjss(k=1.0, rule="none"), record=True)
+    assert rows(result, "jobs", "application", "machine", "predicted", "waited", "turnaround")[1:] == [
+        (0, 1, 0.0, 0.0, 12.2), (0, 1, 0.0, 10.0, 22.2), (0, 1, 0.0, 20.0, 32.2)
+    ]  # fmt: skip
+    assert result.tables["jobs"][0]["turnaround"] == 10.0 and np.isnan(result.tables["jobs"]["predicted"][0])
+    assert rows(result, "applications", "first_start", "finish", "nodes_used") == [(0.0, 31.1, 2)]
+    assert rows(result, "schedule", "machine", "tasks", "start", "end", "completed") == [
+        (0, 1, 0.0, 10.0, 1), (1, 3, 1.1, 31.1, 3)
+    ]  # fmt: skip
+    assert rows(result, "arrivals", "machine", "tasks", "time") == [(0, 1, 0.0), *[(1, 1, 1.1)] * 3]
+    assert result.machines["peak_queue"].tolist() == [0, 2]
+    assert result.prediction_error == 1.0  # of the two that waited
+    # as printed: one that came at time 0 makes the traffic from others infinite, so the rest stays
+    held = gs.simulate(bag, gs.Rjss(k=1.0), record=True)
+    assert rows(held, "jobs", "machine", "turnaround") == [(0, 10.0), (1, 12.2), (0, 20.0), (0, 30.0)]
+
+
+def test_jobs_that_leave_one_node_wait_for_its_interface() -> None:
+    """1000 bytes take 1 s; node 1 needs 0.1 s a job, home 10 s."""
+    found = {
+        interfaces: gs.simulate(
+            few([100.0, 10_000.0], second(1000.0, interfaces), tasks=3, data=1000),
+            gs.Rjss(k=1.0, rule="none"),
+            record=True,
+        )
+        for interfaces in ("fifo", "equal")
+    }
+    fifo, equal = found["fifo"], found["equal"]
+    assert fifo.tables["arrivals"]["time"].tolist() == [2.0, 3.0, 4.0]
+    assert fifo.tables["jobs"]["turnaround"].tolist() == [4.1, 5.1, 6.1]
+    assert equal.tables["arrivals"]["time"].tolist() == [2.0, 2.0, 2.0]
+    assert equal.tables["jobs"]["turnaround"].tolist() == pytest.approx([4.1, 4.2, 4.3], abs=1e-12)
+    assert fifo.tables["schedule"]["tasks"].tolist() == [1, 1, 1]
+    assert equal.tables["schedule"]["tasks"].tolist() == [3]
+
+
+def test_tasks_of_different_sizes() -> None:
+    """20 s of work moves (5 + 2 there and back), 1 s does not; no data, so 1 s a way."""
+    bags = gs.Workload.of_tasks([0.0, 50.0], [[2000.0, 100.0], [100.0, 2000.0]], [0, 0])
+    scenario = gs.Scenario(gs.Platform.of([100.0, 400.0]), bags, second(), seed=1)
+    result = gs.simulate(scenario, gs.Rjss(k=1.0, rule="none"), record=True)
+    assert rows(result, "jobs", "application", "machine", "turnaround") == [
+        (0, 1, 7.0), (0, 0, 1.0), (1, 0, 1.0), (1, 1, 7.0)
+    ]  # fmt: skip
+    assert rows(result, "applications", "first_start", "finish") == [(0.0, 6.0), (50.0, 56.0)]
+    assert validate_result(result) == []
+
+
+def test_to_ask_takes_as_long_as_two_packets() -> None:
+    """100 bytes: 1.1 s to the other node, and 1.1 s back; the job leaves at 2.2 s."""
+    scenario = few([100.0, 200.0])
+    result = gs.simulate(scenario, gs.Rjss(k=1.0, probe_latency="network"))
+    assert rows(result, "jobs", "machine", "turnaround") == [(1, 9.4)]
+    assert result.digest == gs.simulate(scenario, gs.Rjss(k=1.0, probe_latency=2.2)).digest
+    assert gs.Rjss(probe_latency="network").informed_by_messages
+    assert not gs.Rjss(probe_latency=2.2).informed_by_messages and gs.NoMigration().informed_by_messages
+
+
+# -- against replays ------------------------------------------------------------------------------------
+
+
+def test_without_migration_each_node_is_a_plain_queue() -> None:
+    scenario = streams()
+    result = gs.simulate(scenario, gs.NoMigration(), record=True)
+    jobs, speeds = scenario.workload.realize(scenario.platform), scenario.platform.speeds
+    free = [0] * len(speeds)
+    for i, (at, home) in enumerate(zip(jobs.release_ns.tolist(), jobs.submitter.tolist(), strict=True)):
+        start = max(at, free[home])
+        free[home] = end = start + round(jobs.task_size[i] / speeds[home] * NS)
+        found = result.tables["jobs"][i]
+        assert (found["machine"], found["probes"]) == (home, 0)
+        assert (found["waited"], found["turnaround"]) == ((start - at) / NS, (end - at) / NS)
+        assert result.applications[i]["finish"] == end / NS
+    assert i > 1000 and result.messages["sent"].sum() == 0 and result.migrated == 0.0
+    assert validate_result(result) == []
+
+
+def replay(scenario: gs.Scenario, choose: Any) -> tuple[list[int], list[float]]:
+    """Machines and turnarounds where every node is asked, without interfaces or conditions.
+
+    choose : (turnarounds in ns at each node, home) -> node.
+    """
+    jobs, speeds = scenario.workload.realize(scenario.platform), scenario.platform.speeds
+    network, nodes = scenario.network, len(speeds)
+    way = [round(network.latency * NS) + round(b / network.bandwidth * NS) for b in jobs.data.tolist()]
+    lasts = np.rint(jobs.task_size[:, None] / speeds * NS).astype(np.int64)
+    free, machine, turnaround = np.zeros(nodes, np.int64), [0] * len(jobs), [0.0] * len(jobs)
+    events = [(at, 1, i) for i, at in enumerate(jobs.release_ns.tolist())]  # jobs come before others leave
+    heapq.heapify(events)
+    while events:
+        now, leaves, i = heapq.heappop(events)
+        home = int(jobs.submitter[i])
+        if leaves:
+            legs = np.where(np.arange(nodes) == home, 0, way[i])
+            machine[i] = u = choose(np.maximum(free - (now + legs), 0) + lasts[i] + 2 * legs, home)
+            if u != home:
+                heapq.heappush(events, (now + way[i], 0, i))
+                continue
+        u = machine[i]
+        free[u] = max(free[u], now) + lasts[i, u]
+        back = int(free[u]) + (0 if u == home else way[i])
+        turnaround[i] = (back - int(jobs.release_ns[i])) / NS
+    return machine, turnaround
+
+
+def test_the_best_of_all_is_what_a_replay_finds() -> None:
+    scenario = streams(15, interarrival=10.0, processing_time=9.0, data=300_000.0)
+    speeds = scenario.platform.speeds
+    mean = speeds.mean()
+
+    def best(took: Any, home: int) -> int:
+        return int(np.argmin(took))
+
+    def fast_enough(took: Any, home: int) -> int:
+        allowed = (speeds >= mean) | (np.arange(len(speeds)) == home)
+        return int(np.argmin(np.where(allowed, took, np.iinfo(np.int64).max)))
+
+    def fastest(took: Any, home: int) -> int:
+        return int(np.argmax(speeds))
+
+    for scheduler, choose in (
+        (gs.Rjss(k=1.0, pick="best", rule="none"), best),
+        (gs.ResourceExclusion(k=1.0), fast_enough),
+        (gs.ResourceExclusion(k=1.0, reading="fastest"), fastest),
+    ):
+        result = gs.simulate(scenario, scheduler)
+        machine, turnaround = replay(scenario, choose)
+        assert result.tables["jobs"]["machine"].tolist() == machine
+        assert result.tables["jobs"]["turnaround"].tolist() == turnaround
+        assert 0.1 < result.migrated < 1.0
+
+
+# -- rules and parameters -------------------------------------------------------------------------------
+
+
+def test_the_rules_differ_only_where_the_way_is_long() -> None:
+    def found(network: gs.Network, data: float) -> list[gs.Table]:
+        scenario = streams(60, network, data=data, interarrival=20.0, processing_time=30.0)
+        rules = ("exactly-one", "at-least-one", "none")
+        return [gs.simulate(scenario, gs.Rjss(k=0.2, rule=rule)).tables["jobs"] for rule in rules]
+
+    for data in (5000.0, 40_000.0):  # as in the paper: 0.14 s and 0.42 s on the way
+        printed, meant, none = found(gs.Network.star(), data)
+        assert printed == meant == none
+    printed, meant, none = found(gs.Network.star(congestion=20.0), 5000.0)
+    assert printed != meant and meant != none and printed != none
+
+
+def test_as_printed_one_way_is_held_against_the_queue_at_home() -> None:
+    """1.1 s to go and nothing to wait for at home: the job stays, though it would be back 2.8 s earlier."""
+    two = few([100.0, 200.0], release=(0.0, 5.0))
+    result = gs.simulate(two, gs.Rjss(k=1.0, turnaround="printed", remote_threshold=np.inf))
+    assert rows(result, "jobs", "machine", "turnaround") == [(0, 10.0), (1, 7.2)]
+    assert gs.simulate(two, gs.Rjss(k=1.0)).tables["jobs"]["machine"].tolist() == [1, 1]
+
+
+def test_what_a_node_has_of_its_own_meanwhile() -> None:
+    """Two jobs at node 1 in 2 s, and 1.1 s on the way: the chance of another is 1 - exp(-1.1) = 0.667."""
+    jobs = gs.Workload.of([1.0, 1.0, 2.0], 1, [1.0, 1.0, 1000.0], [1, 1, 0], 100)
+    scenario = gs.Scenario(gs.Platform.of([100.0, 200.0]), jobs, second(), seed=1)
+    for threshold, machine in ((0.66, 0), (0.67, 1)):
+        scheduler = gs.Rjss(k=1.0, rule="at-least-one", local_threshold=threshold)
+        assert gs.simulate(scenario, scheduler).tables["jobs"]["machine"][2] == machine
+    # as printed, 1.1 exp(-1.1) = 0.366
+    for threshold, machine in ((0.36, 0), (0.37, 1)):
+        scheduler = gs.Rjss(k=1.0, local_threshold=threshold)
+        assert gs.simulate(scenario, scheduler).tables["jobs"]["machine"][2] == machine
+
+
+@pytest.mark.parametrize("cls", [gs.Rjss, gs.ResourceExclusion])
+def test_a_walk_goes_from_neighbour_to_neighbour(cls: type[gs.Scheduler]) -> None:
+    """One step: to one of the two neighbours."""
+    scenario = streams(20)
+    neighbours = random_neighbours(20, 2, Streams(scenario.seed)("walk overlay"))
+    result = gs.simulate(scenario, cls(k=0.05, overlay=2))
+    moved = ~np.isnan(result.tables["jobs"]["predicted"])
+    home, machine = result.applications["submitter"][moved], result.tables["jobs"]["machine"][moved]
+    went = neighbours[home] == machine[:, None]
+    assert moved.sum() > 20 and went.any(axis=1).all() and went.any(axis=0).all()
+
+
+def test_who_is_too_slow_is_told_by_the_mean_speed() -> None:
+    scenario = streams(40)
+    mean = gs.ResourceExclusion(min_speed=scenario.platform.aggregate_speed / 40)
+    jobs = scenario.workload.realize(scenario.platform)
+    assert gs.ResourceExclusion().explicit(scenario.platform.speeds, jobs) == mean
+    assert mean.explicit(scenario.platform.speeds, jobs) is mean
+    result = gs.simulate(scenario, gs.ResourceExclusion(k=0.5))
+    moved = ~np.isnan(result.tables["jobs"]["predicted"])
+    assert result.machines["speed"][result.tables["jobs"]["machine"][moved]].min() >= mean.min_speed
+    assert moved.any() and result.digest == gs.simulate(
+        scenario, gs.ResourceExclusion(k=0.5, min_speed=mean.min_speed)
+    ).digest  # fmt: skip
+
+
+def test_who_asks_nobody_does_not_migrate() -> None:
+    scenario = streams()
+    plain = gs.simulate(scenario, gs.NoMigration(), record=True)
+    for scheduler in (gs.Rjss(k=0.0), gs.Rjss(k=0.0, probe_latency=3.0), gs.ResourceExclusion(k=0.0)):
+        found = gs.simulate(scenario, scheduler, record=True)
+        assert found.tables == plain.tables and found.digest == plain.digest
+
+
+def test_so_many_nodes_are_asked() -> None:
+    """ceil(k * nodes), but no more than there are others; a job asks on until one is good enough."""
+    scenario = streams(25)
+    for k, asked in ((0.1, 3), (0.04, 1), (0.041, 2), (1.0, 24)):
+        result = gs.simulate(scenario, gs.Rjss(k=k))
+        assert result.facts["nodes_asked"] == asked == result.tables["jobs"]["probes"].max()
+        stayed = np.isnan(result.tables["jobs"]["predicted"])
+        assert (result.tables["jobs"]["probes"][stayed] == asked).all()
+        assert rows(result, "messages", "sent")[0] == (result.tables["jobs"]["probes"].sum(),)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_runs_are_sound_and_repeat_themselves(name: str) -> None:
+    one, again = (gs.simulate(streams(30), ALL[name], record=True) for _ in range(2))
+    assert one.digest == again.digest and validate_result(one) == []
+    # whoever runs them, the jobs are the same
+    plain = gs.simulate(streams(30), gs.NoMigration())
+    for column in ("release", "size", "submitter", "data"):
+        assert np.array_equal(one.applications[column], plain.applications[column])
+    assert (one.digest == plain.digest) == (name == "no-migration")
+    assert one.mean_turnaround < plain.mean_turnaround or name in ("fastest", "no-migration")
+    assert gs.simulate(streams(30, seed=6), ALL[name]).digest != one.digest
+
+
+def test_they_are_known_by_name() -> None:
+    assert make_scheduler("rjss") == gs.Rjss() and make_scheduler("rjss-best") == gs.Rjss(pick="best")
+    assert make_scheduler("resource-exclusion", {"k": 0.2}) == gs.ResourceExclusion(k=0.2)
+    assert make_scheduler("resource-exclusion-fastest") == gs.ResourceExclusion(reading="fastest")
+    assert make_scheduler("no-migration") == gs.NoMigration()
+
+
+# -- checkpoints ----------------------------------------------------------------------------------------
+
+
+class Cut(Exception):
+    """The run ends here."""
+
+
+def test_searches_under_way_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gridsim.simulation._STRIDE", 50)  # jobs between two looks of the engine
+    scenario, file = streams(), tmp_path / "run.checkpoint"
+    scheduler = gs.Rjss(k=0.3, probe_latency=0.5, pick="best")
+    whole = gs.simulate(scenario, scheduler, record=True)
+    for wave in (2, 9, 18):
+        simulation = Simulation(scenario, scheduler, Options(record=True))
+        waves = iter(range(1, 100))
+
+        def at_wave_end(last: int = wave, waves: Any = waves, simulation: Any = simulation) -> None:
+            if next(waves) == last:
+                save(file, simulation, simulation.about(600.0, {}))
+                raise Cut
+
+        simulation.engine.at_wave_end(at_wave_end)
+        with pytest.raises(Cut):
+            simulation.run()
+        state = simulation.policy.walks.getstate()  # type: ignore[attr-defined]
+        assert len(state["searches"]) > 5 and 0 < state["next"] < len(whole.tables["jobs"])
+        again = gs.resume(file)
+        assert again.digest == whole.digest and again.tables["schedule"] == whole.tables["schedule"]
+
+
+# -- what is refused ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["rjss", "resource-exclusion", "no-migration"])
+def test_machines_never_fail(name: str) -> None:
+    scenario = gs.Scenario(
+        gs.Platform.of([100.0, 200.0]),
+        gs.Workload.of([0.0], 1, 1000.0),
+        faults=gs.Faults.of([0], [1.0], [2.0]),
+    )
+    with pytest.raises(gs.ScenarioError) as caught:
+        gs.simulate(scenario, ALL[name])
+    assert str(caught.value) == f"faults must be absent for {name}, whose machines never fail"
+
+
+RULES = "('exactly-one', 'at-least-one', 'none')"
+BAD: list[tuple[type[gs.Scheduler], dict[str, Any], str]] = [
+    (gs.Rjss, {"k": -0.1}, "rjss.k must be a finite number >= 0, got -0.1"),
+    (gs.Rjss, {"k": "all"}, "rjss.k must be a finite number >= 0, got 'all'"),
+    (gs.Rjss, {"k": 1.5}, "rjss.k must be in 0..1, a share of the nodes, got 1.5"),
+    (gs.Rjss, {"probe_latency": -1}, "rjss.probe_latency must be a finite number >= 0 s, got -1"),
+    (gs.Rjss, {"probe_latency": "net"}, "rjss.probe_latency must be s >= 0 or 'network', got 'net'"),
+    (gs.Rjss, {"load_packet": 1.5}, "rjss.load_packet must be a whole number in 0..2147483647, got 1.5"),
+    (gs.Rjss, {"load_packet": 2**31},
+     "rjss.load_packet must be a whole number in 0..2147483647, got 2147483648"),
+    (gs.Rjss, {"overlay": 0}, "rjss.overlay must be a whole number >= 1, got 0"),
+    (gs.Rjss, {"local_threshold": -1.0}, "rjss.local_threshold must be a number >= 0, got -1.0"),
+    (gs.Rjss, {"remote_threshold": np.nan}, "rjss.remote_threshold must be a number >= 0, got nan"),
+    (gs.Rjss, {"rule": "P"}, f"rjss.rule must be one of {RULES}, got 'P'"),
+    (gs.Rjss, {"pick": "any"}, "rjss.pick must be one of ('first', 'best'), got 'any'"),
+    (gs.Rjss, {"turnaround": 1}, "rjss.turnaround must be one of ('complete', 'printed'), got 1"),
+    (gs.ResourceExclusion, {"k": 2}, "resource-exclusion.k must be in 0..1, a share of the nodes, got 2"),
+    (gs.ResourceExclusion, {"reading": "best"},
+     "resource-exclusion.reading must be one of ('completion', 'fastest'), got 'best'"),
+    (gs.ResourceExclusion, {"min_speed": -1.0},
+     "resource-exclusion.min_speed must be a finite number >= 0 Mflop/s, got -1.0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("cls", "parameters", "message"), BAD)
+def test_bad_parameters(cls: type[gs.Scheduler], parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(gs.ScenarioError) as caught:
+        cls(**parameters)
+    assert str(caught.value) == message
+
+
+def test_searches_that_the_clock_does_not_hold() -> None:
+    scenario = few([100.0, 200.0, 300.0, 400.0])
+    wanted = "probe_latency must let {} nodes be asked within 2e+09 s, got {} s for each"
+    for scheduler, message in (
+        (gs.Rjss(k=0.5, probe_latency=1e308), f"rjss.{wanted.format(2, 1e308)}"),
+        (gs.ResourceExclusion(k=1.0, probe_latency=6e8), f"resource-exclusion.{wanted.format(4, 6e8)}"),
+    ):
+        with pytest.raises(gs.ScenarioError) as caught:
+            gs.simulate(scenario, scheduler)
+        assert str(caught.value) == message
+    far = gs.simulate(scenario, gs.Rjss(k=0.5, probe_latency=9e8))
+    assert far.mean_turnaround > 9e8
+
+
+def test_thresholds_without_bound() -> None:
+    assert gs.Rjss(remote_threshold=np.inf).remote_threshold == np.inf

@@ -1,0 +1,84 @@
+"""Schedules in which a machine does not run what came to it in turn, and some in which it does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.testing.order import broken_promise
+
+#: Three tasks of 10 s, one each of applications 0, 1 and 2, and two of application 3.
+SCENARIO = gs.Scenario(
+    gs.Platform.equal(2, 100.0), gs.Workload.of([0.0, 1.0, 2.0, 50.0], [1, 1, 1, 2], 1000.0), seed=1
+)
+#: machine, application, tasks, start, end; and machine, application, tasks, time.
+Ran = list[tuple[int, int, int, float, float]]
+Came = list[tuple[int, int, int, float]]
+IN_TURN: Ran = [(0, 0, 1, 0.0, 10.0), (0, 1, 1, 10.0, 20.0), (0, 2, 1, 20.0, 30.0), (1, 3, 2, 52.0, 72.0)]
+AS_THEY_CAME: Came = [(0, 0, 1, 0.0), (0, 1, 1, 1.0), (0, 2, 1, 3.0), (1, 3, 1, 52.0), (1, 3, 1, 62.0)]
+
+
+def said(ran: Ran, came: Came, scenario: gs.Scenario = SCENARIO) -> str | None:
+    """What is wrong with this schedule, put in the place of the one that was recorded."""
+    result = gs.simulate(scenario, gs.NoMigration(), record=True)
+    schedule, arrivals = (
+        gs.Table(
+            dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
+            | ({"completed": np.array([row[2] for row in rows])} if "start" in names else {})
+        )
+        for names, rows in (
+            (("machine", "application", "tasks", "start", "end"), ran),
+            (("machine", "application", "tasks", "time"), came),
+        )
+    )
+    other = gs.Result(
+        tables={**result.tables, "schedule": schedule, "arrivals": arrivals},
+        facts=result.facts,
+        scheduler=result.scheduler,
+        provenance=result.provenance,
+    )
+    return broken_promise(other, "fcfs")
+
+
+def test_what_is_recorded_is_in_turn() -> None:
+    for scheduler in (gs.NoMigration(), gs.Rjss(k=1.0, rule="none")):
+        result = gs.simulate(SCENARIO, scheduler, record=True)
+        assert broken_promise(result, "fcfs") is None
+    assert said(IN_TURN, AS_THEY_CAME) is None
+    # rows of a schedule, and idle machines, may come in any order
+    assert said(IN_TURN[::-1], AS_THEY_CAME) is None
+
+
+@pytest.mark.parametrize(
+    ("ran", "message"),
+    [
+        # the task of application 2 overtakes that of 1
+        ([IN_TURN[0], (0, 2, 1, 10.0, 20.0), (0, 1, 1, 20.0, 30.0), IN_TURN[3]],
+         "machine 0 runs tasks of applications [0, 2, 1], they came as [0, 1, 2]"),
+        # one is missing, and one runs elsewhere
+        (IN_TURN[:2] + IN_TURN[3:], "machine 0 runs tasks of applications [0, 1], they came as [0, 1, 2]"),
+        ([*IN_TURN[:2], (1, 2, 1, 20.0, 30.0), IN_TURN[3]],
+         "machine 0 runs tasks of applications [0, 1], they came as [0, 1, 2]"),
+        # the machine waits though a task is there: behind another one, and as the first
+        ([*IN_TURN[:2], (0, 2, 1, 20.5, 30.5), IN_TURN[3]], "schedule[2] starts at 20.5 s, it came at 3.0 s"),
+        ([*IN_TURN[:3], (1, 3, 2, 52.25, 72.25)], "schedule[3] starts at 52.25 s, it came at 52.0 s"),
+        # a task runs before it comes
+        ([*IN_TURN[:3], (1, 3, 2, 51.0, 71.0)], "schedule[3] starts at 51.0 s, it came at 52.0 s"),
+    ],
+)  # fmt: skip
+def test_what_is_not_in_turn_is_found(ran: Ran, message: str) -> None:
+    assert said(ran, AS_THEY_CAME) == message
+
+
+def test_a_task_within_a_row_that_had_not_come() -> None:
+    late = [*AS_THEY_CAME[:4], (1, 3, 1, 62.5)]
+    assert said(IN_TURN, late) == "schedule[3] has a task at 62.0 s that came at 62.5 s"
+    # where sizes differ a row does not say when its second task starts, but it has ended
+    bags = gs.Workload.of_tasks(
+        [0.0, 1.0, 2.0, 50.0], [[1000.0], [1000.0], [1000.0], [500.0, 1500.0]], [0, 0, 0, 1]
+    )
+    unequal = gs.Scenario(gs.Platform.equal(2, 100.0), bags, seed=1)
+    assert said(IN_TURN, late, unequal) is None
+    later = [*AS_THEY_CAME[:4], (1, 3, 1, 72.5)]
+    assert said(IN_TURN, later, unequal) == "schedule[3] has a task at 72.0 s that came at 72.5 s"
