@@ -17,6 +17,8 @@ from gridcore.links cimport Links
 from gridcore.memory cimport grown, prefetch
 from gridcore.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
                                pending_read)
+from gridcore.searches cimport (Node, Record, Search, Searches, below, chance_of, lasts, other, searches_drop,
+                                searches_free, searches_new)
 
 import numpy as np
 
@@ -28,7 +30,6 @@ __all__ = ["NEVER", "RECORD", "JobWalks"]
 cdef long long _NEVER = 9223372036854775807
 NEVER = _NEVER
 cdef long long _LATEST = LATEST
-cdef unsigned long long _GOLDEN = 0x9E3779B97F4A7C15
 
 cdef enum:
     PROBE, LOAD, JOB, RESULT, KINDS
@@ -40,43 +41,6 @@ cdef enum:
     AHEAD = 16                      # so many nodes ahead of the one that is asked, the next are fetched
 cdef enum:
     FIELDS = 10                     # of a search, in a state
-
-cdef struct Node:                   # 32 bytes: what a probe looks at lies in one line of the cache
-    long long free                  # when it will have done what has come to it, ns
-    double speed                    # Mflop/s
-    double rate                     # jobs/s of its own, nan if that is not known
-    unsigned int stamp              # 1 + the last job that asked it
-    unsigned int answered           # loads it sent that are not in the books of the links yet
-
-cdef struct Record:                 # as `RECORD`
-    long long node, sender, job
-
-cdef struct Search:                 # that takes time
-    long long job, time, sequence
-    bint asking                     # a probe is on its way to a node, or else the answer back
-    Py_ssize_t taken, steps
-    int seen, best                  # nodes, -1 for none
-    long long seen_free, best_free
-    int* step                       # nodes, ~node if it has been asked before
-
-
-cdef inline unsigned long long mixed(unsigned long long x) noexcept nogil:
-    """SplitMix64 (Steele, Lea and Flood 2014) of a state."""
-    x = (x ^ (x >> 30)) * <unsigned long long> 0xBF58476D1CE4E5B9
-    x = (x ^ (x >> 27)) * <unsigned long long> 0x94D049BB133111EB
-    return x ^ (x >> 31)
-
-
-cdef inline Py_ssize_t below(unsigned long long* chance, unsigned long long n) noexcept nogil:
-    """A number below n < 2**32."""
-    chance[0] += _GOLDEN
-    return <Py_ssize_t> ((mixed(chance[0]) >> 32) * n >> 32)
-
-
-cdef inline Py_ssize_t other(unsigned long long* chance, Py_ssize_t others, Py_ssize_t home) noexcept nogil:
-    """Any node but `home`."""
-    cdef Py_ssize_t u = below(chance, others)
-    return u + (u >= home)
 
 
 cdef class JobWalks:
@@ -134,9 +98,7 @@ cdef class JobWalks:
     cdef long long now, sequence
     cdef Pending ending                 # jobs whose result is sent then
     cdef Pending steps                  # searches, by the time of their next event
-    cdef Search* search
-    cdef int* unused                    # searches
-    cdef Py_ssize_t n_unused, room
+    cdef Searches searches
 
     def __cinit__(self, Links links, speed, *, kinds, release, node, work, data, rate, probes, pick="first",
                   rule="exactly-one", local_threshold=0.5, remote_threshold=1.0, min_speed=0.0, bint printed=False,
@@ -181,10 +143,8 @@ cdef class JobWalks:
             self.at[k].speed, self.at[k].rate = speeds[k], rates[k]
 
     def __dealloc__(self):
-        self._forget()
         free(self.at)
-        free(self.search)
-        free(self.unused)
+        searches_free(&self.searches)
         pending_free(&self.ending)
         pending_free(&self.steps)
 
@@ -254,7 +214,7 @@ cdef class JobWalks:
 
     cdef Py_ssize_t _find(self, Py_ssize_t job, Py_ssize_t home, long long now) noexcept:
         """The node to which `job` goes, -1 if it stays: all are asked now, as long as it takes."""
-        cdef unsigned long long chance = mixed(self.seed + <unsigned long long> (job + 1) * _GOLDEN)
+        cdef unsigned long long chance = chance_of(self.seed, job)
         cdef unsigned int stamp = <unsigned int> (job + 1)
         cdef long long latency = self._latency(job), arrival = now + latency, wait, took
         cdef long long legs = latency if self.printed else 2 * latency, bound = self._at_home(job, home, now)
@@ -318,11 +278,11 @@ cdef class JobWalks:
 
     cdef int _begin(self, Py_ssize_t job, long long now) except -1:
         """Draw the whole walk at once: what is drawn does not depend on what is found."""
-        cdef unsigned long long chance = mixed(self.seed + <unsigned long long> (job + 1) * _GOLDEN)
+        cdef unsigned long long chance = chance_of(self.seed, job)
         cdef unsigned int stamp = <unsigned int> (job + 1)
         cdef Py_ssize_t home = self.home[job], u = home, n = 0
-        cdef int slot = self._new_search(self.probes)
-        cdef Search* s = &self.search[slot]
+        cdef int slot = searches_new(&self.searches, self.probes)
+        cdef Search* s = &self.searches.search[slot]
         self.at[home].stamp = stamp
         while n < self.probes:
             if self.degree < 0:
@@ -338,39 +298,14 @@ cdef class JobWalks:
         s.asking = True
         return self._wait(slot, now + self.probe_time // 2)
 
-    cdef int _new_search(self, Py_ssize_t steps) except -1:
-        """A search with room for its steps."""
-        cdef Py_ssize_t k, room
-        cdef int slot
-        if self.n_unused == 0:
-            room = 2 * self.room + 16
-            self.search = <Search*> grown(self.search, room * sizeof(Search))
-            self.unused = <int*> grown(self.unused, room * sizeof(int))
-            memset(&self.search[self.room], 0, (room - self.room) * sizeof(Search))
-            for k in range(room - 1, self.room - 1, -1):
-                self.unused[self.n_unused] = <int> k
-                self.n_unused += 1
-            self.room = room
-        slot = self.unused[self.n_unused - 1]
-        self.search[slot].step = <int*> grown(NULL, steps * sizeof(int))
-        self.search[slot].steps = steps
-        self.n_unused -= 1
-        return slot
-
-    cdef void _drop(self, int slot) noexcept:
-        free(self.search[slot].step)
-        self.search[slot].step = NULL
-        self.unused[self.n_unused] = slot
-        self.n_unused += 1
-
     cdef int _wait(self, int slot, long long time) except -1:
-        self.search[slot].time, self.search[slot].sequence = time, self.sequence
+        self.searches.search[slot].time, self.searches.search[slot].sequence = time, self.sequence
         self.sequence += 1
-        return pending_push(&self.steps, time, self.search[slot].sequence, slot)
+        return pending_push(&self.steps, time, self.searches.search[slot].sequence, slot)
 
     cdef int _go_on(self, int slot, long long now) except -1:
         """The probe of the next step has come to a node, or its answer is back."""
-        cdef Search* s = &self.search[slot]
+        cdef Search* s = &self.searches.search[slot]
         cdef Py_ssize_t job = s.job, home = self.home[job], u, before = home
         cdef long long half = self.probe_time // 2, latency = self._latency(job)
         if s.asking:
@@ -401,7 +336,7 @@ cdef class JobWalks:
         if u >= 0 and self.pick == FASTEST and not self.at[u].speed > self.at[home].speed:
             u = -1
         latency = s.best_free
-        self._drop(slot)
+        searches_drop(&self.searches, slot)
         return self._queue(job, home, now) if u < 0 else self._move(job, home, u, latency, now)
 
     cdef bint _is_better(self, const Search* s, long long latency, long long now) noexcept:
@@ -560,7 +495,7 @@ cdef class JobWalks:
         searches, steps = np.empty((len(events), FIELDS), np.int64), []
         cdef long long[:, ::1] out = searches
         for n, k in enumerate(events[np.argsort(events[:, 1]), 2].tolist()):
-            s = &self.search[k]
+            s = &self.searches.search[k]
             out[n, 0], out[n, 1], out[n, 2], out[n, 3], out[n, 4] = s.job, s.time, s.sequence, s.asking, s.taken
             out[n, 5], out[n, 6], out[n, 7], out[n, 8], out[n, 9] = s.seen, s.seen_free, s.best, s.best_free, s.steps
             steps.append(np.asarray(<int[:s.steps]> s.step).astype(np.int64))
@@ -596,8 +531,8 @@ cdef class JobWalks:
         cdef const long long[:, ::1] row = made["searches"]
         n = 0
         for k in range(row.shape[0]):
-            slot = self._new_search(row[k, 9])
-            s = &self.search[slot]
+            slot = searches_new(&self.searches, row[k, 9])
+            s = &self.searches.search[slot]
             s.job, s.time, s.sequence, s.asking, s.taken = row[k, 0], row[k, 1], row[k, 2], row[k, 3], row[k, 4]
             s.seen, s.seen_free, s.best, s.best_free = <int> row[k, 5], row[k, 6], <int> row[k, 7], row[k, 8]
             for j in range(s.steps):
@@ -611,13 +546,7 @@ cdef class JobWalks:
         pending_clear(&self.ending)
         while pending_first(&self.steps) != NULL:
             slot = pending_pop(&self.steps).slot
-            self._drop(slot)
-
-
-cdef inline long long lasts(double work, double speed) noexcept nogil:
-    """ns of a job on a node, and no more than the clock has."""
-    cdef double ns = work / speed * 1e9
-    return llrint(ns) if ns < _LATEST else _LATEST
+            searches_drop(&self.searches, slot)
 
 
 cdef inline long long first_of(const Pending* events) noexcept nogil:
