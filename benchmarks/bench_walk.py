@@ -39,7 +39,7 @@ from gridsim.engine import NS
 SIZES = (10_000, 100_000, 1_000_000)
 #: In a call of the kernel or the limit, and of the twin.
 PROBES, FEW = 20_000_000, 20_000
-ROUNDS = 7
+ROUNDS = 15
 KERNEL = gridcore.links.Links, gridcore.walk.JobWalks
 TWIN = gridcore.reference.links.Links, gridcore.reference.walk.JobWalks
 
