@@ -21,7 +21,7 @@ cdef struct Record:                 # of a message
 cdef struct Search:                 # that takes time
     long long job, time, sequence
     bint asking                     # a probe is on its way to a node, or else the answer back
-    Py_ssize_t taken, steps
+    Py_ssize_t taken, steps         # steps that are drawn, `probes` or fewer
     int seen, best                  # nodes, -1 for none
     long long seen_free, best_free
     int* step                       # nodes, ~node if it has been asked before

@@ -40,6 +40,8 @@ cdef enum:
 cdef enum:
     AHEAD = 16                      # so many nodes ahead of the one that is asked, the next are fetched
 cdef enum:
+    DRAWN = 4                       # steps of a search that may end with each
+cdef enum:
     FIELDS = 10                     # of a search, in a state
 
 
@@ -277,14 +279,20 @@ cdef class JobWalks:
     # -- one that takes time --------------------------------------------------------------------------------
 
     cdef int _begin(self, Py_ssize_t job, long long now) except -1:
-        """Draw the whole walk at once: what is drawn does not depend on what is found."""
-        cdef unsigned long long chance = chance_of(self.seed, job)
-        cdef unsigned int stamp = <unsigned int> (job + 1)
-        cdef Py_ssize_t home = self.home[job], u = home, n = 0
-        cdef int slot = searches_new(&self.searches, self.probes)
+        cdef int slot = searches_new(&self.searches, min(self.probes, DRAWN) if self.pick == FIRST else self.probes)
         cdef Search* s = &self.searches.search[slot]
+        s.job, s.taken, s.best, s.best_free, s.seen, s.seen_free = job, 0, -1, 0, -1, 0
+        s.asking = True
+        self._draw(s)
+        return self._wait(slot, now + self.probe_time // 2)
+
+    cdef void _draw(self, Search* s) noexcept:
+        """The first steps of a walk, which do not depend on what is found: at once, as others stamp nodes meanwhile."""
+        cdef unsigned long long chance = chance_of(self.seed, s.job)
+        cdef unsigned int stamp = <unsigned int> (s.job + 1)
+        cdef Py_ssize_t home = self.home[s.job], u = home, n = 0
         self.at[home].stamp = stamp
-        while n < self.probes:
+        while n < s.steps:
             if self.degree < 0:
                 u = other(&chance, self.nodes - 1, home)
                 if self.at[u].stamp == stamp:
@@ -294,9 +302,20 @@ cdef class JobWalks:
             s.step[n] = <int> (~u if self.at[u].stamp == stamp else u)
             self.at[u].stamp = stamp
             n += 1
-        s.job, s.taken, s.best, s.best_free, s.seen, s.seen_free = job, 0, -1, 0, -1, 0
-        s.asking = True
-        return self._wait(slot, now + self.probe_time // 2)
+
+    cdef int _draw_more(self, Search* s) except -1:
+        """Twice the steps, from the first one on: nothing but the job tells how far its draws have come."""
+        cdef Py_ssize_t k
+        cdef int u
+        for k in range(s.steps):
+            u = s.step[k] if s.step[k] >= 0 else ~s.step[k]
+            if self.at[u].stamp == <unsigned int> (s.job + 1):
+                self.at[u].stamp = 0
+        k = min(2 * s.steps, self.probes)
+        s.step = <int*> grown(s.step, k * sizeof(int))
+        s.steps = k
+        self._draw(s)
+        return 0
 
     cdef int _wait(self, int slot, long long time) except -1:
         self.searches.search[slot].time, self.searches.search[slot].sequence = time, self.sequence
@@ -326,7 +345,9 @@ cdef class JobWalks:
             return self._wait(slot, now + self.probe_time - half)
         if s.seen >= 0 and self._is_better(s, latency, now):
             s.best, s.best_free = s.seen, s.seen_free
-        if s.taken < s.steps and not (self.pick == FIRST and s.best >= 0):
+        if s.taken < self.probes and not (self.pick == FIRST and s.best >= 0):
+            if s.taken == s.steps:
+                self._draw_more(s)
             s.asking = True
             return self._wait(slot, now + half)
         u = s.best
@@ -342,7 +363,7 @@ cdef class JobWalks:
     cdef bint _is_better(self, const Search* s, long long latency, long long now) noexcept:
         """Whether the node seen is better than the best so far, or for the first one, than the job's own."""
         cdef Py_ssize_t job = s.job
-        cdef long long leaves = now + (s.steps - s.taken) * self.probe_time  # when all have answered
+        cdef long long leaves = now + (self.probes - s.taken) * self.probe_time  # when all have answered
         if self.pick == FIRST:
             return (self._turnaround(job, s.seen, s.seen_free, latency, now)
                     < self._at_home(job, self.home[job], now))

@@ -140,10 +140,12 @@ def read(state: Any, nodes: int, jobs: int, walks: int) -> dict[str, Any]:
         job = made["ending"][k, 1]
         raise ValueError(f"state['ending'][{k}] must name a job that has a machine, got {job}")
     of = dict(zip(SEARCH, searches.T, strict=True))
-    sound = (of["job"] >= 0) & (of["job"] < jobs) & (of["time"] >= 0) & (of["asking"] >= 0)
+    # a job looks for a node once, when it has been released: else it would meet its own stamps
+    sound = (of["job"] >= 0) & (of["job"] < made["next"]) & (of["time"] >= 0) & (of["asking"] >= 0)
     sound &= (of["seen"] < nodes) & (of["best"] < nodes) & (of["seen_free"] >= 0) & (of["best_free"] >= 0)
     sound &= (of["steps"] >= 1) & (of["steps"] <= walks) & (of["taken"] >= 1 - of["asking"])
     sound &= (of["taken"] < of["steps"] + 1 - np.minimum(of["asking"], 1)) & (of["asking"] <= 1)
+    sound &= np.isin(np.arange(len(searches)), np.unique(of["job"], return_index=True)[1])
     for k in np.flatnonzero(~sound)[:1]:
         raise ValueError(f"state['searches'][{k}] must be a search of these jobs, got {searches[k].tolist()}")
     if int(of["steps"].sum()) != len(steps):

@@ -28,11 +28,18 @@ def check_name(name: str) -> str:
     return name
 
 
+def frozen(column: Column) -> Column:
+    """`column`, read-only from now on, so that a `Table` does not copy it."""
+    column.flags.writeable = False
+    return column
+
+
 class Table:
     """Equally long, read-only numpy columns.
 
     ``len(table)`` is the number of rows, ``table["name"]`` a column, ``table[3]`` a row as a dict.
-    Columns are booleans, integers, floats or text, in the machine's byte order; they are copied.
+    Columns are booleans, integers, floats or text, in the machine's byte order.  They are copied, but for
+    arrays that are read-only and own their memory: nobody writes to these, and they may be large.
 
     Raises ValueError for columns of different lengths, other dimensions or other types.
     """
@@ -40,7 +47,8 @@ class Table:
     def __init__(self, columns: Mapping[str, Any]) -> None:
         self._columns: dict[str, Column] = {}
         for name, values in columns.items():
-            column = np.array(values)
+            shared = type(values) is np.ndarray and values.flags.owndata and not values.flags.writeable
+            column = values if shared else np.array(values)
             if column.dtype.kind in "OT":
                 if not all(isinstance(value, str) for value in column.tolist()):
                     raise ValueError(f"column {name!r} must hold numbers or text")

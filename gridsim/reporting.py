@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from gridsim.engine import NEVER, NS
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
 from gridsim.fluctuation import Pace
-from gridsim.metrics import job_slowdown, utilization
+from gridsim.metrics import job_slowdown, total, utilization
 from gridsim.model import Applications, durations
 from gridsim.outages import Outages
 from gridsim.platform import Platform
-from gridsim.records import Table, check_name, plain
+from gridsim.records import Table, check_name, frozen, plain
 from gridsim.results import CORE_TABLES, RECORDS
 from gridsim.scheduler import ARRIVALS, CYCLES, INSTANCES, SCHEDULE, Outcome, Scheduler
 
@@ -85,9 +85,9 @@ def check_size(
         raise ScenarioError(
             f"workload.tasks of application {i} must be at most {2**31 - 1}, got {applications.tasks[i]}"
         )
-    if (tasks := math.fsum(applications.tasks.tolist())) > 2**53:
+    if (tasks := total(applications.tasks)) > 2**53:
         raise ScenarioError(f"workload.tasks must be at most 2**53 in all, got {tasks:g}")
-    work = math.fsum(applications.size.tolist())
+    work = total(applications.size)
     factor, said = 1.0, ""
     if pace is not None:
         factor = float(pace.factors.min())
@@ -194,8 +194,8 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
     up_time = end - outages.down_time(end)
     for u in np.flatnonzero(busy > up_time)[:1]:
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for {up_time[u]} ns only")
-    worked = math.fsum((busy * (platform.speeds / NS)).tolist())
-    work = math.fsum(applications.size[~failed].tolist())
+    worked = total(busy * (platform.speeds / NS))
+    work = total(applications.size[~failed])
     # each task's duration is rounded to whole ns; products and sums are rounded besides
     slack = float(done @ (platform.speeds / NS)) + 1e-9 * max(work, worked)
     if outcome.cycles:
@@ -216,7 +216,7 @@ def _check_cycles(outcome: Outcome, applications: Applications, worked: float, s
     for name in CYCLES:
         for i in np.flatnonzero(~(outcome.cycles[name] >= -slack))[:1]:
             raise InvariantViolation(f"application {i}: {outcome.cycles[name][i]!r} Mflop were {name}")
-    told = math.fsum(math.fsum(outcome.cycles[name].tolist()) for name in CYCLES)
+    told = math.fsum(total(outcome.cycles[name]) for name in CYCLES)
     if not abs(told - worked) <= slack:
         raise InvariantViolation(
             f"machines: busy for {worked!r} Mflop, useful and wasted cycles are {told!r} Mflop"
@@ -240,7 +240,7 @@ def given_up(outcome: Outcome, applications: Applications) -> NDArray[np.bool_]:
 
 def application_table(outcome: Outcome, applications: Applications, platform: Platform) -> Table:
     given = outcome.applications
-    first, finish = (_seconds(given[name]) for name in ("first_start", "finish"))
+    first, finish = (frozen(_seconds(given[name])) for name in ("first_start", "finish"))
     stretch = np.where(given["finish"] >= 0, (given["finish"] - applications.release_ns) / NS, np.nan)
     stretch /= applications.size
     further = {name: column for name, column in given.items() if name not in _APPLICATION_COLUMNS}
@@ -261,8 +261,8 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
             "size": applications.size,
             **own,
             "submitter": applications.submitter,
-            "stretch": stretch,
-            "stretch_agg": stretch * platform.aggregate_speed,
+            "stretch": frozen(stretch),
+            "stretch_agg": frozen(stretch * platform.aggregate_speed),
             "resubmitted": given["resubmitted"],
             "nodes_used": given["nodes_used"],
             **further,

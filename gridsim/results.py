@@ -305,7 +305,7 @@ class Result:
             "aggregate_speed": speed,
             "applications": len(applications),
             "tasks": int(applications["tasks"].sum()),
-            "work": math.fsum(size.tolist()),
+            "work": metrics.total(size),
             "offered_load": metrics.offered_load(applications["release"], size, speed),
             "max_stretch": self.max_stretch,
             "max_stretch_agg": _most(self._of_completed("stretch_agg")),
@@ -341,7 +341,7 @@ class Result:
         return {
             "wasted": self.wasted,
             "undisturbed": self.undisturbed,
-            **{name: math.fsum(column.tolist()) for name, column in self.tables["cycles"].items()},
+            **{name: metrics.total(column) for name, column in self.tables["cycles"].items()},
             **{name: int(table[name].sum()) for name in ("replicas", "killed") if name in table},
         }
 

@@ -11,6 +11,7 @@ from gridcore.walk import NEVER, RECORD, JobWalks
 from gridsim.engine import NS, Engine, nanoseconds
 from gridsim.errors import ScenarioError
 from gridsim.overlays import random_neighbours
+from gridsim.records import frozen
 from gridsim.scheduler import ARRIVALS, SCHEDULE, Integers, Outcome, Policy, Run
 
 #: s to ask a node and hear from it, or as long as the network takes.
@@ -120,12 +121,12 @@ class Walking(Policy):
             machines={"busy": totals["busy"], "tasks": totals["done"], "peak_queue": totals["peak"]},
             tables={
                 "jobs": {
-                    "application": which,
+                    "application": frozen(which),
                     "machine": jobs["machine"],
                     "probes": jobs["probes"],
-                    "predicted": np.where(moved, jobs["predicted"] / NS, np.nan),
-                    "waited": (jobs["start"] - jobs["arrived"]) / NS,
-                    "turnaround": (jobs["returned"] - release) / NS,
+                    "predicted": frozen(np.where(moved, jobs["predicted"] / NS, np.nan)),
+                    "waited": frozen((jobs["start"] - jobs["arrived"]) / NS),
+                    "turnaround": frozen((jobs["returned"] - release) / NS),
                 }
             },
             facts={"nodes_asked": min(self.probes, len(self.run.speeds) - 1)},
@@ -146,8 +147,8 @@ class Walking(Policy):
             "first_start": first,
             "finish": finish,
             "completed": applications.tasks,
-            "resubmitted": np.zeros(len(applications), np.int64),
-            "nodes_used": nodes,
+            "resubmitted": frozen(np.zeros(len(applications), np.int64)),
+            "nodes_used": frozen(nodes),
         }
 
     def _schedule(self, jobs: dict[str, NDArray[Any]], which: Integers) -> dict[str, Integers]:

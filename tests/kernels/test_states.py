@@ -373,3 +373,14 @@ def test_damaged_states_do_no_harm(name: str, taken: dict[str, dict[str, Any]], 
     except ValueError:
         return
     go_on(made, name)
+
+
+def test_a_job_cannot_look_for_a_node_twice() -> None:
+    """It would find all nodes stamped by itself."""
+    state = copied(walks(10)[1].getstate())
+    rows = state["searches"]
+    for job, k in ((rows[0, 0], 1), (119, 0)):
+        bad = {**state, "searches": rows.copy()}
+        bad["searches"][k, 0] = job
+        with pytest.raises(ValueError, match=r"state\['searches'\]\[\d+\] must be a search of these jobs"):
+            walks(0)[1].setstate(bad)

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from gridsim.records import Table, atomic_file, digest, plain, to_json
+from gridsim.records import Table, atomic_file, digest, frozen, plain, to_json
 
 
 def test_table():
@@ -32,6 +32,17 @@ def test_table_copies_what_it_is_given():
     column = np.zeros(3)
     table = Table({"x": column})
     column[:] = 1
+    assert table["x"].tolist() == [0, 0, 0]
+
+
+def test_table_shares_what_nobody_writes_to():
+    column = frozen(np.zeros(3))
+    assert Table({"x": column})["x"] is column
+    below = np.zeros(3)
+    seen = below[:]
+    seen.flags.writeable = False  # a view of what its owner may write to
+    table = Table({"x": seen})
+    below[:] = 1
     assert table["x"].tolist() == [0, 0, 0]
 
 
