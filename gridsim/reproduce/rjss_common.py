@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from gridsim.scheduler import Scheduler
 from gridsim.schedulers import NoMigration, ResourceExclusion, Rjss
 from gridsim.turnaround import mean_until, prediction_errors
 from gridsim.workload import Workload
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NODES, SMALL = 100, 40
 HORIZON, SHORT = 2000.0, 400.0
@@ -194,3 +197,18 @@ def series(made: Mapping[str, Replicates], metric: str = G) -> dict[str, Any]:
     """For `plots.lines`: scheduler -> estimates."""
     names = next(iter(made.values())).schedulers
     return {name: [each.mean(name, metric) for each in made.values()] for name in names}
+
+
+def panels(series: Mapping[str, Any], x: Sequence[float], xlabel: str, xscale: str = "linear") -> Figure:
+    """The mean turnaround over `x`, a panel for each of `series`, which are as `plots.lines` wants them."""
+    from gridsim import plots
+
+    made, places = plots.figure(len(series))
+    for axes, (title, lines) in zip(places, series.items(), strict=True):
+        plots.lines(axes, x, lines)
+        axes.set_xscale(xscale)
+        axes.set_yscale("log")
+        axes.set_title(title)
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel("mean turnaround of all jobs, s")
+    return made

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge
-from gridsim.reproduce.rjss_common import BELOW, METRICS, REMARKS, G, jobs, judged, means, series
+from gridsim.reproduce.rjss_common import BELOW, METRICS, REMARKS, G, jobs, judged, means, panels, series
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import Rjss
+from gridsim.schedulers.walking import ProbeLatency
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,6 +20,8 @@ SEEDS = (20, 5)
 
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 BEST, OTHERS = (0.1, 0.2), (0.05, 0.4, 1.0)
+#: How long a question takes; see `Rjss`.
+ASKING: dict[str, ProbeLatency] = {"free": 0.0, "in round trips": "network"}
 #: The paper's own numbers make a load of 1.5.
 LOADS = (0.6, 0.9, 1.5)
 
@@ -28,11 +31,8 @@ def run(how: Run) -> Report:
     rows: list[Row] = []
     grids: list[Grid] = []
     data = {}
-    for asking, latency in (("free", 0.0), ("in round trips", "network")):
-        schedulers: dict[str, Scheduler] = {
-            f"k = {k:.0%}": Rjss(k=k, probe_latency=latency)  # type: ignore[arg-type]
-            for k in SHARES
-        }
+    for asking, latency in ASKING.items():
+        schedulers: dict[str, Scheduler] = {f"k = {k:.0%}": Rjss(k=k, probe_latency=latency) for k in SHARES}
         made = {
             f"load {load:g}": how.replicate(jobs(how, interarrival=30.0 / load), schedulers, METRICS)
             for load in LOADS
@@ -49,7 +49,7 @@ def run(how: Run) -> Report:
         grids.append(means(f"mean turnaround of all jobs, s; asking {asking}", made, "turnaround"))
         grids.append(means(f"G^t when the last job is submitted, s; asking {asking}", made, G))
         grids.append(means(f"messages a job; asking {asking}", made, "messages"))
-        data[asking] = {where: list(column) for where, column in _by_load(series(made, "turnaround")).items()}
+        data[f"asking {asking}"] = _by_load(series(made, "turnaround"))
     return Report(tuple(how.seeds), how.quick, judged(how, rows), grids, REMARKS, {"series": data})
 
 
@@ -59,15 +59,5 @@ def _by_load(made: dict[str, list[object]]) -> dict[str, list[object]]:
 
 
 def figure(report: Report) -> Figure:
-    """G^t over k, a panel for each way of asking."""
-    from gridsim import plots
-
-    series = report.data["series"]
-    made, panels = plots.figure(len(series))
-    for axes, (asking, lines) in zip(panels, series.items(), strict=True):
-        plots.lines(axes, [100 * k for k in SHARES], lines)
-        axes.set_yscale("log")
-        axes.set_title(f"asking {asking}")
-        axes.set_xlabel("k, % of the nodes")
-        axes.set_ylabel("mean turnaround of all jobs, s")
-    return made
+    """Turnaround over k, a panel for each way of asking."""
+    return panels(report.data["series"], [100 * k for k in SHARES], "k, % of the nodes")

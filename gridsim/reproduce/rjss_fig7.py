@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING
 
 from gridsim.replication import estimate
 from gridsim.reproduce.common import Report, Run, judge, per_doubling
-from gridsim.reproduce.rjss_common import METRICS, REMARKS, G, all_faster, jobs, judged, means, rivals, series
+from gridsim.reproduce.rjss_common import (
+    METRICS,
+    REMARKS,
+    G,
+    all_faster,
+    jobs,
+    judged,
+    means,
+    panels,
+    rivals,
+    series,
+)
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import ResourceExclusion, Rjss
 
@@ -76,15 +87,5 @@ _REMARK = (
 
 
 def figure(report: Report) -> Figure:
-    """G^t over N, a panel for each load."""
-    from gridsim import plots
-
-    series = report.data["series"]
-    made, panels = plots.figure(len(series))
-    for axes, (where, lines) in zip(panels, series.items(), strict=True):
-        plots.lines(axes, report.data["sizes"], lines)
-        axes.set_yscale("log")
-        axes.set_title(where)
-        axes.set_xlabel("nodes")
-        axes.set_ylabel("mean turnaround of all jobs, s")
-    return made
+    """Turnaround over N, a panel for each load."""
+    return panels(report.data["series"], report.data["sizes"], "nodes")

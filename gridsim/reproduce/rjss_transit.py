@@ -10,7 +10,18 @@ import numpy as np
 
 from gridsim.replication import estimate
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge
-from gridsim.reproduce.rjss_common import BELOW, MEASURES, METRICS, REMARKS, G, jobs, judged, means, series
+from gridsim.reproduce.rjss_common import (
+    BELOW,
+    MEASURES,
+    METRICS,
+    REMARKS,
+    G,
+    jobs,
+    judged,
+    means,
+    panels,
+    series,
+)
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import NoMigration, Rjss
 
@@ -83,16 +94,5 @@ def run(how: Run) -> Report:
 
 
 def figure(report: Report) -> Figure:
-    """G^t over the latency, a panel for each load."""
-    from gridsim import plots
-
-    series = report.data["series"]
-    made, panels = plots.figure(len(series))
-    for axes, (where, lines) in zip(panels, series.items(), strict=True):
-        plots.lines(axes, report.data["latencies"], lines)
-        axes.set_xscale("log")
-        axes.set_title(where)
-        axes.set_xlabel("latency of a transfer, s")
-        axes.set_ylabel("mean turnaround of all jobs, s")
-        axes.set_yscale("log")
-    return made
+    """Turnaround over the latency, a panel for each load."""
+    return panels(report.data["series"], report.data["latencies"], "latency of a transfer, s", "log")

@@ -1,4 +1,4 @@
-"""The fair tree and the baselines on real desktops that come and go as recorded."""
+"""Schedulers on real desktops that come and go as recorded, and on the jobs of a real log."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import gridsim as gs
+from gridsim.validation.results import validate_result
 
 SCHEDULERS = {
     "fair-tree": gs.FairTree(bound=1.25, minimum_of="all", update_on="change"),
@@ -30,3 +31,21 @@ def test_every_task_is_completed_on_real_desktops(traces: Path, name: str) -> No
     messages = result.messages
     under_way = messages["sent"] - messages["delivered"] - messages["dropped"]
     assert (messages["in_flight"] == under_way).all() and (under_way >= 0).all()
+
+
+@pytest.mark.filterwarnings("ignore::gridsim.TraceWarning")
+@pytest.mark.parametrize(
+    "scheduler", [gs.Rjss(), gs.Rjss(probe_latency="network"), gs.ResourceExclusion()], ids=repr
+)
+def test_real_jobs_move_to_real_hosts(traces: Path, scheduler: gs.Scheduler) -> None:
+    log = traces / "lcg2005-a/LCG-2005-a.swf.gz"
+    scenario = gs.Scenario(
+        gs.Platform.from_hosts(traces / "boinc-hosts-open/seti_hosts.csv", 500, seed=1),
+        gs.Workload.from_log(log, own_sizes=True, max_applications=800, seed=1),
+        gs.Network.star(),
+        seed=1,
+    )
+    result = gs.simulate(scenario, scheduler, record=True)
+    assert validate_result(result) == [] and len(result.tables["jobs"]) > 2000
+    home = gs.simulate(scenario, gs.NoMigration())
+    assert result.migrated > 0.5 and result.mean_turnaround < 0.1 * home.mean_turnaround
