@@ -105,3 +105,21 @@ def peak_to_mean(values: Floats) -> float:
     """Largest value over the mean: 1 for a perfectly even load; NaN when all are 0."""
     middle = mean(values)
     return float(values.max()) / middle if middle > 0 else math.nan
+
+
+def running_mean(returned: Floats, turnaround: Floats) -> tuple[Floats, Floats]:
+    """When results are back, ascending, and the mean turnaround of all until then."""
+    order = np.argsort(returned, kind="stable")
+    means: Floats = np.cumsum(turnaround[order]) / np.arange(1, len(order) + 1)
+    return returned[order], means
+
+
+def prediction_errors(predicted: Floats, actual: Floats) -> Floats:
+    """|predicted - actual| / actual of each job that found a queue; where it found none, that is undefined.
+
+    predicted : wait at the chosen node when it was chosen, s; NaN for jobs that stayed.  actual : the wait
+        that was.
+    """
+    found = ~np.isnan(predicted) & (actual > 0)
+    errors: Floats = np.abs(predicted[found] - actual[found]) / actual[found]
+    return errors

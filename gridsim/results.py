@@ -19,7 +19,6 @@ from gridsim.errors import GridSimError, ScenarioError
 from gridsim.readable import as_text, scenario_lines
 from gridsim.records import Table, atomic_file, check_name, digest, plain
 from gridsim.scenario import Scenario
-from gridsim.turnaround import prediction_errors
 
 #: Version of the file format.
 FORMAT = 1
@@ -229,7 +228,7 @@ class Result:
     def prediction_error(self) -> float:
         """Mean over jobs that moved and had to wait of |predicted - actual wait| / actual; NaN if none had
         to."""
-        return metrics.mean(prediction_errors(self._of_jobs("predicted"), self._of_jobs("waited")))
+        return metrics.mean(metrics.prediction_errors(self._of_jobs("predicted"), self._of_jobs("waited")))
 
     @property
     def messages_per_job(self) -> float:

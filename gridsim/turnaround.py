@@ -1,23 +1,16 @@
-"""Metrics of jobs that may move before they run: pure functions on arrays, times in s; and series of a
-result.
-
-G^t, U^t and the prediction error are those of the RJSS paper (sections 6.2 and 8).
-"""
+"""How the turnaround of jobs goes on during a run: the series of the RJSS paper (section 8), times in s."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.metrics import mean
-
-if TYPE_CHECKING:
-    from gridsim.results import Result
+from gridsim.metrics import mean, running_mean
+from gridsim.results import Result
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class Series(NamedTuple):
@@ -32,24 +25,6 @@ class Series(NamedTuple):
     time: Floats
     mean_turnaround: Floats
     observation: Floats
-
-
-def running_mean(returned: Floats, turnaround: Floats) -> tuple[Floats, Floats]:
-    """When results are back, ascending, and the mean turnaround of all until then."""
-    order = np.argsort(returned, kind="stable")
-    means: Floats = np.cumsum(turnaround[order]) / np.arange(1, len(order) + 1)
-    return returned[order], means
-
-
-def prediction_errors(predicted: Floats, actual: Floats) -> Floats:
-    """|predicted - actual| / actual of each job that found a queue; where it found none, that is undefined.
-
-    predicted : wait at the chosen node when it was chosen, s; NaN for jobs that stayed.  actual : the wait
-        that was.
-    """
-    found = ~np.isnan(predicted) & (actual > 0)
-    errors: Floats = np.abs(predicted[found] - actual[found]) / actual[found]
-    return errors
 
 
 def series(result: Result) -> Series:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.job_streams import StreamRecipe
+from gridsim.metrics import prediction_errors
 from gridsim.network import Network
 from gridsim.platform import Platform
 from gridsim.replication import Metric, Replicates, estimate
@@ -20,7 +21,7 @@ from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import NoMigration, ResourceExclusion, Rjss
-from gridsim.turnaround import mean_until, prediction_errors
+from gridsim.turnaround import mean_until
 from gridsim.workload import Workload
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ NO_TWIN = {"flow", "jobflow"}
 MEMORY = {"getstate", "setstate"}
 #: What knows of scenarios, files and processes; everything else is below.
 ABOVE = {
-    "scenario", "results", "simulation", "experiment", "replication", "reproduce", "cli", "__main__",
+    "scenario", "results", "turnaround", "simulation", "experiment", "replication", "reproduce", "cli", "__main__",
     "comparison", "repro", "testing", "validation", "reporting", "resumption", "output",
 }  # fmt: skip
 

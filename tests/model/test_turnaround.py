@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import gridsim as gs
+from gridsim.metrics import prediction_errors, running_mean
 from gridsim.results import UNITS
-from gridsim.turnaround import mean_until, prediction_errors, running_mean, series
+from gridsim.turnaround import mean_until, series
 
 NAN = math.nan
 SCENARIO = gs.Scenario(
