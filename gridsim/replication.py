@@ -50,6 +50,7 @@ METRICS: dict[str, Metric] = {
     "mean_turnaround": lambda result: result.mean_turnaround,
     "migrated": lambda result: result.migrated,
     "prediction_error": lambda result: result.prediction_error,
+    "prediction_undefined": lambda result: result.prediction_undefined,
     "messages_per_job": lambda result: result.messages_per_job,
     "wasted": lambda result: result.wasted,
     "undisturbed": lambda result: result.undisturbed,

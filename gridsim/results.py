@@ -48,6 +48,7 @@ UNITS = {
     "mean_turnaround": "s (from release until the result is back, mean over jobs)",
     "migrated": "1 (jobs that moved / all jobs)",
     "prediction_error": "1 (|predicted - actual wait| / actual, mean over jobs that moved and waited)",
+    "prediction_undefined": "jobs (that moved and did not have to wait)",
     "messages_per_job": "1 (messages sent / jobs)",
     "wasted": "1 (redundant, lost and overhead cycles / these and the useful ones)",
     "undisturbed": "tasks (completed that were never resubmitted)",
@@ -231,6 +232,13 @@ class Result:
         return metrics.mean(metrics.prediction_errors(self._of_jobs("predicted"), self._of_jobs("waited")))
 
     @property
+    def prediction_undefined(self) -> float:
+        """Jobs that moved and found no queue, for which `prediction_error` is undefined; NaN without jobs."""
+        if "jobs" not in self.tables:
+            return math.nan
+        return float((~np.isnan(self._of_jobs("predicted")) & (self._of_jobs("waited") == 0)).sum())
+
+    @property
     def messages_per_job(self) -> float:
         """Messages sent over the number of jobs; NaN where there are no jobs that may move."""
         count = len(self._of_jobs("turnaround"))
@@ -332,7 +340,7 @@ class Result:
         }
 
     def _jobs_summary(self) -> dict[str, Any]:
-        names = "mean_turnaround", "migrated", "prediction_error", "messages_per_job"
+        names = "mean_turnaround", "migrated", "prediction_error", "prediction_undefined", "messages_per_job"
         return {name: getattr(self, name) for name in names}
 
     def _cycles_summary(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ SCENARIO = gs.Scenario(
     gs.Network(latency=1.0, bandwidth=1000.0),
     seed=1,
 )
-METRICS = "mean_turnaround", "migrated", "prediction_error", "messages_per_job"
+METRICS = "mean_turnaround", "migrated", "prediction_error", "prediction_undefined", "messages_per_job"
 
 
 def by_hand(**changes: Any) -> gs.Result:
@@ -89,9 +89,9 @@ def test_mean_until() -> None:
 
 def test_what_a_result_says() -> None:
     result = by_hand()
-    assert [getattr(result, name) for name in METRICS] == [8.75, 0.5, 0.5, 1.5]
+    assert [getattr(result, name) for name in METRICS] == [8.75, 0.5, 0.5, 1.0, 1.5]
     summary = result.summary()
-    assert [summary[name] for name in METRICS] == [8.75, 0.5, 0.5, 1.5]
+    assert [summary[name] for name in METRICS] == [8.75, 0.5, 0.5, 1.0, 1.5]
     assert set(METRICS) <= UNITS.keys()
     text = " ".join(result.format().split())
     assert "turnaround mean 8.75 s (until the result is back)" in text
@@ -101,6 +101,7 @@ def test_what_a_result_says() -> None:
 def test_predictions_that_cannot_be_judged() -> None:
     """Nobody who moved had to wait."""
     result = by_hand(waited=[10.0, 0.0, 0.0, 4.0])
+    assert result.prediction_undefined == 2
     assert math.isnan(result.prediction_error) and "predicted" not in result.format()
     assert "nan" not in gs.simulate(SCENARIO, gs.NoMigration()).format().split("wall time")[0]
 
