@@ -27,8 +27,8 @@ NO_TWIN = {"flow", "jobflow"}
 MEMORY = {"getstate", "setstate"}
 #: What knows of scenarios, files and processes; everything else is below.
 ABOVE = {
-    "scenario", "results", "turnaround", "simulation", "experiment", "replication", "reproduce", "cli", "__main__",
-    "comparison", "repro", "testing", "validation", "reporting", "resumption", "output",
+    "scenario", "results", "simulation", "experiment", "replication", "reproduce", "cli", "__main__",
+    "comparison", "repro", "testing", "validation", "reporting", "resumption", "output", "turnaround",
 }  # fmt: skip
 
 
