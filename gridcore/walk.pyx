@@ -404,7 +404,7 @@ cdef class JobWalks:
             chance = expected * exp(-expected) if expected < INFINITY else 0.0
         if not chance < self.local_threshold:
             return False
-        if self.remote[u] == 0:
+        if self.remote[u] == 0 or self.remote_threshold == INFINITY:
             return self.remote_threshold > 0.0
         return self.remote[u] * seconds < self.remote_threshold * elapsed
 

@@ -72,7 +72,10 @@ class StreamRecipe(
         work *= self.reference_speed or platform.aggregate_speed / nodes
         scale = of_machines("data", self.data)[home]
         data = np.ceil(streams("workload.data_of_jobs").exponential(scale))
+        if (most := float(data.max())) > MOST_DATA:
+            raise ScenarioError(
+                f"workload.data must leave each job at most {MOST_DATA} bytes, got {most:g} with a mean of "
+                f"{self.data:g}"
+            )
         ones = np.ones(total, np.int64)
-        return Columns(
-            release, ones, work, home, data=np.minimum(data, MOST_DATA).astype(np.int64), rates=rates
-        )
+        return Columns(release, ones, work, home, data=data.astype(np.int64), rates=rates)

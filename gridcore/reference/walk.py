@@ -273,9 +273,11 @@ class JobWalks:
             chance = 1.0 - math.exp(-expected)
         else:
             chance = expected * math.exp(-expected) if expected < math.inf else 0.0
-        return chance < self._local and node.remote * seconds < (
-            self._remote * elapsed if node.remote else self._remote
-        )
+        if not chance < self._local:
+            return False
+        if node.remote == 0 or self._remote == math.inf:
+            return self._remote > 0
+        return node.remote * seconds < self._remote * elapsed
 
     def _walk(self, job: int) -> Iterator[tuple[int, bool]]:
         """The nodes of the steps, and whether they have not been asked before."""

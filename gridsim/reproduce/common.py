@@ -116,12 +116,15 @@ def judge(
         verdict, reason = "undecided", f"{wanted}; no interval: {measured.note}"
     elif measured.seeds < FEW:
         verdict, reason = "undecided", f"{wanted}; fewer than {FEW} seeds"
-    elif low <= measured.low and measured.high <= high:
-        verdict, reason = "reproduced", f"{wanted}; the interval lies within"
-    elif measured.high < low or measured.low > high:
-        verdict, reason = "not reproduced", f"{wanted}; the interval lies {_side(measured, low)}"
     else:
-        verdict, reason = "undecided", f"{wanted}; the interval straddles an end"
+        digits = _digits(measured, low, high)
+        if low <= measured.low and measured.high <= high:
+            verdict, reason = "reproduced", f"{wanted}; the interval{digits} lies within"
+        elif measured.high < low or measured.low > high:
+            where = _where(measured, low, high)
+            verdict, reason = "not reproduced", f"{wanted}; the interval{digits} lies {where}"
+        else:
+            verdict, reason = "undecided", f"{wanted}; the interval{digits} straddles an end"
     return Row(quantity, paper, measured, unit, verdict, "; ".join(part for part in (reason, why) if part))
 
 
@@ -165,13 +168,41 @@ def sign(
 
 
 def _range(low: float, high: float) -> str:
+    (least, above), (most, below) = _end(low, -math.inf), _end(high, math.inf)
     if math.isinf(low):
-        return f"at most {high:.4g}"
-    return f"at least {low:.4g}" if math.isinf(high) else f"{low:.4g}..{high:.4g}"
+        return f"{'below' if below else 'at most'} {most:.4g}"
+    if math.isinf(high):
+        return f"{'above' if above else 'at least'} {least:.4g}"
+    return f"{low:.4g}..{high:.4g}"
 
 
-def _side(measured: Estimate, low: float) -> str:
-    return "below" if measured.high < low else "above"
+def _end(end: float, towards: float) -> tuple[float, bool]:
+    """An end of a range as a reader would say it, and whether it does not belong to the range itself.
+
+    That is so where the next number outside is one of few digits.
+    """
+    beyond = math.nextafter(end, towards) + 0.0  # 0 without a sign
+    strict = float(f"{beyond:.4g}") == beyond and (beyond == 0 or float(f"{end:.4g}") != end)
+    return (beyond, True) if strict and math.isfinite(end) else (end, False)
+
+
+def _where(measured: Estimate, low: float, high: float) -> str:
+    """On which side an interval lies that is all outside."""
+    if measured.high < low:
+        end, _ = _end(low, -math.inf)
+        return "at that end" if measured.low == measured.high == end else "below"
+    end, _ = _end(high, math.inf)
+    return "at that end" if measured.low == measured.high == end else "above"
+
+
+def _digits(measured: Estimate, low: float, high: float) -> str:
+    """The interval to more digits, where those of the table would have it on another side of an end."""
+    ends = [end for end, _ in (_end(low, -math.inf), _end(high, math.inf)) if math.isfinite(end)]
+    for value in (measured.low, measured.high):
+        told = float(f"{value:.4g}")
+        if any((value < end) != (told < end) or (value > end) != (told > end) for end in ends):
+            return f" ({measured.low:.10g} to {measured.high:.10g})"
+    return ""
 
 
 # -- reports --------------------------------------------------------------------------------------------
