@@ -243,7 +243,7 @@ def map_in_turn(etc, counts, ready, rule, *, double percent=20.0, double low=0.6
     cdef const double[:, ::1] e = matrix(etc)
     cdef Py_ssize_t rows = e.shape[0], n = e.shape[1], few
     cdef const long long[::1] c = indices(counts, "counts", 0, 0x800000000000)
-    cdef double[::1] r = ready_times(ready, n, "the rows of etc")
+    cdef double[::1] r = ready_times(ready, n, "a row of etc")
     cdef long long total = total_of(c, rows, n)
     cdef int which = rule_of(rule, _IN_TURN)
     if not 0.0 < percent <= 100.0:
@@ -351,7 +351,7 @@ def map_batch(etc, counts, ready, rule, *, kind=None):
     cdef const long long[::1] kinds = indices(np.arange(columns) if kind is None else kind,
                                               "kind", 0, columns)
     n = kinds.shape[0]
-    cdef double[::1] r = ready_times(ready, n, "the rows of etc" if kind is None else "kind")
+    cdef double[::1] r = ready_times(ready, n, "a row of etc" if kind is None else "kind")
     cdef long long total = total_of(c, rows, n)
     cdef int which = rule_of(rule, _BATCH)
     found = np.zeros((2, total), np.int64)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcore.mapping import map_batch, map_in_turn
 from gridsim.errors import ScenarioError
-from gridsim.platform import real, whole
+from gridsim.platform import real, shown, whole
 from gridsim.streams import Streams
 
 Integers = NDArray[np.int64]
@@ -123,12 +123,17 @@ def map_tasks(
 
     Raises ScenarioError naming the argument and its value.
     """
-    times = np.asarray(etc, np.float64)
+    try:
+        times = np.asarray(etc, np.float64)
+    except (TypeError, ValueError):
+        raise ScenarioError(f"etc must be numbers, as many in each row, got {shown(etc)}") from None
     if heuristic not in HEURISTICS:
         raise ScenarioError(f"heuristic must be one of {HEURISTICS}, got {heuristic!r}")
     if times.ndim != 2:
         raise ScenarioError(f"etc must have two dimensions, tasks and machines, got {times.ndim}")
     tasks, machines = times.shape
+    if not machines:
+        raise ScenarioError("etc must have at least one machine, got none")
     begin = np.zeros(machines) if ready is None else np.array(ready, np.float64)
     ones, at = np.ones(tasks, np.int64), begin.copy()
     rule: Any = heuristic

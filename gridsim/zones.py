@@ -80,8 +80,8 @@ class ZoneFaults(
         most = 900.0 * min(self.zones.night_hours, 24.0 - self.zones.night_hours)
         if spread > most:
             raise ScenarioError(
-                f"faults.spread must be at most a quarter of the night and of the day, {most:g} s, "
-                f"got {self.spread!r}"
+                f"faults.spread must be at most a quarter of the night and of the day, {most:g} s with "
+                f"night_hours = {self.zones.night_hours:g}, got {self.spread!r}"
             )
         normalise(
             self,

@@ -123,7 +123,7 @@ def _given(
         if not 0 <= count < 2**47:
             raise ValueError(f"counts[{i}] must be in 0..{2**47 - 1}, got {count}")
     rows, columns = matrix.shape
-    machines, like = columns, "the rows of etc"
+    machines, like = columns, "a row of etc"
     if kind is not None:
         machines, like = len(integers(kind, "kind")), "kind"
         for u, c in enumerate(integers(kind, "kind")):

@@ -117,6 +117,8 @@ def reproduce(
     if name is None:
         raise ScenarioError(f"reproduce needs the name of an experiment: {', '.join(MODULES)}, or all")
     hosts = _hosts(availability, speeds, log) if name == HOSTS else None
+    if hosts is None and name != "all" and (availability is not None or speeds is not None):
+        _check_files([name], True)
     desktops = _desktops(availability, speeds, log) if hosts is None else None
     names = [each for each in MODULES if each != REAL or desktops] if name == "all" else [name]
     chosen = [reproduction(each) for each in names]

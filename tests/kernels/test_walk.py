@@ -82,7 +82,7 @@ def cases(draw: st.DrawFn) -> Case:
         "pick": draw(st.sampled_from(("first", "best", "fastest"))),
         "rule": draw(st.sampled_from(("none", "exactly-one", "at-least-one"))),
         "local_threshold": draw(st.sampled_from((0.5, 0.2, 0.3, 1.0))),
-        "remote_threshold": draw(st.sampled_from((1.0, 0.1, 0.0, 0.5))),
+        "remote_threshold": draw(st.sampled_from((1.0, 0.1, 0.0, 0.5, np.inf))),
         "min_speed": draw(st.sampled_from((0.0, 0.0, 150.0))),
         "printed": draw(st.booleans()),
         "probe_time": draw(st.sampled_from((0, 0, 3, S // 10 + 1, S // 2))),
@@ -182,6 +182,10 @@ def test_the_conditions_on_arrivals_in_transit() -> None:
     assert run(plain(**two, remote_threshold=0.34))[1]["machine"] == [1, 1]
     assert run(plain(**two, remote_threshold=0.33))[1]["machine"] == [1, 0]
     assert run(plain(remote_threshold=0.0))[1]["machine"] == [0]
+    # at 0 s one job sent is infinitely many a time, unless the condition is off
+    both = {"release": [0, 0], "node": [0, 0], "work": [1000.0, 9000.0], "data": [0, 0]}
+    assert run(plain(**both))[1]["machine"] == [1, 0]
+    assert run(plain(**both, remote_threshold=np.inf))[1]["machine"] == [1, 1]
 
 
 def test_the_rate_observed_stands_in_for_one_that_is_not_known() -> None:
