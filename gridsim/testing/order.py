@@ -6,6 +6,7 @@ import numpy as np
 
 from gridcore.reference.queues import NEVER, TaskQueues
 from gridsim.results import Result
+from gridsim.validation.order import in_turn
 
 
 def broken_promise(result: Result, order: str) -> str | None:
@@ -17,7 +18,7 @@ def broken_promise(result: Result, order: str) -> str | None:
     if order == "list":
         return _list(result)
     if order == "fcfs":
-        return _in_turn(result)
+        return next((f"{each.where} {each.message}" for each in in_turn(result)), None)
     if "largest_task" in result.applications:
         return None  # schedules do not say which tasks ran, so there is nothing to replay
     applications, arrivals = result.applications, result.tables["arrivals"]
@@ -53,37 +54,4 @@ def _list(result: Result) -> str | None:
         if start.min() < last:
             return f"application {application} starts at {start.min()} s, an earlier one at {last} s"
         last = max(last, float(start.max()))
-    return None
-
-
-def _in_turn(result: Result) -> str | None:
-    """Each machine runs the tasks that came, one by one as they came, and never waits while one is there.
-
-    A row of the schedule has several tasks, one after the other; where these differ in size it does not say
-    when each starts, and only those that come after its end are found to run too early.
-    """
-    schedule, arrivals = result.tables["schedule"], result.tables["arrivals"]
-    unequal = "largest_task" in result.applications
-    for u in range(len(result.machines)):
-        ran, came = (np.flatnonzero(table["machine"] == u) for table in (schedule, arrivals))
-        ran = ran[np.argsort(schedule["start"][ran], kind="stable")]
-        tasks = schedule["tasks"][ran]
-        order = np.repeat(schedule["application"][ran], tasks)
-        wanted = np.repeat(arrivals["application"][came], arrivals["tasks"][came])
-        if not np.array_equal(order, wanted):
-            return f"machine {u} runs tasks of applications {order.tolist()}, they came as {wanted.tolist()}"
-        each = np.repeat(arrivals["time"][came], arrivals["tasks"][came])
-        first = np.cumsum(tasks) - tasks
-        at, start, end = each[first], schedule["start"][ran], schedule["end"][ran]
-        late = np.flatnonzero(np.abs(start - np.maximum(np.append(0.0, end[:-1]), at)) > 1e-9)
-        if len(late):
-            return f"schedule[{ran[late[0]]}] starts at {start[late[0]]} s, it came at {at[late[0]]} s"
-        row = np.repeat(np.arange(len(ran)), tasks)
-        begins = end[row]
-        if not unequal:
-            begins = start[row] + (np.arange(len(row)) - first[row]) * ((end - start) / tasks)[row]
-        early = np.flatnonzero(begins < each - 1e-9 - 1e-15 * each)  # sums of floats
-        if len(early):
-            k = early[0]
-            return f"schedule[{ran[row[k]]}] has a task at {begins[k]} s that came at {each[k]} s"
     return None

@@ -12,6 +12,16 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+#: Times are multiples of 1 ns, as floats: two that are equal are at most this far apart, relatively.
+ROUNDING = 4 * float(np.finfo(np.float64).eps)
+NS = 1e-9
+
+
+def close(a: NDArray[Any], b: NDArray[Any], slack: Any = NS) -> NDArray[np.bool_]:
+    """Whether times (s) are the same, up to `slack` s and what floats lose."""
+    near: NDArray[np.bool_] = np.abs(a - b) <= slack + ROUNDING * np.maximum(np.abs(a), np.abs(b))
+    return near
+
 
 @dataclass(frozen=True)
 class Violation:

@@ -47,6 +47,8 @@ def scenario(faults: gs.Faults | None = None, seed: int = 3) -> gs.Scenario:
 def test_digits_that_a_difference_does_not_have_are_not_missed(tmp_path):
     scenario = gs.Scenario(gs.Platform.equal(1), gs.Workload.of([0.0, 20.0], [1, 1], [1.0, 0.001]))
     assert validate_result(gs.simulate(scenario, gs.Fcfs(), record=True)) == []
+    short = gs.Scenario(gs.Platform.of([100.0]), gs.Workload.of([3e6 + 1 / 3], 1, 0.333))
+    assert validate_result(gs.simulate(short, gs.Fcfs(), record=True)) == []
 
 
 @pytest.mark.parametrize("faults", FAULTS)

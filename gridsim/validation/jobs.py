@@ -1,0 +1,301 @@
+"""Jobs that may move once before they run: the table `jobs` of RJSS and its rivals (docs/rjss.md)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.model import Applications
+from gridsim.results import Result
+from gridsim.validation.common import (
+    NS,
+    ROUNDING,
+    Floats,
+    Integers,
+    Violation,
+    broken,
+    close,
+    column,
+    differs,
+)
+from gridsim.validation.order import in_turn
+
+
+def check_jobs(result: Result, given: Applications) -> list[Violation]:
+    """What is wrong with the table `jobs`, by the scenario, by the other tables, and by what was recorded.
+
+    Without a recorded schedule the order is looked at where every application has one task: then their table
+    says when each job ran.
+    """
+    table = result.tables["jobs"]
+    have, want = table["application"], np.repeat(np.arange(len(given)), given.tasks)
+    if len(table) != len(want):
+        said = f"has {len(table)} rows, the applications have {len(want)} tasks"
+        return [Violation("jobs", 1, "jobs", said)]
+    u, machines = table["machine"], len(result.scenario.platform.speeds)
+    found = differs("jobs", column("jobs.application"), have != want, have, want, "the scenario has")
+    found += broken(
+        "unknown",
+        (u < 0) | (u >= machines),
+        column("jobs.machine"),
+        lambda k: f"is {u[k]}, there are {machines} machines",
+    )
+    if found or len(result.applications) != len(given) or len(result.machines) != machines:
+        return found
+    jobs = Jobs(result, given)
+    found = _searches(jobs) + _sent(jobs) + _times(jobs) + _agreement(jobs)
+    if "schedule" in result.tables:
+        return found + _recorded(jobs)
+    return found + (_in_turn(jobs) if (given.tasks == 1).all() else [])
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """A row per job; times are s."""
+
+    result: Result
+    given: Applications
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        values: NDArray[Any] = self.result.tables["jobs"][name]
+        return values
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """Those of the scheduler."""
+        said: dict[str, Any] = self.result.scheduler["parameters"]
+        return said
+
+    @cached_property
+    def application(self) -> Integers:
+        """Of each job."""
+        return np.repeat(np.arange(len(self.given)), self.given.tasks)
+
+    @cached_property
+    def moved(self) -> NDArray[np.bool_]:
+        """Whether it ran elsewhere than where it was submitted."""
+        away: NDArray[np.bool_] = self["machine"] != self.given.submitter[self.application]
+        return away
+
+    @cached_property
+    def lasts(self) -> Floats:
+        """Of its execution."""
+        speeds = self.result.scenario.platform.speeds
+        ns: Floats = np.rint(self.given.sizes() / speeds[self["machine"]] * 1e9)
+        return ns * NS
+
+    @cached_property
+    def search(self) -> Floats:
+        """From its release until it was known where it goes; steps follow one another."""
+        each, network = self.parameters.get("probe_latency", 0.0), self.result.scenario.network
+        if each == "network":
+            each = 2 * (network.latency + self.parameters["load_packet"] / network.bandwidth)
+        took: Floats = self["probes"] * (round(each * 1e9) * NS)
+        return took
+
+    @cached_property
+    def way(self) -> tuple[Floats, Floats]:
+        """The least and the most that it takes there, and as much back: nothing for those that stayed."""
+        network = self.result.scenario.network
+        data = np.zeros(len(self.given)) if self.given.data is None else self.given.data
+        sending = np.rint(data / network.bandwidth * 1e9)[self.application] * NS
+        least = sending + network.latency - network.jitter
+        most = sending + network.latency + network.jitter
+        if network.interfaces == "fifo":
+            # all else that the two ever send or receive may be before it
+            home, there = self.given.submitter[self.application], self["machine"]
+            nodes, on_its_way = len(self.result.machines), np.where(self.moved, sending, 0.0)
+            busy = np.bincount(home, on_its_way, nodes) + np.bincount(there, on_its_way, nodes)
+            most = most + busy[home] + busy[there]
+        return np.where(self.moved, least, 0.0), np.where(self.moved, most, 0.0)
+
+
+def _searches(jobs: Jobs) -> list[Violation]:
+    """As many steps as the scheduler's parameters allow; those that stayed were refused by all."""
+    probes, nodes = jobs["probes"], len(jobs.result.machines)
+    if "k" not in jobs.parameters:
+        return broken("jobs", probes < 0, column("jobs.probes"), lambda k: f"is {probes[k]}")
+    most = math.ceil(jobs.parameters["k"] * nodes) if nodes > 1 else 0
+    if jobs.parameters["overlay"] is None:
+        most = min(most, nodes - 1)
+    least = np.where(jobs.moved & (jobs.parameters.get("pick") == "first"), min(1, most), most)
+    return broken(
+        "jobs",
+        (probes < least) | (probes > most),
+        column("jobs.probes"),
+        lambda k: f"is {probes[k]}, the scheduler's parameters make it {_between(least[k], most)}",
+    )
+
+
+def _sent(jobs: Jobs) -> list[Violation]:
+    """A message for each step, and two for each job that moved."""
+    steps, moved = int(jobs["probes"].sum()), int(jobs.moved.sum())
+    wanted = {"probe": steps, "job": moved, "result": moved}
+    if jobs.parameters.get("overlay") is None:
+        wanted["load"] = steps
+    messages = jobs.result.messages
+    have = messages["sent"]
+    want = np.array([wanted.get(kind, sent) for kind, sent in zip(messages["kind"], have, strict=True)])
+    return differs("messages", column("messages.sent"), have != want, have, want, "the jobs make")
+
+
+def _times(jobs: Jobs) -> list[Violation]:
+    predicted, waited, turnaround = (jobs[name] for name in ("predicted", "waited", "turnaround"))
+    found = broken(
+        "jobs",
+        np.where(jobs.moved, ~(predicted >= 0) | np.isinf(predicted), ~np.isnan(predicted)),
+        column("jobs.predicted"),
+        lambda k: f"is {predicted[k]} s, the job {'moved' if jobs.moved[k] else 'stayed'}",
+    )
+    found += broken(
+        "jobs",
+        ~(waited >= 0) | np.isinf(waited),
+        column("jobs.waited"),
+        lambda k: f"is {waited[k]} s",
+    )
+    here, (least, most) = jobs.search + waited + jobs.lasts, jobs.way
+    low, high = here + 2 * least, here + 2 * most
+    return found + broken(
+        "jobs",
+        ~_within(turnaround, low, high, low),
+        column("jobs.turnaround"),
+        lambda k: (
+            f"is {turnaround[k]} s, search, wait, execution and both ways make {_between(low[k], high[k])}"
+        ),
+    )
+
+
+def _within(have: Floats, low: Floats, high: Floats, digits: Floats) -> NDArray[np.bool_]:
+    """Whether times are in a range, each part of which is rounded; `digits` is the largest of them."""
+    slack = 4 * NS + 2 * ROUNDING * np.abs(digits)
+    inside: NDArray[np.bool_] = (have >= low - slack) & (have <= high + slack)
+    return inside
+
+
+def _between(low: Any, high: Any) -> str:
+    if low == high:
+        return f"{low}"
+    return f"at least {low}, at most {high}"
+
+
+def _agreement(jobs: Jobs) -> list[Violation]:
+    """Between jobs, applications and machines."""
+    applications, machines = jobs.result.applications, jobs.result.machines
+    begins, release, tasks = jobs.given.offsets[:-1], jobs.given.release, jobs.given.tasks
+    first, finish = applications["first_start"], applications["finish"]
+    least, most = jobs.way
+    until, back = jobs.search + jobs["waited"], jobs["turnaround"]
+    low, high = (release + np.minimum.reduceat(until + way, begins) for way in (least, most))
+    found = _ranges("applications.first_start", first, low, high)
+    low, high = (release + np.maximum.reduceat(back - way, begins) for way in (most, least))
+    found += _ranges("applications.finish", finish, low, high)
+    lasts = jobs.lasts[begins]
+    found += broken(
+        "duration",
+        (tasks == 1) & ~(np.abs(finish - first - lasts) <= 2 * NS + ROUNDING * finish),
+        column("applications"),
+        lambda i: (
+            f"runs for {finish[i] - first[i]} s, on machine {jobs['machine'][begins[i]]} it takes {lasts[i]}"
+        ),
+    )
+    pairs = np.unique(jobs.application * len(machines) + jobs["machine"])
+    ran = np.bincount(jobs["machine"], minlength=len(machines))
+    busy = np.bincount(jobs["machine"], jobs.lasts, len(machines))
+    used = np.bincount(pairs // len(machines), minlength=len(applications))
+    slack = NS * (ran + 1) + 1e-12 * busy  # sums of floats
+    for name, table, want in (
+        ("tasks", "machines", ran),
+        ("busy", "machines", busy),
+        ("nodes_used", "applications", used),
+    ):
+        have = jobs.result.tables[table][name]
+        equal = close(have, want, slack) if name == "busy" else have == want
+        found += differs("agreement", column(f"{table}.{name}"), ~equal, have, want, "the jobs make")
+    return found
+
+
+def _ranges(name: str, have: Floats, low: Floats, high: Floats) -> list[Violation]:
+    return broken(
+        "agreement",
+        ~_within(have, low, high, np.maximum(have, high)) & ~np.isnan(low),
+        column(name),
+        lambda k: f"is {have[k]} s, the jobs make it {_between(low[k], high[k])}",
+    )
+
+
+def _in_turn(jobs: Jobs) -> list[Violation]:
+    """First come, first served, where each application is one job, by what `applications` says of it."""
+    start, end = (jobs.result.applications[name] for name in ("first_start", "finish"))
+    order = np.lexsort((start, jobs["machine"]))
+    u, start, end = jobs["machine"][order], start[order], end[order]
+    came = start - jobs["waited"][order]
+    after = np.diff(u, prepend=-1) == 0
+    before = np.where(after, np.append(0.0, end[:-1])[: len(u)], 0.0)
+    slack = 2 * NS + 2 * ROUNDING * start
+    earlier = np.where(after, np.append(0.0, came[:-1])[: len(u)], 0.0)
+
+    def where(k: int) -> str:
+        return f"jobs[{order[k]}]"
+
+    found = broken(
+        "order",
+        came < earlier - slack,
+        where,
+        lambda k: f"comes to machine {u[k]} at {came[k]} s, the one that runs before it at {earlier[k]} s",
+    )
+    return found + broken(
+        "order",
+        ~(np.abs(start - np.maximum(came, before)) <= slack),
+        where,
+        lambda k: f"starts at {start[k]} s, comes at {came[k]} s, machine {u[k]} is free at {before[k]} s",
+    )
+
+
+def _recorded(jobs: Jobs) -> list[Violation]:
+    """Between jobs and what was recorded of them."""
+    schedule, arrivals = jobs.result.tables["schedule"], jobs.result.tables["arrivals"]
+    machines, count = len(jobs.result.machines), len(jobs.given)
+    for table, times in ((schedule, ("start", "end")), (arrivals, ("time",))):
+        u, i = table["machine"], table["application"]
+        known = (u >= 0) & (u < machines) & (i >= 0) & (i < count) & (table["tasks"] >= 1)
+        if not (known & np.logical_and.reduce([np.isfinite(table[name]) for name in times])).all():
+            return []  # said elsewhere
+    time = arrivals["time"]
+    found = broken(
+        "order",
+        np.diff(time, prepend=-np.inf) < 0,
+        column("arrivals"),
+        lambda k: f"comes at {time[k]} s, the row before at {time[k - 1]} s",
+    )
+    mine = np.concatenate((jobs["machine"] * np.int64(count) + jobs.application,
+                           arrivals["machine"] * count + arrivals["application"]))  # fmt: skip
+    keys, of = np.unique(mine, return_inverse=True)
+    ran = np.bincount(of[: len(jobs.application)], minlength=len(keys))
+    came = np.bincount(of[len(jobs.application) :], arrivals["tasks"], len(keys))
+    found += broken(
+        "agreement",
+        ran != came,
+        lambda k: f"application {keys[k] % count} on machine {keys[k] // count}",
+        lambda k: f"{came[k]:.0f} tasks have come, jobs has {ran[k]}",
+    )
+    found += in_turn(jobs.result)
+    # of applications with one task each table has one row, which says when
+    single = jobs.given.tasks == 1
+    for table in (schedule, arrivals):
+        single = single & (np.bincount(table["application"], minlength=count) == 1)
+    start, arrived = np.zeros(count), np.zeros(count)
+    start[schedule["application"]], arrived[arrivals["application"]] = schedule["start"], time
+    have, want = jobs["waited"], (start - arrived)[jobs.application]
+    return found + differs(
+        "jobs",
+        column("jobs.waited"),
+        single[jobs.application] & ~(np.abs(have - want) <= NS + ROUNDING * start[jobs.application]),
+        have,
+        want,
+        "schedule and arrivals make",
+    )

@@ -1,0 +1,276 @@
+"""Jobs that move: what was simulated is sound, and each wrong row of their table is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gridsim as gs
+from gridsim.records import digest
+from gridsim.validation.common import Violation
+from gridsim.validation.results import validate_result
+
+FIFO = gs.Network(latency=0.5, jitter=0.3, bandwidth=1000.0)
+JITTER = gs.Network(latency=0.5, jitter=0.3, bandwidth=1000.0, interfaces="equal")
+EQUAL = gs.Network.star(bandwidth=5000.0)
+
+
+def streams(network: gs.Network = EQUAL) -> gs.Scenario:
+    """Jobs of one task, that queue."""
+    jobs = gs.Workload.job_streams(horizon=150.0, interarrival=20.0, processing_time=25.0, seed=5)
+    return gs.Scenario(gs.Platform.normal(12, 5), jobs, network, seed=5)
+
+
+def bags(network: gs.Network = EQUAL, *, unequal: bool = False) -> gs.Scenario:
+    """Applications of several tasks, some released at once, with data."""
+    release, tasks, home = [0.0, 0.0, 3.0, 7.5, 30.0], [3, 5, 1, 4, 2], [0, 1, 1, 2, 0]
+    size = np.linspace(300.0, 900.0, 15)
+    bag = gs.Workload.of(release, tasks, 500.0, home, [0, 900, 100, 0, 2500])
+    if unequal:
+        bag = gs.Workload.of_tasks(release, np.split(size, np.cumsum(tasks)[:-1]), home)
+    return gs.Scenario(gs.Platform.of([80.0, 100.0, 130.0, 100.0, 55.5]), bag, network, seed=2)
+
+
+SCENARIOS = {
+    "equal": streams(),
+    "fifo": streams(FIFO),
+    "jitter": streams(JITTER),
+    "no transmission": streams(gs.Network(latency=0.0, bandwidth=float("inf"))),
+    "bags": bags(),
+    "bags, fifo": bags(FIFO),
+    "unequal": bags(unequal=True),
+    "one node": gs.Scenario(gs.Platform.of([90.0]), gs.Workload.of([0.0, 1.0], [2, 1], 400.0, [0, 0])),
+}
+SCHEDULERS: dict[str, gs.Scheduler] = {
+    "rjss": gs.Rjss(k=0.3),
+    "best": gs.Rjss(k=1.0, pick="best", rule="none"),
+    "late": gs.Rjss(k=0.5, probe_latency=0.7),
+    "network": gs.Rjss(k=0.5, probe_latency="network", rule="none", pick="best"),
+    "overlay": gs.Rjss(k=0.9, overlay=2, rule="none"),
+    "late overlay": gs.ResourceExclusion(k=0.4, overlay=3, probe_latency=0.25),
+    "exclusion": gs.ResourceExclusion(k=0.3),
+    "fastest": gs.ResourceExclusion(k=0.3, reading="fastest"),
+    "printed": gs.Rjss(k=0.3, turnaround="printed", local_threshold=0.0),
+    "none asked": gs.Rjss(k=0.0),
+    "no-migration": gs.NoMigration(),
+}
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_what_was_simulated_is_sound(scenario: str, scheduler: str) -> None:
+    result = gs.simulate(SCENARIOS[scenario], SCHEDULERS[scheduler], record=True)
+    assert validate_result(result) == []
+    assert validate_result(without_record(result)) == []
+
+
+def with_tables(result: gs.Result, tables: dict[str, gs.Table]) -> gs.Result:
+    return gs.Result(
+        tables=tables, facts=result.facts, scheduler=result.scheduler, provenance=result.provenance
+    )
+
+
+def without_record(result: gs.Result) -> gs.Result:
+    kept = {name: t for name, t in result.tables.items() if name not in ("schedule", "arrivals")}
+    return with_tables(result, kept)
+
+
+def changed(result: gs.Result, **changes: dict[str, NDArray[Any]]) -> gs.Result:
+    """With other columns, and a digest that is right for them."""
+    tables = {
+        name: gs.Table({**dict(table.items()), **changes.get(name, {})})
+        for name, table in result.tables.items()
+    }
+    other = with_tables(result, tables)
+    plain = {name: t for name, t in tables.items() if name not in ("schedule", "arrivals")}
+    other.stated_digest = digest(plain, result.facts)
+    return other
+
+
+def plus(result: gs.Result, table: str, column: str, k: int, more: float) -> gs.Result:
+    values = result.tables[table][column].copy()
+    values[k] += more
+    return changed(result, **{table: {column: values}})
+
+
+def laws(found: list[Violation]) -> set[tuple[str, str]]:
+    return {(each.law, each.where) for each in found}
+
+
+RJSS = gs.simulate(SCENARIOS["equal"], SCHEDULERS["rjss"], record=True)
+JOBS = RJSS.tables["jobs"]
+MOVED = int(np.flatnonzero(~np.isnan(JOBS["predicted"]))[0])
+STAYED = int(np.flatnonzero(np.isnan(JOBS["predicted"]))[0])
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize(
+    ("column", "k", "more", "law"),
+    [
+        ("turnaround", MOVED, 100.0, ("jobs", "jobs.turnaround[{k}]")),
+        ("turnaround", MOVED, -1e-6, ("jobs", "jobs.turnaround[{k}]")),
+        ("turnaround", STAYED, 1e-6, ("jobs", "jobs.turnaround[{k}]")),
+        ("turnaround", STAYED, np.nan, ("jobs", "jobs.turnaround[{k}]")),
+        ("waited", MOVED, 100.0, ("jobs", "jobs.turnaround[{k}]")),
+        ("waited", STAYED, 1e-6, ("agreement", "applications.first_start[{k}]")),
+        ("waited", STAYED, -1000.0, ("jobs", "jobs.waited[{k}]")),
+        ("waited", STAYED, np.nan, ("jobs", "jobs.waited[{k}]")),
+        ("machine", int(np.flatnonzero(JOBS["machine"] < 11)[0]), 1, ("agreement", "machines.tasks[")),
+        ("machine", MOVED, -99, ("unknown", "jobs.machine[{k}]")),
+        ("machine", MOVED, 99, ("unknown", "jobs.machine[{k}]")),
+        ("probes", MOVED, 99, ("jobs", "jobs.probes[{k}]")),
+        ("probes", MOVED, -99, ("jobs", "jobs.probes[{k}]")),
+        ("probes", MOVED, 1 if JOBS["probes"][MOVED] < 4 else -1, ("messages", "messages.sent[")),
+        ("probes", STAYED, -1, ("jobs", "jobs.probes[{k}]")),
+        ("predicted", MOVED, -1000.0, ("jobs", "jobs.predicted[{k}]")),
+        ("predicted", MOVED, np.nan, ("jobs", "jobs.predicted[{k}]")),
+        ("application", MOVED, 1, ("jobs", "jobs.application[{k}]")),
+    ],
+)
+def test_a_wrong_value_is_found(
+    column: str, k: int, more: float, law: tuple[str, str], recorded: bool
+) -> None:
+    result = RJSS if recorded else without_record(RJSS)
+    found = laws(validate_result(plus(result, "jobs", column, k, more)))
+    name, where = law
+    assert any(name == each and place.startswith(where.format(k=k)) for each, place in found), found
+
+
+def test_a_job_that_stayed_has_no_prediction() -> None:
+    predicted = JOBS["predicted"].copy()
+    predicted[STAYED] = 0.0
+    (found,) = validate_result(changed(RJSS, jobs={"predicted": predicted}))
+    assert (found.law, found.where) == ("jobs", f"jobs.predicted[{STAYED}]")
+    assert found.message == "is 0.0 s, the job stayed"
+
+
+def test_a_row_too_few() -> None:
+    jobs = gs.Table({name: values[1:] for name, values in JOBS.items()})
+    (found,) = validate_result(with_tables(RJSS, {**RJSS.tables, "jobs": jobs}))
+    count = len(JOBS)
+    assert str(found) == f"jobs: jobs: has {count - 1} rows, the applications have {count} tasks"
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2, 3])
+def test_messages_that_the_jobs_do_not_make(kind: int) -> None:
+    more = {name: RJSS.messages[name] + (np.arange(4) == kind) for name in ("sent", "delivered")}
+    found = validate_result(changed(RJSS, messages=more))
+    assert laws(found) == {("messages", f"messages.sent[{kind}]")}
+
+
+def test_transfers_of_other_lengths() -> None:
+    """What waits for interfaces may take longer, but not less; what may differ, only by so much."""
+    for name, more, right in (
+        ("fifo", 5.0, False),
+        ("fifo", 5000.0, True),
+        ("fifo", -1.3, True),
+        ("jitter", 0.5, False),
+        ("jitter", 1.3, True),
+        ("jitter", -1.3, True),
+    ):
+        result = gs.simulate(SCENARIOS[name], SCHEDULERS["best"])
+        jobs = result.tables["jobs"]
+        finish, release, data = (result.applications[each] for each in ("finish", "release", "data"))
+        time = jobs["turnaround"] - (finish - release) - data / 1000.0  # the latency of its result
+        k = int(np.argmin(np.where(np.isnan(jobs["predicted"]), np.inf, time)))
+        found = laws(validate_result(plus(result, "jobs", "turnaround", k, more)))
+        assert bool(found) is right, (name, more, found)
+
+
+def swapped(result: gs.Result) -> gs.Result:
+    """Two jobs that stayed change places in a queue, and all tables agree on it."""
+    jobs, applications = result.tables["jobs"], result.applications
+    start, finish = applications["first_start"].copy(), applications["finish"].copy()
+    waited, turnaround = jobs["waited"].copy(), jobs["turnaround"].copy()
+    came = start - waited
+    a, b = next(
+        (a, b)
+        for a in range(len(jobs))
+        for b in range(len(jobs))
+        if jobs["machine"][a] == jobs["machine"][b]
+        and came[a] < came[b] < start[a] - 1.0
+        and abs(finish[a] - start[b]) < 1e-9
+        and np.isnan(jobs["predicted"][[a, b]]).all()
+    )
+    run = finish - start
+    start[b], start[a] = start[a], start[a] + run[b]
+    for k in (a, b):
+        finish[k] = start[k] + run[k]
+        waited[k], turnaround[k] = start[k] - came[k], finish[k] - applications["release"][k]
+    stretch = (finish - applications["release"]) / applications["size"]
+    changes: dict[str, dict[str, NDArray[Any]]] = {
+        "jobs": {"waited": waited, "turnaround": turnaround},
+        "applications": {
+            "first_start": start,
+            "finish": finish,
+            "stretch": stretch,
+            "stretch_agg": stretch * result.aggregate_speed,
+        },
+    }
+    if "schedule" in result.tables:
+        of = result.tables["schedule"]["application"]
+        changes["schedule"] = {"start": start[of], "end": finish[of]}
+    return changed(result, **changes)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_two_jobs_that_changed_places(recorded: bool) -> None:
+    result = gs.simulate(SCENARIOS["equal"], gs.Rjss(k=0.1), record=recorded)
+    assert validate_result(result) == []
+    assert {law for law, _ in laws(validate_result(swapped(result)))} == {"order"}
+
+
+def test_arrivals_that_are_not_in_order() -> None:
+    arrivals = {name: values[::-1] for name, values in RJSS.tables["arrivals"].items()}
+    found = laws(validate_result(changed(RJSS, arrivals=arrivals)))
+    assert {law for law, _ in found} == {"order"} and ("order", "arrivals[1]") in found
+
+
+def test_an_arrival_that_is_not_what_the_job_says() -> None:
+    """It came earlier, and did not wait longer."""
+    result = gs.simulate(SCENARIOS["equal"], gs.NoMigration(), record=True)
+    arrivals, release = result.tables["arrivals"], result.applications["release"]
+    k = int(np.flatnonzero(result.tables["jobs"]["waited"] > 1.0)[0])
+    row = int(np.flatnonzero(arrivals["application"] == k)[0])
+    time = arrivals["time"].copy()
+    time[row] += 1e-6
+    assert time[row] <= release[k + 1]
+    found = validate_result(changed(result, arrivals={"time": time}))
+    assert laws(found) == {("jobs", f"jobs.waited[{k}]")}
+
+
+def test_bags_that_came_elsewhere() -> None:
+    """Two tasks of different bags, as long, change machines in `jobs` alone."""
+    result = gs.simulate(SCENARIOS["bags"], gs.Rjss(k=1.0, rule="none"), record=True)
+    machine = result.tables["jobs"]["machine"].copy()
+    equal = np.flatnonzero((machine == 1) | (machine == 3))  # of one speed
+    machine[equal] = 4 - machine[equal]
+    found = laws(validate_result(changed(result, jobs={"machine": machine})))
+    assert any(law == "agreement" and "on machine 1" in where for law, where in found), found
+
+
+def test_a_gap_in_a_queue_of_bags() -> None:
+    """A machine waits while a task is there."""
+    result = gs.simulate(SCENARIOS["bags"], gs.NoMigration(), record=True)
+    schedule = result.tables["schedule"]
+    last = int(np.flatnonzero(schedule["machine"] == 1)[-1])
+    later = {name: schedule[name] + (np.arange(len(schedule)) == last) for name in ("start", "end")}
+    found = laws(validate_result(changed(result, schedule=later)))
+    assert ("order", f"schedule[{last}]") in found
+
+
+def test_many_tasks_of_a_machine_are_not_all_told() -> None:
+    scenario = gs.Scenario(gs.Platform.of([100.0]), gs.Workload.of(list(range(30)), 1, 500.0, [0] * 30))
+    result = gs.simulate(scenario, gs.NoMigration(), record=True)
+    arrivals = result.tables["arrivals"]
+    order = np.arange(30)
+    order[[20, 21]] = 21, 20
+    other = {name: arrivals[name][order] for name in ("application", "time")}
+    said = [each for each in validate_result(changed(result, arrivals=other)) if each.where == "machine 0"]
+    assert said[0].message == (
+        "runs tasks of applications [..., 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, ...], "
+        "they came as [..., 19, 21, 20, 22, 23, 24, 25, 26, 27, 28, ...]"
+    )
