@@ -25,6 +25,9 @@ from gridsim.validation.common import (
 )
 from gridsim.validation.order import in_turn
 
+#: The module of those schedulers.
+WALKERS = "gridsim.schedulers.random_walk"
+
 
 def check_jobs(result: Result, given: Applications) -> list[Violation]:
     """What is wrong with the table `jobs`, by the scenario, by the other tables, and by what was recorded.
@@ -32,6 +35,8 @@ def check_jobs(result: Result, given: Applications) -> list[Violation]:
     Without a recorded schedule the order is looked at where every application has one task: then their table
     says when each job ran.
     """
+    if "jobs" not in result.tables:
+        return [Violation("jobs", 1, "jobs", f"is missing, which {result.scheduler['name']} makes")]
     table = result.tables["jobs"]
     have, want = table["application"], np.repeat(np.arange(len(given)), given.tasks)
     if len(table) != len(want):

@@ -24,7 +24,7 @@ from gridsim.validation.common import (
     overlaps,
 )
 from gridsim.validation.instances import Instances, check_instances, overtaken
-from gridsim.validation.jobs import check_jobs
+from gridsim.validation.jobs import WALKERS, check_jobs
 
 
 def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
@@ -43,7 +43,9 @@ def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
     if "schedule" in result.tables:
         found += _schedule(result, given)
     # other schedulers have a table of that name, too
-    if "turnaround" in result.tables.get("jobs", {}):
+    if str(result.scheduler.get("class")).startswith(
+        f"{WALKERS}:"
+    ):  # tables of others may mean something else
         found += check_jobs(result, given)
     return found
 

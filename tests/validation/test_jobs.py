@@ -274,3 +274,9 @@ def test_many_tasks_of_a_machine_are_not_all_told() -> None:
         "runs tasks of applications [..., 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, ...], "
         "they came as [..., 19, 21, 20, 22, 23, 24, 25, 26, 27, 28, ...]"
     )
+
+
+def test_no_table_of_jobs() -> None:
+    result = gs.simulate(SCENARIOS["bags"], gs.Rjss(k=1.0))
+    tables = {name: table for name, table in result.tables.items() if name != "jobs"}
+    assert ("jobs", "jobs") in laws(validate_result(with_tables(result, tables)))
