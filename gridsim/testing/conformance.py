@@ -128,25 +128,12 @@ def check_scheduler(
     with ExitStack() as stack:
         interpreters = [stack.enter_context(_interpreter(s)) for s in HASH_SEEDS if hash_seeds]
         trial = _Trial(interpreters, keeps_state(policy))
-        failing = st.just(True) if faults else st.booleans() if able else st.just(False)
-        cases = failing.flatmap(lambda fails: scenarios(max_nodes=max_nodes, faults=fails, **kind))
-
-        @seeded(seed)
-        @settings(
-            max_examples=examples,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-            phases=(Phase.generate, Phase.shrink),
-            report_multiple_bugs=False,
-            print_blob=False,
-        )
-        @given(cases, strategy)
-        def attempt(scenario: Scenario, scheduler: Scheduler) -> None:
-            trial(scenario, scheduler)
-
+        failing = examples if faults else examples // 2 if able else 0
         try:
-            attempt()
+            for fails, count in ((False, examples - failing), (True, failing)):
+                if count:
+                    cases = scenarios(max_nodes=max_nodes, faults=fails, **kind)
+                    _attempt(trial, cases, strategy, count, seed)
         except ConformanceError as error:
             error.file = _save(error, os.fspath(folder))
             raise
@@ -159,6 +146,32 @@ def check_scheduler(
     if not trial.ordered:
         left_out["order"] = "the scheduler promises none, or all scenarios have failures"
     return Conformance(trial.name, trial.tried, trial.failing, left_out)
+
+
+def _attempt(
+    trial: _Trial,
+    cases: st.SearchStrategy[Scenario],
+    schedulers: st.SearchStrategy[Scheduler],
+    count: int,
+    seed: int,
+) -> None:
+    """The trial of so many cases; what breaks a law is shrunk."""
+
+    @seeded(seed)
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink),
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
+    @given(cases, schedulers)
+    def attempt(scenario: Scenario, scheduler: Scheduler) -> None:
+        trial(scenario, scheduler)
+
+    attempt()
 
 
 class _Trial:
