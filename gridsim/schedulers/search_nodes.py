@@ -6,6 +6,7 @@ system" (CCGrid 2004).  Only how a client asks differs from method to method (`S
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from gridsim.local import LocalPolicy, Message, View
@@ -41,7 +42,7 @@ LONGEST_PAUSE = 16.0
 NOBODY = -1
 
 
-class SearchNode(LocalPolicy):
+class SearchNode(LocalPolicy, ABC):
     """One machine.
 
     When it joins it says hello to the neighbours that it was given.  Links are mutual: who says hello, or
@@ -71,16 +72,16 @@ class SearchNode(LocalPolicy):
 
     # -- what the methods say -------------------------------------------------------------------------------
 
+    @abstractmethod
     def ask(self, view: View) -> float | None:
         """Ask somebody of this round (``self.rounds``, from 0); for how many s to wait for offers.
 
         None if there is nobody more to ask.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def hear(self, view: View, message: Any) -> None:
         """A message that only this method has."""
-        raise NotImplementedError
 
     def on_free(self, view: View) -> None:
         """This machine has become free."""
