@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from gridsim import metrics
 from gridsim.archive import Reader, Writer
 from gridsim.bounds import BOUND_LIMIT, Bound, discrete_bound, fluid_bound
+from gridsim.decisions import Why, why
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.readable import as_text, scenario_lines
 from gridsim.records import Table, atomic_file, check_name, digest, plain
@@ -24,7 +25,7 @@ from gridsim.scenario import Scenario
 FORMAT = 1
 CORE_TABLES = ("applications", "machines", "messages")
 #: Tables that are there only when they are asked for; they have no part in the digest.
-RECORDS = ("schedule", "arrivals")
+RECORDS = ("schedule", "arrivals", "decisions")
 
 BoundKind = Literal["fluid", "discrete"]
 _ABOUT = "result.json"
@@ -91,7 +92,7 @@ class Result:
     its search), predicted, waited (s), turnaround (s); see docs/rjss.md. Recorded on request, ``schedule``:
     machine, application, tasks, start, end (s), completed (tasks); where tasks may have several instances
     also task (within the application) and begin (Mflop done before); and ``arrivals``: machine, application,
-    tasks, time (s).
+    tasks, time (s); and ``decisions``, see `why`.
     """
 
     def __init__(
@@ -389,6 +390,25 @@ class Result:
         """From the first to the last release, s."""
         release = self.applications["release"]
         return float(release[-1] - release[0])
+
+    def why(self, application: int, task: int | None = None) -> Why:
+        """Who decided on an application or a rigid job, what it saw, how old that was, and what was true.
+
+        application : its row in ``applications``.  task : the number of one of its tasks, for what was
+            decided on it alone and on all.
+
+        Raises GridSimError for a run that was not simulated with ``record="decisions"``; IndexError for an
+        application or task that there is none of.
+        """
+        if "decisions" not in self.tables:
+            raise GridSimError(
+                'why: decisions are only there if the run had record="decisions" (--decisions)'
+            )
+        if not 0 <= application < len(self.applications):
+            raise IndexError(f"application {application} of {len(self.applications)}")
+        if task is not None and not 0 <= task < (tasks := int(self.applications["tasks"][application])):
+            raise IndexError(f"task {task} of {tasks} of application {application}")
+        return why(self.tables["decisions"], self.provenance["decisions"], application, task)
 
     # -- in a file ------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.courses import Events
+from gridsim.decisions import Decisions, Words
 from gridsim.engine import Engine
 from gridsim.errors import SchedulerError
 from gridsim.fluctuation import Pace
@@ -83,6 +84,8 @@ class Run:
     pace : what machines have of their speed at each time; None if they always have the whole.
     zones : where machines have day and night; None if the faults do not say.
     record : whether the policy is to report its schedule (`Outcome.schedule`, `Outcome.arrivals`).
+    decisions : where it is to note what it decides; None if that is not recorded.  What comes out of the run
+        must not depend on it.
     threads : how many a kernel may use; what comes out does not depend on it.
     """
 
@@ -94,6 +97,7 @@ class Run:
     up: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     faults: bool = False
     record: bool = False
+    decisions: Decisions | None = None
     threads: int = 1
     feed: Feed | None = None
     pace: Pace | None = None
@@ -216,6 +220,10 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     fluctuating: ClassVar[bool] = False
     #: Whether machines may fail.
     failures: ClassVar[bool] = True
+    #: What it notes in `Run.decisions`: an action -> (sentence, quantity, unit).  The sentence follows the
+    #: name of the one who decided, and may have columns of the table ``decisions`` in braces; the quantity is
+    #: what ``saw``, ``limit`` and ``true`` are.  Empty if it notes nothing.
+    decision_words: ClassVar[Words] = {}
 
     @property
     def informed_by_messages(self) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 
 from gridsim import provenance
 from gridsim.checkpoint import About, Keeper, SchedulerAbout
+from gridsim.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.engine import NEVER, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.outages import Outages
@@ -40,6 +41,7 @@ from gridsim.streams import Streams
 from gridsim.transport import Transport
 
 Progress = bool | Literal["force"]
+Record = bool | Literal["schedule", "decisions", "all"]
 #: Seconds of work between two checkpoints.
 CHECKPOINT_EVERY = 600.0
 #: Of a policy that takes releases itself, so many go by without the engine.
@@ -54,7 +56,8 @@ def simulate(
     cohort_limit: int | None = None,
     threads: int = 1,
     time_limit: float | None = None,
-    record: bool = False,
+    record: Record = False,
+    decisions_limit: int = DECISIONS_LIMIT,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = CHECKPOINT_EVERY,
 ) -> Result:
@@ -67,8 +70,10 @@ def simulate(
     time_limit : s of the run's clock after which it is given up.  Only failures can make a run endless, where
         machines do not stay up for as long as a task takes; without failures the clock may end when the last
         task has been placed, long before it is completed.
-    record : add the tables ``schedule`` and ``arrivals``, what ran where and when; the digest does not depend
-        on it.
+    record : True or ``"schedule"``: add the tables ``schedule`` and ``arrivals``, what ran where and when;
+        ``"decisions"``: add the table ``decisions``, for `Result.why`; ``"all"``: both.  The digest does not
+        depend on it.
+    decisions_limit : rows of ``decisions`` that are kept, the first ones; more are counted.
     checkpoint : a file in which the run is kept, and from which `gridsim.resume` goes on with it; it stays
         when the run is over.
     checkpoint_every : s of work after which the file is written anew, at the first moment at which it can be.
@@ -78,7 +83,13 @@ def simulate(
     InvariantViolation when a law of the simulation does not hold afterwards, OSError for a checkpoint that
     cannot be written.
     """
-    options = Options(cohort_limit=cohort_limit, threads=threads, time_limit=time_limit, record=record)
+    options = Options(
+        cohort_limit=cohort_limit,
+        threads=threads,
+        time_limit=time_limit,
+        record=record,
+        decisions_limit=decisions_limit,
+    )
     simulation = Simulation(scenario, scheduler, options)
     if checkpoint is not None:
         simulation.keep(checkpoint, checkpoint_every)
@@ -92,9 +103,23 @@ class Options:
     cohort_limit: int | None = None
     threads: int = 1
     time_limit: float | None = None
-    record: bool = False
+    record: Record = False
+    decisions_limit: int = DECISIONS_LIMIT
+
+    @property
+    def schedule(self) -> bool:
+        """Whether what ran where and when is recorded."""
+        return self.record in (True, "schedule", "all")
+
+    @property
+    def decisions(self) -> bool:
+        """Whether decisions are recorded."""
+        return self.record in ("decisions", "all")
 
     def __post_init__(self) -> None:
+        if self.record not in (known := (False, True, "schedule", "decisions", "all")):
+            raise ScenarioError(f"record must be one of {', '.join(map(repr, known))}, got {self.record!r}")
+        whole("decisions_limit", self.decisions_limit, low=1)
         if self.cohort_limit is not None:
             whole("cohort_limit", self.cohort_limit, low=1)
         whole("threads", self.threads, low=1, high=1024)
@@ -105,7 +130,7 @@ class Options:
 class Simulation(Stateful):
     """A run.  Its state is that of its parts; another one of the same arguments can go on from it."""
 
-    STATE = ("engine", "network", "outages", "released", "policy")
+    STATE = ("engine", "network", "outages", "released", "policy", "decisions")
 
     def __init__(self, scenario: Scenario, scheduler: Scheduler, options: Options) -> None:
         if not isinstance(scheduler, Scheduler):
@@ -124,6 +149,7 @@ class Simulation(Stateful):
         self.network = Transport(engine, scenario.network, platform.nodes, seed=scenario.seed)
         self.outages = Outages(scenario.faults, platform.nodes, engine, self.network)
         self.released = _Releases()
+        self.decisions = self._decisions()
         engine.on("release", self.released.release, priority=0, phase=TIMER)
         policy = scheduler.start(
             Run(
@@ -134,7 +160,8 @@ class Simulation(Stateful):
                 streams=Streams(scenario.seed),
                 up=self.outages.up,
                 faults=scenario.faults is not None,
-                record=options.record,
+                record=options.schedule,
+                decisions=self.decisions,
                 threads=options.threads,
                 feed=None if scenario.faults is None else self.outages,
                 pace=pace,
@@ -149,6 +176,17 @@ class Simulation(Stateful):
         if scenario.faults is not None:
             self.outages.begin(policy)
         self._schedule_releases()
+
+    def _decisions(self) -> Decisions | None:
+        if not self.options.decisions:
+            return None
+        words = self.scheduler.decision_words
+        if not words:
+            raise ScenarioError(
+                f"record must not be {self.options.record!r} for {self.scheduler.name}, which does "
+                "not say what it decides"
+            )
+        return Decisions(words, self.options.decisions_limit)
 
     def _schedule_releases(self) -> None:
         release, last = self.applications.release_ns, len(self.applications) - 1
@@ -209,8 +247,10 @@ class Simulation(Stateful):
                 f"one goes for good, with {left} tasks left"
             )
         tables = check_contract(outcome, applications, platform.nodes, engine.now)
-        if self.options.record:
+        if self.options.schedule:
             tables |= record_tables(outcome, engine.now)
+        if self.decisions is not None:
+            tables["decisions"] = self.decisions.table()
         check_laws(outcome, applications, platform, outages)
         machines = machine_table(
             outcome, applications, platform, interfaces | network.use(), outages, scenario.network.task_data
@@ -227,6 +267,7 @@ class Simulation(Stateful):
             provenance={
                 **provenance.describe(seed=scenario.seed, files=scenario.files),
                 "scenario": scenario.to_toml(),
+                **({} if self.decisions is None else {"decisions": self.decisions.about()}),
                 "clock_seconds": engine.now / NS,
                 "events": engine.events,
                 "handler_calls": engine.calls,
