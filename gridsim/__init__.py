@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from gridsim.network import Network
     from gridsim.platform import Platform
     from gridsim.records import Table
-    from gridsim.replication import Estimate, Replicates, replicate
+    from gridsim.estimates import Estimate
+    from gridsim.replication import Replicates, replicate
     from gridsim.results import Result
     from gridsim.resumption import resume
     from gridsim.scenario import Scenario
@@ -155,7 +156,8 @@ _HOMES = {
     "network": ("Network",),
     "platform": ("Platform",),
     "records": ("Table",),
-    "replication": ("Estimate", "Replicates", "replicate"),
+    "estimates": ("Estimate",),
+    "replication": ("Replicates", "replicate"),
     "results": ("Result",),
     "resumption": ("resume",),
     "faults": ("Faults",),

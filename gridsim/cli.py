@@ -461,7 +461,7 @@ def _setting(setting: str) -> tuple[str, str, Any]:
 
 
 def _scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
-    from gridsim.experiment import import_scheduler, make_scheduler
+    from gridsim.naming import import_scheduler, make_scheduler
 
     if ":" in name:
         return import_scheduler(name, parameters)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from gridsim.replication import Estimate
+    from gridsim.estimates import Estimate
 
 #: Okabe and Ito's colours, told apart by colour-blind readers, with a marker each.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")

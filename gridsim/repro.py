@@ -36,7 +36,7 @@ def reproduce_result(result: Result, scheduler: Scheduler | None = None) -> Repr
     Raises ScenarioError for a scheduler that is not known, or a scenario that cannot be made any more.
     """
     from gridsim.comparison import first_difference
-    from gridsim.experiment import scheduler_from
+    from gridsim.naming import scheduler_from
     from gridsim.simulation import simulate
 
     chosen = scheduler_from(result.scheduler, "the result") if scheduler is None else scheduler
@@ -71,7 +71,7 @@ def repro(file: str, name: str | None, as_json: bool) -> None:
     """
     from dataclasses import asdict
 
-    from gridsim.experiment import import_described
+    from gridsim.naming import import_described
     from gridsim.records import to_json
     from gridsim.results import Result
 

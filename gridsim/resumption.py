@@ -34,7 +34,7 @@ def resume(
     from gridsim import provenance
     from gridsim.checkpoint import Checkpoint, damaged
     from gridsim.errors import ScenarioError
-    from gridsim.experiment import scheduler_from
+    from gridsim.naming import scheduler_from
     from gridsim.records import plain, remove_leftovers
     from gridsim.scenario import Scenario
     from gridsim.simulation import Options, Simulation, describe
@@ -90,7 +90,7 @@ def resume_command(
     """Go on with a run that was cut off, from the file that --checkpoint kept."""
     from gridsim.checkpoint import Checkpoint
     from gridsim.errors import ScenarioError
-    from gridsim.experiment import import_described
+    from gridsim.naming import import_described
     from gridsim.output import check_output, deliver, in_folder, progress_of
 
     with Checkpoint(file) as kept:

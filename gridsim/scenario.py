@@ -76,9 +76,17 @@ class Scenario:
 
     # -- writing --------------------------------------------------------------------------------------
 
-    def to_toml(self) -> str:
-        """The scenario as TOML; ``Scenario.from_toml(s.to_toml()) == s``."""
-        return self._write(lambda path: path)
+    def to_toml(self, *, schedulers: bool = True, place: Callable[[str], str] = str) -> str:
+        """The scenario as TOML; ``Scenario.from_toml(s.to_toml()) == s``.
+
+        schedulers : with their parameters.  place : what is written in the place of a file's path.
+        """
+        import tomli_w
+
+        document = self.document(place)
+        if not schedulers:
+            document.pop("schedulers", None)
+        return tomli_w.dumps(document)
 
     def save(self, path: StrPath) -> None:
         """Write the scenario to a file, whole or not at all."""
@@ -87,13 +95,12 @@ class Scenario:
         def relative(file: str) -> str:
             return file if os.path.isabs(file) else os.path.relpath(file, folder)
 
-        content = self._write(relative).encode()
+        content = self.to_toml(place=relative).encode()
         with atomic_file(path) as stream:
             stream.write(content)
 
-    def _write(self, place: Callable[[str], str]) -> str:
-        import tomli_w
-
+    def document(self, place: Callable[[str], str] = str) -> dict[str, Any]:
+        """What stands in a scenario file, as nested dicts, without what has no value."""
         document: dict[str, Any] = {"seed": self.seed}
         for name, value in (
             ("platform", self.platform.recipe),
@@ -109,8 +116,8 @@ class Scenario:
                 table["path"] = place(table["path"])
             document[name] = {key: entry for key, entry in table.items() if entry is not None}
         if self.schedulers:
-            document["schedulers"] = self.schedulers
-        return tomli_w.dumps(document)
+            document["schedulers"] = copy.deepcopy(dict(self.schedulers))
+        return document
 
     # -- reading --------------------------------------------------------------------------------------
 
@@ -134,6 +141,28 @@ class Scenario:
             raise ScenarioError(f"{file}:{line}: byte 0x{byte:02x} is not UTF-8 text") from error
         return cls._read(decoded, file, os.path.dirname(file))
 
+    def replaced(self, values: Mapping[str, Any]) -> Scenario:
+        """A copy in which these entries of its file have other values: ``{"platform.nodes": 200}``.
+
+        values : path -> value; a table such as ``faults`` may be replaced as a whole, and None takes an
+            entry out.  Entries of a table that is not there are set in an empty one.
+
+        Raises ScenarioError for a path or value that a scenario cannot have.
+        """
+        document = self.document()
+        for path, value in values.items():
+            *tables, last = path.split(".")
+            table = document
+            for name in tables:
+                table = table.setdefault(name, {})
+                if not isinstance(table, dict):
+                    raise ScenarioError(f"{path}: {name} is no table of a scenario")
+            if value is None:
+                table.pop(last, None)
+            else:
+                table[last] = copy.deepcopy(value)
+        return self.from_document(document)
+
     @classmethod
     def _read(cls, toml: str, file: str, folder: str) -> Scenario:
         try:
@@ -142,6 +171,16 @@ class Scenario:
             raise ScenarioError(_toml_fault(file, toml, str(error))) from error
         except RecursionError:
             raise ScenarioError(f"{file}: values lie too deeply in one another") from None
+        return cls.from_document(document, file, folder)
+
+    @classmethod
+    def from_document(
+        cls, document: dict[str, Any], file: str = "the scenario", folder: str = ""
+    ) -> Scenario:
+        """A scenario from what stands in a scenario `file`, whose paths are relative to `folder`.
+
+        Raises ScenarioError as `from_toml`.
+        """
         for key in document:
             if key not in _KEYS:
                 raise ScenarioError(f"{key} is not a known key of a scenario; known: {', '.join(_KEYS)}")
@@ -160,7 +199,7 @@ class Scenario:
         ):
             if name not in document:
                 continue
-            table = document[name]
+            table = dict(document[name])
             if isinstance(path := table.get("path"), str) and path and folder:
                 table["path"] = os.path.normpath(os.path.join(folder, path))
             made[name] = kind(_one_of(union, table, name))

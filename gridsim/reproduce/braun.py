@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.matrices import BRAUN_CLASSES, HEURISTICS, expected_times, map_tasks
-from gridsim.replication import estimate
+from gridsim.estimates import estimate
 from gridsim.reproduce.common import Grid, Report, Row, Run, sign
 
 if TYPE_CHECKING:

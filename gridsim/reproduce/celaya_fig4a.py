@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from gridsim.network import Network
-from gridsim.replication import Estimate, Replicates, estimate
+from gridsim.estimates import Estimate, estimate
+from gridsim.replication import Replicates
 from gridsim.reproduce.common import (
     CALIBRATIONS,
     Grid,

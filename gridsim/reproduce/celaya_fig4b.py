@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from gridsim.replication import Estimate, estimate, ratio_of_means
+from gridsim.estimates import Estimate, estimate, ratio_of_means
 from gridsim.reproduce.common import (
     CALIBRATIONS,
     Grid,

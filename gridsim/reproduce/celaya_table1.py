@@ -10,7 +10,8 @@ import numpy as np
 
 from gridsim.network import Network
 from gridsim.overlays import tree_level
-from gridsim.replication import Estimate, Metric, Replicates, estimate
+from gridsim.estimates import Estimate, estimate
+from gridsim.replication import Metric, Replicates
 from gridsim.reproduce.common import (
     CALIBRATIONS,
     Grid,

@@ -13,7 +13,8 @@ import numpy as np
 from gridsim.faults import Faults
 from gridsim.network import Network
 from gridsim.platform import Platform
-from gridsim.replication import FEW, Estimate, Metric, Replicates, estimate, replicate
+from gridsim.estimates import FEW, Estimate, estimate
+from gridsim.replication import Metric, Replicates, replicate
 from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler

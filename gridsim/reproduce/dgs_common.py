@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from gridsim.network import Network
 from gridsim.platform import Platform
-from gridsim.replication import Estimate, Metric, Replicates, estimate
+from gridsim.estimates import Estimate, estimate
+from gridsim.replication import Metric, Replicates
 from gridsim.reproduce.common import Grid, Log, Run
 from gridsim.results import Result
 from gridsim.scenario import Scenario

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.replication import Estimate, estimate
+from gridsim.estimates import Estimate, estimate
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge
 from gridsim.reproduce.dgs_common import DAY, HIGH, METRICS, Jobs, about_jobs, cannot, jobs_of, shown
 from gridsim.rigid_metrics import effective_series, intervals, rank_correlation, request_series

@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from gridsim.replication import Metric, Replicates, estimate
+from gridsim.estimates import estimate
+from gridsim.replication import Metric, Replicates
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge, near, per_doubling
 from gridsim.reproduce.dgs_common import (
     AMONG,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridsim.replication import Metric, Replicates, estimate
+from gridsim.estimates import estimate
+from gridsim.replication import Metric, Replicates
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge, near, sign
 from gridsim.reproduce.dgs_common import FORWARD, HIGH, METRICS, about_jobs, cannot, jobs_of, shown
 from gridsim.results import Result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gridsim.replication import estimate
+from gridsim.estimates import estimate
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge, sign
 from gridsim.reproduce.dgs_common import HIGH, LOW, METRICS, about_jobs, cannot, jobs_of, means, prices
 from gridsim.scheduler import Scheduler

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gridsim.replication import Metric, Replicates, estimate
+from gridsim.estimates import estimate
+from gridsim.replication import Metric, Replicates
 from gridsim.reproduce import dgs_fig4
 from gridsim.reproduce.common import Report, Row, Run, judge
 from gridsim.reproduce.dgs_common import (

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gridsim.records import atomic_file, to_json
-from gridsim.replication import FEW, LEVEL, Estimate
+from gridsim.estimates import FEW, LEVEL, Estimate
 from gridsim.reproduce.common import Ran, Report, Reproduction
 from gridsim.scheduler import Scheduler
 from gridsim.simulation import describe

@@ -15,7 +15,8 @@ from gridsim.job_streams import StreamRecipe
 from gridsim.metrics import prediction_errors
 from gridsim.network import Network
 from gridsim.platform import Platform
-from gridsim.replication import Metric, Replicates, estimate
+from gridsim.estimates import estimate
+from gridsim.replication import Metric, Replicates
 from gridsim.reproduce.common import Grid, Row, Run, judge
 from gridsim.results import Result
 from gridsim.scenario import Scenario

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gridsim.replication import estimate
+from gridsim.estimates import estimate
 from gridsim.reproduce.common import Grid, Report, Run, judge, per_doubling
 from gridsim.reproduce.rjss_common import HORIZON, METRICS, REMARKS, SHORT, Jobs, judged
 from gridsim.scenario import Scenario

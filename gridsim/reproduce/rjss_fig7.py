@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gridsim.replication import estimate
+from gridsim.estimates import estimate
 from gridsim.reproduce.common import Report, Run, judge, per_doubling
 from gridsim.reproduce.rjss_common import (
     METRICS,

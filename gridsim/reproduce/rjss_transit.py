@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridsim.replication import estimate
+from gridsim.estimates import estimate
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge
 from gridsim.reproduce.rjss_common import (
     BELOW,

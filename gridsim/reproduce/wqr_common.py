@@ -15,7 +15,8 @@ from gridsim.bags import LogUniform, Normal
 from gridsim.errors import TraceWarning
 from gridsim.faults import Faults
 from gridsim.platform import Platform
-from gridsim.replication import Estimate, Replicates
+from gridsim.estimates import Estimate
+from gridsim.replication import Replicates
 from gridsim.reproduce.common import Desktops, Grid, Row, judge
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler

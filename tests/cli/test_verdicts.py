@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from gridsim.replication import Estimate
+from gridsim.estimates import Estimate
 from gridsim.reproduce.common import judge
 
 BELOW, ABOVE, NEGATIVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0), math.nextafter(0.0, -1.0)

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim.cli import _setting, cli
-from gridsim.experiment import make_scheduler
+from gridsim.naming import make_scheduler
 from gridsim.faults import FaultsRecipe
 from gridsim.fluctuation import FluctuationRecipe
 from gridsim.platform import PlatformRecipe

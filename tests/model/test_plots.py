@@ -5,7 +5,7 @@ import io
 import pytest
 
 from gridsim import plots
-from gridsim.replication import Estimate
+from gridsim.estimates import Estimate
 
 POINTS = [
     Estimate(1.0, 0.9, 1.2, 5),

@@ -10,7 +10,8 @@ import pytest
 
 import gridsim as gs
 from gridsim.records import to_json
-from gridsim.replication import Replicates, estimate, ratio_of_means, replicate
+from gridsim.estimates import estimate, ratio_of_means
+from gridsim.replication import Replicates, replicate
 
 SCHEDULERS = {"tree": gs.FairTree(), "central": gs.MinCent(), "fcfs": gs.Fcfs(mode="random")}
 

@@ -11,7 +11,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.checkpoint import save
-from gridsim.experiment import make_scheduler
+from gridsim.naming import make_scheduler
 from gridsim.overlays import random_neighbours
 from gridsim.simulation import Options, Simulation
 from gridsim.streams import Streams

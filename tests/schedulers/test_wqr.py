@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.experiment import make_scheduler
+from gridsim.naming import make_scheduler
 from gridsim.reproduce.wqr_tables import ANOTHER, PROSE, TABLES, Example, _slowest, assigned, policy
 from gridsim.results import Result
 from gridsim.scheduler import registered

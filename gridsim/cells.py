@@ -1,0 +1,207 @@
+"""Cells: one run of one scheduler on one scenario, as a study needs it: in, and what it measured, out.
+
+A cell is plain data that can go to another process or machine.  Its key is what its outcome depends on, so
+that a store never mistakes one for another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import multiprocessing
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from gridsim.errors import GridSimError, ScenarioError
+from gridsim.measures import Metric, measured
+from gridsim.provenance import peak_memory, sha256, version
+from gridsim.records import plain
+from gridsim.scenario import Scenario
+from gridsim.scheduler import Scheduler
+from gridsim.simulation import describe, simulate
+
+Wanted = Mapping[str, "Metric | None"]
+_PACKAGES = ("gridcore", "gridsim")
+_SOURCES = (".py", ".pyx", ".pxd", ".h")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run.
+
+    metrics : name -> a function of the result, or None for one of `gridsim.measures.METRICS`.
+    time_limit : as of `simulate`.
+    keep : the file to save the result in, which whoever runs the cell must be able to write; None for none.
+    """
+
+    scenario: Scenario
+    scheduler: Scheduler
+    metrics: Wanted = field(default_factory=dict)
+    time_limit: float | None = None
+    keep: str | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a cell came to.
+
+    values : metric -> number.  digest : of the result.  error : why there is none of that; empty if there is.
+    wall_seconds, peak_memory : s, and bytes of the process so far.  code : see `code_version`.
+    notes : warnings of the run, (category, message).
+    """
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    digest: str = ""
+    error: str = ""
+    wall_seconds: float = 0.0
+    peak_memory: int | None = None
+    code: str = ""
+    notes: tuple[tuple[type[Warning], str], ...] = ()
+
+
+def measure(cell: Cell) -> Measured:
+    """Run a cell; whatever goes wrong is its error."""
+    started = time.perf_counter()
+    with _noted() as notes:
+        try:
+            result = simulate(cell.scenario, cell.scheduler, time_limit=cell.time_limit)
+            values, digest, error = measured(result, cell.metrics), result.digest, ""
+            if cell.keep is not None:
+                result.save(cell.keep)
+        except Exception as failure:
+            values, digest, error = {}, "", _said(failure)
+    return Measured(
+        values=values,
+        digest=digest,
+        error=error,
+        wall_seconds=time.perf_counter() - started,
+        peak_memory=peak_memory(),
+        code=code_version(),
+        notes=tuple(notes),
+    )
+
+
+def measure_all(cells: list[Cell]) -> list[Measured]:
+    """Run cells one after another: what is sent to a worker."""
+    return [measure(cell) for cell in cells]
+
+
+def _said(error: Exception) -> str:
+    message = " ".join(str(error).split())
+    if isinstance(error, GridSimError) and message:
+        return f"{type(error).__name__}: {message}"
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {message}{place}"
+
+
+@contextmanager
+def _noted() -> Iterator[list[tuple[type[Warning], str]]]:
+    """What is warned of meanwhile, in a process of its own: there nobody would see it."""
+    notes: list[tuple[type[Warning], str]] = []
+    own = multiprocessing.parent_process() is not None
+    if not own or threading.current_thread() is not threading.main_thread():
+        yield notes
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield notes
+    notes += [(entry.category, str(entry.message)) for entry in caught]
+
+
+# -- what a cell is called --------------------------------------------------------------------------------
+
+
+@cache
+def code_version() -> str:
+    """The version of gridsim, and the SHA-256 (16 digits) of its sources and of the version of numpy.
+
+    The sources of the kernels count, not what a compiler made of them.
+    """
+    total = hashlib.sha256(numpy.__version__.encode())
+    for package in _PACKAGES:
+        root = Path(str(import_module(package).__file__)).parent
+        for path in sorted(path for path in root.rglob("*") if path.suffix in _SOURCES):
+            total.update(f"{path.relative_to(root).as_posix()}\n".encode())
+            total.update(path.read_bytes())
+    return f"{version()}+{total.hexdigest()[:16]}"
+
+
+class Keys:
+    """Keys of cells.  What many cells share, scenarios, files and modules, is looked at once."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, str] = {}
+        self._scenarios: dict[int, tuple[Scenario, str]] = {}
+
+    def scenario(self, scenario: Scenario) -> str:
+        """The scenario's TOML, without parameters of schedulers and with SHA-256 in the place of files."""
+        known = self._scenarios.get(id(scenario))
+        if known is None:
+            said = scenario.to_toml(schedulers=False, place=self._file)
+            known = self._scenarios[id(scenario)] = scenario, said  # held, so that its id stays its own
+        return known[1]
+
+    def key(self, cell: Cell) -> str:
+        """SHA-256 (hexadecimal) of all that decides what comes out of `cell`.
+
+        The scenario with its seeds and the content of its files, the scheduler's class and parameters, the
+        time limit, functions of the user (with the source of their modules, but not what those import), the
+        code of gridsim and the version of numpy.
+
+        Raises ScenarioError for a scheduler or function whose source is not in a file.
+        """
+        scheduler = describe(cell.scheduler)
+        own = {
+            name: f"{metric.__module__}:{metric.__qualname__} {self._module(metric.__module__, name)}"
+            for name, metric in sorted(cell.metrics.items())
+            if metric is not None
+        }
+        said = {
+            "code": code_version(),
+            "scenario": self.scenario(cell.scenario),
+            "class": scheduler["class"],
+            "parameters": scheduler["parameters"],
+            "modules": self._modules(scheduler),
+            "metrics": own,
+            "time_limit": cell.time_limit,
+        }
+        return hashlib.sha256(json.dumps(plain(said), sort_keys=True).encode()).hexdigest()
+
+    def _modules(self, scheduler: Mapping[str, Any]) -> dict[str, str]:
+        """Modules of the user that the scheduler, or functions among its parameters, come from."""
+        named = [scheduler["class"], *(v for v in scheduler["parameters"].values() if isinstance(v, str))]
+        modules = {text.partition(":")[0] for text in named if ":" in text}
+        return {
+            name: self._module(name, scheduler["name"])
+            for name in sorted(modules)
+            if name.partition(".")[0] not in _PACKAGES
+        }
+
+    def _module(self, name: str, whose: str) -> str:
+        try:
+            file = inspect.getsourcefile(import_module(name))
+        except (ImportError, TypeError):
+            file = None
+        if file is None or not Path(file).is_file():
+            raise ScenarioError(
+                f"{whose} must come from a module in a file to be kept in a store, got one of {name}"
+            )
+        return self._file(file)
+
+    def _file(self, path: str) -> str:
+        if path not in self._files:
+            self._files[path] = f"sha256:{sha256(path)}"
+        return self._files[path]

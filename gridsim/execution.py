@@ -1,0 +1,240 @@
+"""Execution: cells on any `concurrent.futures.Executor`, some at a time, until all are done.
+
+What comes out does not depend on the executor, on how many work, or on who is faster: cells are independent,
+and each is reported with its number.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+from gridsim.cells import Cell, Measured, code_version, measure, measure_all
+from gridsim.errors import GridSimError, ScenarioError
+from gridsim.extras import need
+from gridsim.platform import whole
+
+#: s that the cells of one task should take together: long beside what a task costs by itself, and short
+#: enough that not much is lost with a worker.
+TASK_SECONDS = 0.25
+#: Tasks at a time, where an executor does not say how many it can do.
+_WIDTH = 64
+
+Report = Callable[[int, Measured], None]
+
+
+def run_cells(
+    cells: Sequence[Cell], report: Report, *, executor: Executor | None = None, batch: int | None = None
+) -> None:
+    """Run `cells`, and tell each one's number and what it measured as soon as that is known.
+
+    executor : where they go; None runs them here, one after another.
+    batch : cells of a task; None for as many as take about `TASK_SECONDS`.
+
+    An error of a cell is its own (`Measured.error`), as is one of the worker that ran it: a task that was
+    lost is tried once more, cell by cell.  What is raised by `report`, and KeyboardInterrupt, end it; what
+    was done by then has been told.
+
+    Raises ScenarioError for a cell that cannot be sent to other processes, GridSimError for an executor that
+    is broken, or whose workers run other code.
+    """
+    if batch is not None:
+        whole("batch", batch, low=1)
+    if executor is None:
+        for number, cell in enumerate(cells):
+            report(number, measure(cell))
+        return
+    if isinstance(executor, (ProcessPoolExecutor, Processes)):
+        for cell in cells:
+            _check_pickles(cell)
+    _Tasks(cells, report, executor, batch).run()
+
+
+class _Tasks:
+    """Cells on their way through an executor."""
+
+    def __init__(self, cells: Sequence[Cell], report: Report, executor: Executor, batch: int | None) -> None:
+        self._cells, self._report, self._executor, self._batch = cells, report, executor, batch
+        self._todo = deque(range(len(cells)))
+        #: Cells of tasks that were lost: they run alone, so that it is known which of them it is.
+        self._suspects: deque[int] = deque()
+        self._running: dict[Future[list[Measured]], list[int]] = {}
+        self._alone = False
+        self._seconds, self._done = 0.0, 0
+        self._width = _width(executor)
+
+    def run(self) -> None:
+        try:
+            while self._todo or self._suspects or self._running:
+                self._submit()
+                wait(self._running, return_when=FIRST_COMPLETED)
+                self._collect()
+        except KeyboardInterrupt:
+            self._collect()
+            raise
+        finally:
+            for future in self._running:
+                future.cancel()
+
+    def _submit(self) -> None:
+        while self._todo and not self._suspects and len(self._running) < 2 * self._width:
+            self._send([self._todo.popleft() for _ in range(min(self._size(), len(self._todo)))])
+        self._alone = not self._running and bool(self._suspects)
+        if self._alone:
+            self._send([self._suspects.popleft()])
+
+    def _size(self) -> int:
+        if self._batch is not None:
+            return self._batch
+        if not self._done:
+            return 1
+        fair = math.ceil(len(self._todo) / (4 * self._width))
+        return max(1, min(fair, int(TASK_SECONDS * self._done / max(self._seconds, 1e-9))))
+
+    def _send(self, numbers: list[int]) -> None:
+        try:
+            future = self._executor.submit(measure_all, [self._cells[number] for number in numbers])
+        except BrokenExecutor as error:
+            raise GridSimError(f"the executor is broken ({error}); what was finished is kept") from error
+        self._running[future] = numbers
+
+    def _collect(self) -> None:
+        over = [(numbers, future) for future, numbers in self._running.items() if future.done()]
+        broken = False
+        for numbers, future in sorted(over, key=lambda entry: entry[0]):
+            del self._running[future]
+            error = future.exception()
+            if error is None:
+                for number, found in zip(numbers, future.result(), strict=True):
+                    self._seconds, self._done = self._seconds + found.wall_seconds, self._done + 1
+                    self._tell(number, found)
+            elif not isinstance(error, Exception):
+                raise error
+            elif isinstance(error, BrokenExecutor) and not isinstance(self._executor, Processes):
+                raise GridSimError(f"the executor broke ({error}); what was finished is kept") from error
+            else:
+                broken |= isinstance(error, BrokenExecutor)
+                self._lost(numbers, error)
+        if broken:  # with it all else that was running
+            for numbers in self._running.values():
+                self._suspects.extend(numbers)
+            self._running.clear()
+            assert isinstance(self._executor, Processes)
+            self._executor.renew()
+
+    def _lost(self, numbers: list[int], error: Exception) -> None:
+        if not self._alone:
+            self._suspects.extend(numbers)
+            return
+        self._tell(numbers[0], Measured(error=f"the worker was lost: {error}", code=code_version()))
+
+    def _tell(self, number: int, found: Measured) -> None:
+        if found.code != code_version():
+            raise GridSimError(f"workers must run the same code, {code_version()}, got {found.code}")
+        self._report(number, found)
+
+
+def _width(executor: Executor) -> int:
+    """Tasks that an executor can do at a time, as far as one can tell."""
+    workers = getattr(executor, "_max_workers", None)  # of the standard library, and of mpi4py
+    if isinstance(workers, int):
+        return workers
+    client = getattr(executor, "_client", None)  # of Dask
+    return max(1, sum(client.nthreads().values())) if client is not None else _WIDTH
+
+
+def _check_pickles(cell: Cell) -> None:
+    for what, value in ((cell.scheduler.name, cell.scheduler), *cell.metrics.items()):
+        try:
+            pickle.dumps(value)
+        except Exception as error:
+            raise ScenarioError(
+                f"{what} must be of a module to be sent to other processes: {' '.join(str(error).split())}"
+            ) from error
+
+
+# -- processes on this machine ----------------------------------------------------------------------------
+
+
+class Processes(Executor):
+    """Worker processes that are spawned, end when this one does, and leave Ctrl-C to it.
+
+    workers : how many; None for as many as there are processors to use.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._max_workers = whole("workers", _processors() if workers is None else workers, low=1, high=4096)
+        self._pool = self._made()
+
+    def _made(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self._max_workers, mp_context=context, initializer=_begin)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """See `concurrent.futures.Executor`."""
+        return self._pool.submit(fn, *args, **kwargs)
+
+    def renew(self) -> None:
+        """Others in the place of workers that were lost."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool = self._made()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """See `concurrent.futures.Executor`."""
+        self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End the workers; at once if it is by an error, since nobody waits for what they do."""
+        if kind is not None:
+            workers = list((self._pool._processes or {}).values())
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            for worker in workers:
+                if isinstance(worker, SpawnProcess):
+                    worker.kill()
+        self._pool.shutdown()
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _begin() -> None:
+    """What a worker does first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def end_with_parent() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+@contextmanager
+def executor_of(workers: int | None, dask: str | None = None) -> Iterator[Executor | None]:
+    """Where the command line sends cells: here (1 worker), to processes (None: to as many as there are
+    processors), or to the Dask cluster whose scheduler is at the address `dask`.
+
+    Raises ImportError without dask.distributed, OSError for a cluster that does not answer.
+    """
+    if dask is not None:
+        with need("distributed", "sweep", "--dask").Client(dask) as client, client.get_executor() as executor:
+            yield executor
+        return
+    count = _processors() if workers is None else whole("--workers", workers, low=1, high=4096)
+    if count == 1:
+        yield None
+        return
+    with Processes(count) as executor:
+        yield executor

@@ -1,0 +1,65 @@
+"""Measures: what results can be asked for by name, and the user's own functions of a result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from gridsim.bounds import BOUND_LIMIT
+from gridsim.errors import ScenarioError
+from gridsim.results import Result
+
+Metric = Callable[[Result], float]
+
+#: What can be asked for by name; units as in `gridsim.results.UNITS`.
+METRICS: dict[str, Metric] = {
+    "max_stretch": lambda result: result.max_stretch,
+    "mean_stretch": lambda result: result.mean_stretch,
+    "min_stretch": lambda result: result.min_stretch,
+    "gap": lambda result: result.gap(),
+    "lower_bound": lambda result: result.bound().stretch,
+    "makespan": lambda result: result.makespan,
+    "utilization": lambda result: result.utilization,
+    "failed": lambda result: result.failed,
+    "resubmitted": lambda result: int(result.applications["resubmitted"].sum()),
+    "mean_waiting": lambda result: result.mean_waiting,
+    "median_waiting": lambda result: result.median_waiting,
+    "mean_slowdown": lambda result: result.mean_slowdown,
+    "mean_completion": lambda result: result.mean_completion,
+    "mean_turnaround": lambda result: result.mean_turnaround,
+    "migrated": lambda result: result.migrated,
+    "prediction_error": lambda result: result.prediction_error,
+    "prediction_undefined": lambda result: result.prediction_undefined,
+    "messages_per_job": lambda result: result.messages_per_job,
+    "wasted": lambda result: result.wasted,
+    "undisturbed": lambda result: result.undisturbed,
+    "messages": lambda result: int(result.messages["sent"].sum()),
+    "bytes": lambda result: int(result.messages["bytes"].sum()),
+}
+#: Those that take time which grows with the square of the applications.
+_COSTLY = ("gap", "lower_bound")
+
+
+def wanted_metrics(metrics: Sequence[str] | Mapping[str, Metric]) -> dict[str, Metric | None]:
+    """Name -> function, or None for a name in `METRICS`.  ScenarioError for a name that is not known."""
+    wanted: dict[str, Metric | None] = {}
+    for name in metrics:
+        wanted[name] = metrics[name] if isinstance(metrics, Mapping) else None
+        if wanted[name] is None and name not in METRICS:
+            raise ScenarioError(f"metrics: unknown {name!r}; known: {', '.join(METRICS)}")
+    if not wanted:
+        raise ScenarioError("metrics must name at least one, got none")
+    return wanted
+
+
+def measured(result: Result, wanted: Mapping[str, Metric | None]) -> dict[str, float]:
+    """All of `METRICS`, and those of `wanted` that are functions.
+
+    What takes long, the bounds of more than `BOUND_LIMIT` applications, only if it is wanted: else NaN.
+    """
+    costly = len(result.applications) > BOUND_LIMIT
+    values = {
+        name: math.nan if costly and name in _COSTLY and name not in wanted else float(metric(result))
+        for name, metric in METRICS.items()
+    }
+    return values | {name: float(metric(result)) for name, metric in wanted.items() if metric is not None}

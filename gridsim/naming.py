@@ -1,0 +1,149 @@
+"""Schedulers by name: those that are known, those of the user's modules, and those that a file tells of."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import traceback
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import msgspec
+
+from gridsim import importing
+from gridsim.errors import GridSimError, ScenarioError
+from gridsim.importing import imported
+from gridsim.platform import shown
+from gridsim.scheduler import Scheduler, registered
+
+
+def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Scheduler:
+    """The scheduler known as `name`, with `parameters`.
+
+    Raises ScenarioError for an unknown name or parameter, a value that does not fit, with what is known, or
+    one that contradicts a name which stands for another.
+    """
+    known = registered()
+    if name not in known:
+        raise ScenarioError(f"unknown scheduler {name!r}; known: {', '.join(known)}")
+    cls, preset = known[name]
+    for key, value in (parameters or {}).items():
+        if name != cls.name and value != preset.get(key, value):
+            raise ScenarioError(
+                f"{name}.{key} must be {preset[key]!r}, for which the name stands, got {shown(value)}; "
+                f"say {cls.name} for others"
+            )
+    return build_scheduler(cls, {**preset, **(parameters or {})}, name)
+
+
+def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Scheduler:
+    """The scheduler class at module:Class, with `parameters`.
+
+    Modules of the current directory are found too, after installed ones.  Raises ScenarioError for whatever
+    goes wrong on the way.
+    """
+    try:
+        found = imported(name)
+    except (Exception, SystemExit) as error:  # whatever the module does wrong
+        said = f"{type(error).__name__}: {error}{_place(error)}"
+        raise ScenarioError(f"cannot import scheduler {name!r}: {said}") from error
+    if not (isinstance(found, type) and issubclass(found, Scheduler)):
+        raise ScenarioError(f"scheduler {name!r} must be a subclass of gridsim.Scheduler, got {found!r}")
+    if found.start is Scheduler.start:
+        raise ScenarioError(f"scheduler {name!r} must define start(run), {found.__name__} does not")
+    return build_scheduler(found, parameters or {}, name)
+
+
+def _place(error: BaseException) -> str:
+    """Where a module of somebody else raised `error`; nothing if that was in the import itself."""
+    if isinstance(error, SyntaxError):
+        return ""  # it says so itself
+    ours = (__file__, importing.__file__, importlib.__file__)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename not in ours and not frame.filename.startswith("<frozen "):
+            return f" ({os.path.basename(frame.filename)}:{frame.lineno})"
+    return ""
+
+
+def scheduler_from(description: Mapping[str, Any], whose: str) -> Scheduler:
+    """The scheduler that `gridsim.simulation.describe` told of, if it is one of those known by name.
+
+    `whose` it is says the ScenarioError if it is not.
+    """
+    stated = description["class"]
+    for cls, _ in registered().values():
+        if f"{cls.__module__}:{cls.__qualname__}" == stated:
+            return build_scheduler(cls, _given(description), cls.name)
+    raise ScenarioError(
+        f"the scheduler of {whose}, {description['name']!r}, is {stated}, which is not known by a name: "
+        f"say --scheduler {stated} to import it"
+    )
+
+
+def import_described(name: str, description: Mapping[str, Any], whose: str) -> Scheduler:
+    """The scheduler that `gridsim.simulation.describe` told of, imported as ``module:Class``.
+
+    ScenarioError if that is another one than it tells of, and `whose` that is.
+    """
+    if name != (stated := description["class"]):
+        raise ScenarioError(f"--scheduler must be {whose}'s, {stated}, got {name!r}")
+    return import_scheduler(name, _given(description))
+
+
+def _given(description: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in description["parameters"].items() if value is not None}
+
+
+def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: str) -> Scheduler:
+    """``cls(**parameters)``, each value converted to the type of its field; `name` is for the errors."""
+    fields = {field.name: field for field in msgspec.structs.fields(cls)}
+    values = {}
+    for key, value in parameters.items():
+        if key not in fields:
+            known = ", ".join(fields) or "it has none"
+            raise ScenarioError(f"{name}.{key} is not a parameter of this scheduler; known: {known}")
+        try:
+            values[key] = msgspec.convert(value, fields[key].type)
+        except msgspec.ValidationError as error:
+            if words := _words(fields[key].type):
+                raise ScenarioError(f"{name}.{key} must be {words[0]}, got {shown(value)}") from error
+            message = str(error)[:1].lower() + str(error)[1:]
+            raise ScenarioError(f"{name}.{key} = {shown(value)}: {message}") from error
+    missing = [key for key, field in fields.items() if field.required and key not in values]
+    if missing:
+        raise ScenarioError(f"{name}.{missing[0]} is missing, the scheduler has no default for it")
+    try:
+        return cls(**values)
+    except GridSimError:
+        raise
+    except Exception as error:  # what the checks of somebody else's parameters raise
+        raise ScenarioError(f"{name}: {type(error).__name__}: {error}") from error
+
+
+_WORDS: dict[Any, tuple[str, str]] = {
+    bool: ("true or false", "entries true or false"),
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    str: ("a text", "texts"),
+}
+
+
+def _words(kind: Any) -> tuple[str, str] | None:
+    """What a value of a type is called, and several of them; None for a type that has no simple name."""
+    if kind in _WORDS:
+        return _WORDS[kind]
+    origin, entries = get_origin(kind), [entry for entry in get_args(kind) if entry is not Ellipsis]
+    if origin is Literal:
+        listed = ", ".join(map(repr, entries))
+        return f"one of {listed}", f"entries of {listed}"
+    if origin in (Union, UnionType):
+        named = [_words(entry) for entry in entries if entry is not NoneType]
+        some = [words for words in named if words is not None]
+        if len(some) < len(named):
+            return None
+        return " or ".join(one for one, _ in some), " or ".join(several for _, several in some)
+    if origin in (tuple, list) and entries and len(set(entries)) == 1 and (words := _words(entries[0])):
+        count = "" if origin is list or Ellipsis in get_args(kind) else f"{len(entries)} "
+        return f"a list of {count}{words[1]}", f"lists of {count}{words[1]}"
+    return None
