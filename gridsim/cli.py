@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.errors import CheckpointWarning, GridSimError, ModelWarning, ScenarioError, TraceWarning
+from gridsim.extras import MissingExtra
 from gridsim.output import check_output, deliver, file_name, in_folder, progress_of
 from gridsim.repro import repro
 from gridsim.reproduce.command import reproduce
@@ -59,6 +60,8 @@ class _Group(click.Group):
                 message = str(error) or type(error).__name__
             except click.UsageError as error:  # as one line, and without the usage
                 message = error.format_message()
+            except MissingExtra as error:
+                message = str(error)
             except MemoryError as error:
                 message = f"not enough memory: {error}".removesuffix(": ")
             except OSError as error:
@@ -132,7 +135,11 @@ def _scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--threads", type=int, default=1, help="Of a kernel; changes no result.  [1]"),
         click.option("--record", is_flag=True, help="Save the schedule too, for gridsim validate."),
         click.option("--time-limit", type=float, metavar="S", help="Simulated s after which to give up."),
-        click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal)."),
+        click.option(
+            "--progress/--no-progress",
+            default=None,
+            help="Show a bar (default: on a terminal, without --json).",
+        ),
         click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
     ]
     for option in reversed(options):
@@ -168,7 +175,7 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
     result = simulate(
         scenario,
         schedulers[name],
-        progress=progress_of(flags["progress"]),
+        progress=progress_of(flags["progress"], flags["as_json"]),
         threads=flags["threads"],
         time_limit=flags["time_limit"],
         record=flags["record"],
@@ -218,7 +225,7 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
     comparison = experiment.compare(
         scenario,
         schedulers,
-        progress=progress_of(flags["progress"]),
+        progress=progress_of(flags["progress"], flags["as_json"]),
         baseline=baseline,
         bound=flags["bound"],
         threads=flags["threads"],

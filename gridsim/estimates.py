@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.extras import need
 from gridsim.metrics import mean
 from gridsim.streams import Streams
 
@@ -73,10 +74,7 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
         return Estimate(middle, math.nan, math.nan, count, level, "one seed")
     if all((value == value[0]).all() for value in values):
         return Estimate(middle, middle, middle, count, level, "all seeds equal")
-    try:
-        from scipy.stats import bootstrap  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ImportError('intervals need scipy: pip install "gridcore[stats]"') from error
+    bootstrap = need("scipy.stats", "stats", "an interval").bootstrap
     note = "few: the interval is too narrow" if count < FEW else ""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # what is degenerate is said in the note

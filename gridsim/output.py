@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
+    from gridsim.progress import Progress
     from gridsim.results import BoundKind, Result
 
 
@@ -39,9 +40,11 @@ def in_folder(out: str | None, name: str) -> str | None:
     return os.path.join(out, file_name(name)) if out is not None and os.path.isdir(out) else out
 
 
-def progress_of(wanted: bool | None) -> Any:
-    """What `simulate` is told for ``--progress``, ``--no-progress`` or neither."""
-    return {None: True, True: "force", False: False}[wanted]
+def progress_of(wanted: bool | None, as_json: bool) -> Progress:
+    """What `simulate` is told for ``--progress``, ``--no-progress`` or neither: then not with ``--json``."""
+    if wanted is None:
+        return not as_json
+    return "force" if wanted else False
 
 
 def deliver(result: Result, name: str, *, out: str | None, bound: BoundKind, as_json: bool) -> None:

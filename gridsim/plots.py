@@ -11,6 +11,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from gridsim.extras import need
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -27,11 +29,9 @@ def figure(columns: int = 1, *, width: float = 5.0, height: float = 3.6) -> tupl
 
     Raises ImportError without matplotlib.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError('charts need matplotlib: pip install "gridcore[plot]"') from error
-    made = Figure(figsize=(width * columns, height), layout="constrained")
+    made: Figure = need("matplotlib.figure", "plot", "a chart").Figure(
+        figsize=(width * columns, height), layout="constrained"
+    )
     axes = made.subplots(1, columns, squeeze=False)
     return made, list(axes[0])
 

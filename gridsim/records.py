@@ -15,6 +15,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.extras import need
+
 Column = NDArray[Any]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -111,12 +113,32 @@ class Table:
             yield dict(zip(self._columns, row, strict=True))
 
     def to_pandas(self) -> Any:
-        """The table as a pandas DataFrame.  Raises ImportError when pandas is not installed."""
-        try:
-            import pandas  # type: ignore[import-untyped]
-        except ImportError as error:
-            raise ImportError('to_pandas needs pandas: pip install "gridcore[data]"') from error
-        return pandas.DataFrame(dict(self._columns))
+        """The table as a pandas DataFrame, a copy that may be written to.
+
+        Raises ImportError when pandas is not installed.
+        """
+        return need("pandas", "data", "to_pandas").DataFrame(dict(self._columns))
+
+    def to_arrow(self) -> Any:
+        """The table as a pyarrow Table, which shares the numbers with it; text is copied.
+
+        Raises ImportError when pyarrow is not installed.
+        """
+        arrow = need("pyarrow", "data", "to_arrow")
+        return arrow.table({name: arrow.array(column) for name, column in self._columns.items()})
+
+    def to_xarray(self, dimension: str = "row") -> Any:
+        """The table as an xarray Dataset: its columns along `dimension`, whose labels are the row numbers.
+
+        It shares the columns, which are read-only: ``copy(deep=True)`` of it may be written to.
+
+        Raises ImportError when xarray is not installed, ValueError for a dimension called like a column.
+        """
+        xarray = need("xarray", "data", "to_xarray")
+        if dimension in self._columns:
+            raise ValueError(f"dimension must not be the name of a column, got {dimension!r}")
+        columns = {name: (dimension, column) for name, column in self._columns.items()}
+        return xarray.Dataset(columns, coords={dimension: np.arange(self._rows)})
 
     def __repr__(self) -> str:
         half = _SHOWN // 2

@@ -8,7 +8,6 @@ the reason why there is no interval.
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
@@ -19,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
+from gridsim.extras import need
 from gridsim.metrics import mean
 from gridsim.platform import whole
+from gridsim.progress import Progress, watched
 from gridsim.results import UNITS, Result
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
-from gridsim.simulation import Progress, simulate
+from gridsim.simulation import simulate
 from gridsim.streams import Streams
 
 Floats = NDArray[np.float64]
@@ -108,10 +109,7 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
         return Estimate(middle, math.nan, math.nan, count, level, "one seed")
     if all((value == value[0]).all() for value in values):
         return Estimate(middle, middle, middle, count, level, "all seeds equal")
-    try:
-        from scipy.stats import bootstrap  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ImportError('intervals need scipy: pip install "gridcore[stats]"') from error
+    bootstrap = need("scipy.stats", "stats", "an interval").bootstrap
     note = "few: the interval is too narrow" if count < FEW else ""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # what is degenerate is said in the note
@@ -238,7 +236,7 @@ def replicate(
     executor : where the runs go; None runs them here, one after the other.  For one of processes schedulers
         and metrics must be picklable (functions of a module).  The values do not depend on it.
     metrics : names in `METRICS`, or name -> function of a `Result` that gives a number.
-    progress : a bar of runs on stderr, if that is a terminal ("force": in any case).
+    progress : a bar of runs on stderr; see `simulate`.
 
     Raises ScenarioError for arguments that are none, and whatever a run raises; the other runs are then
     cancelled.
@@ -263,7 +261,7 @@ def replicate(
     columns = {metric: {name: np.full(len(numbers), math.nan) for name in schedulers} for metric in wanted}
     jobs = [(scenarios[i], schedulers[name], wanted) for name, i in cells]
     done = _here(jobs) if executor is None else _there(jobs, executor)
-    for number, measured in _watched(done, len(jobs), progress):
+    for number, measured in watched(done, progress, len(jobs), "runs"):
         name, i = cells[number]
         for metric, value in measured.items():
             columns[metric][name][i] = value
@@ -296,11 +294,3 @@ def _there(jobs: list[Job], executor: Executor) -> Any:
     finally:
         for future in numbers:
             future.cancel()
-
-
-def _watched(done: Any, total: int, progress: Progress) -> Any:
-    if not progress or (progress != "force" and not sys.stderr.isatty()):
-        return done
-    from tqdm import tqdm  # type: ignore[import-untyped]
-
-    return tqdm(done, total=total, unit=" runs", file=sys.stderr, dynamic_ncols=True)

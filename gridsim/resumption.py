@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from gridsim.progress import Progress
     from gridsim.results import Result
     from gridsim.scheduler import Scheduler
-    from gridsim.simulation import Progress
 
 
 def resume(
@@ -75,7 +75,9 @@ def resume(
 @click.option(
     "--bound", type=click.Choice(["fluid", "discrete"]), default="fluid", help="As of run.  [fluid]"
 )
-@click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
+@click.option(
+    "--progress/--no-progress", default=None, help="Show a bar (default: on a terminal, without --json)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def resume_command(
     file: str,
@@ -104,7 +106,7 @@ def resume_command(
     result = resume(
         file,
         scheduler=None if name is None else import_described(name, described, "the run"),
-        progress=progress_of(progress),
+        progress=progress_of(progress, as_json),
         threads=threads,
         checkpoint_every=every,
     )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import errno
 import math
 import os
-import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,6 +21,8 @@ from gridsim.engine import NEVER, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.outages import Outages
 from gridsim.platform import real, whole
+from gridsim.progress import Progress as Progress
+from gridsim.progress import bar
 from gridsim.records import Table, plain
 from gridsim.reporting import (
     application_table,
@@ -40,7 +41,6 @@ from gridsim.states import Stateful, packed
 from gridsim.streams import Streams
 from gridsim.transport import Transport
 
-Progress = bool | Literal["force"]
 Record = bool | Literal["schedule", "decisions", "all"]
 #: Seconds of work between two checkpoints.
 CHECKPOINT_EVERY = 600.0
@@ -63,7 +63,8 @@ def simulate(
 ) -> Result:
     """Run `scenario` under `scheduler`.
 
-    progress : a bar on stderr, if that is a terminal ("force": in any case); it changes nothing else.
+    progress : a bar on stderr, if that is a terminal or a notebook ("force": else lines, one in 10 s); it
+        changes nothing else.
     cohort_limit : the most rows a handler gets in one call; the result does not depend on it.
     threads : how many the kernels may use where many machines act at one instant, as with equal delays; the
         result does not depend on it.
@@ -225,7 +226,7 @@ class Simulation(Stateful):
     def run(self, progress: Progress = False) -> Result:
         """Run to the end.  See `simulate`."""
         engine, outages, limit = self.engine, self.outages, self.options.time_limit
-        with _bar(progress, self.scheduler.name, len(self.applications), engine, self.released):
+        with _watch(progress, self.scheduler.name, len(self.applications), engine, self.released):
             last = math.inf if limit is None else limit
             stopped = engine.run(nanoseconds(last) if last * NS < NEVER else NEVER)
         outages.end(stopped)
@@ -303,23 +304,16 @@ class _Releases(Stateful):
             self.submit(applications)
 
 
-def _bar(progress: Progress, name: str, total: int, engine: Engine, released: _Releases) -> Any:
+def _watch(
+    progress: Progress, name: str, total: int, engine: Engine, released: _Releases
+) -> AbstractContextManager[object]:
     """A bar that looks at the engine after its waves; the run does not know of it."""
-    if not progress or (progress != "force" and not sys.stderr.isatty()):
+    shown = bar(progress, total, "applications", name)
+    if shown is None:
         return nullcontext()
-    from tqdm import tqdm  # type: ignore[import-untyped]
 
-    bar: Any = tqdm(total=total, desc=name, unit=" applications", file=sys.stderr, dynamic_ncols=True)
-    last = 0.0
+    def note() -> str:
+        return f"t = {engine.now / NS:.0f} s, {engine.events} events"
 
-    def look() -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last > 0.1 or released.count == total > bar.n:
-            last = now
-            bar.set_postfix_str(f"t = {engine.now / NS:.0f} s, {engine.events} events", refresh=False)
-            bar.update(released.count - bar.n)
-            bar.refresh()
-
-    engine.at_wave_end(look)
-    return bar
+    engine.at_wave_end(lambda: shown.move(released.count, note))
+    return shown

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.errors import ScenarioError
+from gridsim.extras import need
+from gridsim.output import progress_of
 
 if TYPE_CHECKING:
     from gridsim.reproduce.common import Desktops, Log, Reproduction
@@ -89,7 +91,9 @@ def pool(workers: int) -> Iterator[Executor | None]:
 @click.option("--availability", metavar="FILE", help="Desktops of this trace (.avt, FTA): wqr-*, waves.")
 @click.option("--speeds", metavar="FILE", help="Desktops as fast as the hosts of this table, for wqr-*.")
 @click.option("--procs-per-node", type=int, metavar="N", help="Processors of the log that are a node.  [1]")
-@click.option("--progress/--no-progress", default=None, help="Show bars (default: on a terminal).")
+@click.option(
+    "--progress/--no-progress", default=None, help="Show bars (default: on a terminal, without --json)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def reproduce(
     name: str | None,
@@ -143,7 +147,7 @@ def reproduce(
     with pool(count) as executor:
         for this in chosen:
             number = this.SEEDS[quick] if seeds is None else seeds
-            shown: Any = {None: True, True: "force", False: False}[progress]
+            shown = progress_of(progress, as_json)
             how = Run(range(1, number + 1), quick, executor, shown, jobs, desktops, hosts)
             report = this.run(how)
             files = [] if out is None else write(this, report, how.ran, out)
@@ -231,9 +235,6 @@ def _list(as_json: bool) -> None:
 
 def _check_extras(figures: bool) -> None:
     """That what is needed in the end is there, before anything is run."""
-    from importlib.util import find_spec
-
-    wanted = {"scipy": "stats", **({"matplotlib": "plot"} if figures else {})}
-    for module, extra in wanted.items():
-        if find_spec(module) is None:
-            raise ScenarioError(f'reproduce needs {module}: pip install "gridcore[{extra}]"')
+    need("scipy", "stats", "reproduce")
+    if figures:
+        need("matplotlib", "plot", "reproduce --out")

@@ -480,7 +480,8 @@ def test_import_is_light(tmp_path):
         check=True,
     )
     loaded = set(found.stdout.split())
-    assert not loaded & {"click", "tqdm", "tomli_w", "pandas", "scipy", "matplotlib", "gridsim.traces"}
+    assert not loaded & {"click", "tqdm", "tomli_w", "gridsim.traces"}
+    assert not loaded & {"pandas", "pyarrow", "xarray", "scipy", "matplotlib", "dask", "distributed"}
 
 
 def test_every_table_of_a_scenario_counts(folder):

@@ -152,7 +152,7 @@ def test_out_must_be_a_folder(tmp_path):
 
 
 def test_what_is_missing_is_said_before_anything_runs(monkeypatch, tmp_path):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "matplotlib" else object())
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert 'pip install "gridcore[plot]"' in wrong("celaya-fig4b", "--out", tmp_path)
 
 

@@ -1,0 +1,199 @@
+"""What is said where a module of an extra is not installed, and where a bar is shown."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+import gridsim as gs
+from gridsim import progress
+from gridsim.extras import MissingExtra, need
+from gridsim.output import progress_of
+
+ROOT = str(Path(gs.__file__).parent.parent)
+
+
+def without(module, code, folder):
+    """Run `code` in a process in which `module` is not installed."""
+    hidden = f"import sys; sys.modules[{module!r}] = None\n{code}"
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    return subprocess.run(
+        [sys.executable, "-c", hidden], capture_output=True, text=True, env=environment, cwd=folder
+    )
+
+
+TABLE = "from gridsim import Table; Table({'x': [1]})"
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "code"),
+    [
+        ("pandas", "data", f"{TABLE}.to_pandas()"),
+        ("pyarrow", "data", f"{TABLE}.to_arrow()"),
+        ("xarray", "data", f"{TABLE}.to_xarray()"),
+        ("scipy", "stats", "from gridsim.replication import estimate; estimate([1.0, 2.0])"),
+        ("matplotlib", "plot", "from gridsim.plots import figure; figure()"),
+    ],
+)
+def test_the_error_says_what_to_install(module, extra, code, tmp_path):
+    found = without(module, code, tmp_path)
+    last = found.stderr.splitlines()[-1]
+    assert found.returncode == 1
+    assert last.endswith(f' needs {module}: pip install "gridcore[{extra}]"') and "MissingExtra: " in last
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("scipy", 'gridsim: reproduce needs scipy: pip install "gridcore[stats]"\n'),
+        ("matplotlib", 'gridsim: reproduce --out needs matplotlib: pip install "gridcore[plot]"\n'),
+    ],
+)
+def test_a_command_says_it_in_one_line(module, line, tmp_path):
+    code = "from gridsim.cli import main; sys.argv[1:] = ['reproduce', 'celaya-fig4b', '--out', 'x']; main()"
+    found = without(module, code, tmp_path)
+    assert (found.returncode, found.stdout, found.stderr) == (2, "", line)
+
+
+def test_a_module_that_is_broken_is_not_missing(monkeypatch, tmp_path):
+    (tmp_path / "broken_module.py").write_text("import a_module_that_nobody_has")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="a_module_that_nobody_has") as caught:
+        need("broken_module", "data", "x")
+    assert not isinstance(caught.value, MissingExtra)
+    assert need("os.path", "data", "x") is os.path
+
+
+# -- bars -------------------------------------------------------------------------------------------------
+
+
+class Stream(io.StringIO):
+    """A standard error that is a terminal, or not."""
+
+    def __init__(self, terminal):
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self):
+        return self.terminal
+
+
+@pytest.fixture
+def stderr(monkeypatch):
+    def become(terminal):
+        stream = Stream(terminal)
+        monkeypatch.setattr(sys, "stderr", stream)
+        return stream
+
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    return become
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands still unless it is set: ``clock.now = 5.0``."""
+    made = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(progress, "monotonic", lambda: made.now)
+    return made
+
+
+def test_a_terminal_has_a_bar(stderr, clock):
+    for wanted in (True, "force"):
+        stream = stderr(terminal=True)
+        with progress.bar(wanted, 3, "runs", "title") as bar:
+            clock.now += 1
+            bar.move(1, lambda: "a note")
+            bar.move(2, lambda: pytest.fail("too soon for a look"))
+            bar.move(3)
+        shown = stream.getvalue().split("\r")
+        assert "title:" in shown[1] and any("1/3" in each and "a note" in each for each in shown)
+        assert "3/3" in shown[-1] and not any("2/3" in each for each in shown)
+    stream = stderr(terminal=True)
+    assert progress.bar(False, 3, "runs") is None and stream.getvalue() == ""
+
+
+def test_a_log_has_a_line_in_ten_seconds_and_one_at_the_end(stderr, clock):
+    stream = stderr(terminal=False)
+    assert progress.bar(True, 3, "runs") is None
+    with progress.bar("force", 9, "runs", "title") as bar:
+        for done, clock.now in ((1, 9.0), (2, 11.0), (3, 12.0), (4, 20.9), (5, 21.0), (6, 22.0)):
+            bar.move(done, lambda: "a note")
+        clock.now = 23.0
+    assert stream.getvalue() == (
+        "title: 2/9 runs after 11 s, a note\n"
+        "title: 5/9 runs after 21 s, a note\n"
+        "title: 6/9 runs after 23 s, a note\n"
+    )
+
+
+@pytest.mark.parametrize("widgets", [True, False])
+def test_a_notebook_has_its_own_bar(stderr, monkeypatch, widgets):
+    stream, made = stderr(terminal=False), []
+    shell = SimpleNamespace(config={"IPKernelApp": {}})
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "ipywidgets", ModuleType("ipywidgets") if widgets else None)
+    drawn = SimpleNamespace(n=0, update=made.append, refresh=lambda: None, close=lambda: made.append("end"))
+    monkeypatch.setitem(sys.modules, "tqdm.notebook", SimpleNamespace(tqdm=lambda **_: drawn))
+    assert list(progress.watched("ab", True, 2, "runs")) == ["a", "b"]
+    assert made[-1:] == (["end"] if widgets else [])
+    assert ("2/2" in stream.getvalue()) == (not widgets)
+    shell.config = {}  # IPython in a shell
+    assert progress.bar(True, 2, "runs") is None
+
+
+def test_what_is_watched_comes_through(stderr):
+    stream = stderr(terminal=False)
+    assert list(progress.watched([5, 6], "force", 2, "runs")) == [5, 6]
+    assert stream.getvalue() == "2/2 runs after 0 s\n"
+    assert list(progress.watched([5, 6], True, 2, "runs")) == [5, 6] and stream.getvalue().count("\n") == 1
+
+
+def test_wrong_progress_is_refused():
+    with pytest.raises(gs.ScenarioError, match="progress must be True, False or 'force', got 'yes'"):
+        progress.bar("yes", 1, "runs")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "as_json", "given"),
+    [
+        (None, False, True),
+        (None, True, False),
+        (True, False, "force"),
+        (True, True, "force"),
+        (False, False, False),
+        (False, True, False),
+    ],
+)
+def test_the_command_line_is_silent_with_json(wanted, as_json, given):
+    assert progress_of(wanted, as_json) == given
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+@pytest.mark.parametrize("flags", [(), ("--json",), ("--json", "--progress")])
+def test_commands_on_a_terminal(flags, tmp_path):
+    import pty
+    import termios
+
+    mine, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 100))
+    command = [sys.executable, "-m", "gridsim", "run", "--nodes", "5", "--applications", "3", *flags]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "PYTHONPATH": ROOT}, cwd=tmp_path
+    )
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # at the end: nobody can write there any more
+        while more := os.read(mine, 4096):
+            shown += more
+    os.close(mine)
+    assert done.returncode == 0 and (flags == ("--json",)) == (b"3/3" not in shown)
+    if flags:
+        json.loads(done.stdout)
