@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         TraceFormatError,
         TraceWarning,
     )
+    from gridsim.estimates import Estimate
     from gridsim.experiment import Comparison, compare
     from gridsim.faults import Faults
     from gridsim.fluctuation import Fluctuation
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from gridsim.network import Network
     from gridsim.platform import Platform
     from gridsim.records import Table
-    from gridsim.estimates import Estimate
     from gridsim.replication import Replicates, replicate
     from gridsim.results import Result
     from gridsim.resumption import resume

@@ -59,7 +59,7 @@ class Measured:
 
     values : metric -> number.  digest : of the result.  error : why there is none of that; empty if there is.
     wall_seconds, peak_memory : s, and bytes of the process so far.  code : see `code_version`.
-    notes : warnings of the run, (category, message).
+    notes : warnings of the run, (category, message).  trace : where the error came from, as text.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -69,6 +69,7 @@ class Measured:
     peak_memory: int | None = None
     code: str = ""
     notes: tuple[tuple[type[Warning], str], ...] = ()
+    trace: str = ""
 
 
 def measure(cell: Cell) -> Measured:
@@ -77,11 +78,12 @@ def measure(cell: Cell) -> Measured:
     with _noted() as notes:
         try:
             result = simulate(cell.scenario, cell.scheduler, time_limit=cell.time_limit)
-            values, digest, error = measured(result, cell.metrics), result.digest, ""
+            values, digest, error, trace = measured(result, cell.metrics), result.digest, "", ""
             if cell.keep is not None:
                 result.save(cell.keep)
         except Exception as failure:
             values, digest, error = {}, "", _said(failure)
+            trace = "".join(traceback.format_exception(failure))
     return Measured(
         values=values,
         digest=digest,
@@ -90,6 +92,7 @@ def measure(cell: Cell) -> Measured:
         peak_memory=peak_memory(),
         code=code_version(),
         notes=tuple(notes),
+        trace=trace,
     )
 
 

@@ -30,14 +30,15 @@ TASK_SECONDS = 0.25
 #: Tasks at a time, where an executor does not say how many it can do.
 _WIDTH = 64
 
-Report = Callable[[int, Measured], None]
+Report = Callable[[list[tuple[int, Measured]]], None]
 
 
 def run_cells(
     cells: Sequence[Cell], report: Report, *, executor: Executor | None = None, batch: int | None = None
 ) -> None:
-    """Run `cells`, and tell each one's number and what it measured as soon as that is known.
+    """Run `cells`, and tell numbers and what was measured, those of some cells at a time.
 
+    report : is told as soon as a task is over, or here after `TASK_SECONDS`.
     executor : where they go; None runs them here, one after another.
     batch : cells of a task; None for as many as take about `TASK_SECONDS`.
 
@@ -51,13 +52,27 @@ def run_cells(
     if batch is not None:
         whole("batch", batch, low=1)
     if executor is None:
-        for number, cell in enumerate(cells):
-            report(number, measure(cell))
+        _run_here(cells, report)
         return
     if isinstance(executor, (ProcessPoolExecutor, Processes)):
         for cell in cells:
             _check_pickles(cell)
     _Tasks(cells, report, executor, batch).run()
+
+
+def _run_here(cells: Sequence[Cell], report: Report) -> None:
+    over: list[tuple[int, Measured]] = []
+    seconds = 0.0
+    try:
+        for number, cell in enumerate(cells):
+            over.append((number, measure(cell)))
+            seconds += over[-1][1].wall_seconds
+            if seconds >= TASK_SECONDS or over[-1][1].error:
+                ready, over, seconds = over, [], 0.0
+                report(ready)
+    finally:
+        if over:
+            report(over)
 
 
 class _Tasks:
@@ -115,9 +130,10 @@ class _Tasks:
             del self._running[future]
             error = future.exception()
             if error is None:
-                for number, found in zip(numbers, future.result(), strict=True):
-                    self._seconds, self._done = self._seconds + found.wall_seconds, self._done + 1
-                    self._tell(number, found)
+                found = future.result()
+                self._seconds += sum(each.wall_seconds for each in found)
+                self._done += len(found)
+                self._tell(list(zip(numbers, found, strict=True)))
             elif not isinstance(error, Exception):
                 raise error
             elif isinstance(error, BrokenExecutor) and not isinstance(self._executor, Processes):
@@ -136,12 +152,14 @@ class _Tasks:
         if not self._alone:
             self._suspects.extend(numbers)
             return
-        self._tell(numbers[0], Measured(error=f"the worker was lost: {error}", code=code_version()))
+        said = Measured(error=f"the worker was lost: {error}", code=code_version())
+        self._tell([(numbers[0], said)])
 
-    def _tell(self, number: int, found: Measured) -> None:
-        if found.code != code_version():
-            raise GridSimError(f"workers must run the same code, {code_version()}, got {found.code}")
-        self._report(number, found)
+    def _tell(self, found: list[tuple[int, Measured]]) -> None:
+        for _, each in found:
+            if each.code != code_version():
+                raise GridSimError(f"workers must run the same code, {code_version()}, got {each.code}")
+        self._report(found)
 
 
 def _width(executor: Executor) -> int:

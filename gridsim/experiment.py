@@ -1,28 +1,23 @@
-"""compare(): several schedulers on one scenario, and the table that sets them side by side."""
+"""compare(): several schedulers on one scenario or on replicas of it, and the table of what they came to."""
 
 from __future__ import annotations
 
-import importlib
 import math
-import os
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, overload
 
-import msgspec
-
-from gridsim import importing
 from gridsim.bounds import BOUND_LIMIT
-from gridsim.errors import GridSimError, ScenarioError
-from gridsim.importing import imported
-from gridsim.platform import shown
+from gridsim.errors import ScenarioError
+from gridsim.naming import check_schedulers, make_scheduler
+from gridsim.progress import Progress, watched
 from gridsim.records import align, to_json
+from gridsim.replication import Replicates, replicate
 from gridsim.results import UNITS, BoundKind, Result, check_bound
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler, registered
-from gridsim.simulation import Progress, simulate
+from gridsim.simulation import Options, Record, Simulation, simulate
 
 # Head, unit, and what stands in a row of `Comparison.table`.
 _Cells = tuple[str, str, Callable[[dict[str, Any]], str]]
@@ -158,6 +153,36 @@ class Comparison:
         return to_json(self.to_dict())
 
 
+@overload
+def compare(
+    scenario: Scenario,
+    schedulers: Mapping[str, Scheduler],
+    *,
+    progress: Progress = ...,
+    baseline: str | None = ...,
+    bound: BoundKind = ...,
+    threads: int = ...,
+    time_limit: float | None = ...,
+    record: Record = ...,
+    executor: Executor | None = ...,
+    replicates: None = ...,
+) -> Comparison: ...
+
+
+@overload
+def compare(
+    scenario: Scenario,
+    schedulers: Mapping[str, Scheduler],
+    *,
+    replicates: int,
+    progress: Progress = ...,
+    baseline: str | None = ...,
+    time_limit: float | None = ...,
+    executor: Executor | None = ...,
+    **study: Any,
+) -> Replicates: ...
+
+
 def compare(
     scenario: Scenario,
     schedulers: Mapping[str, Scheduler],
@@ -167,33 +192,84 @@ def compare(
     bound: BoundKind = "fluid",
     threads: int = 1,
     time_limit: float | None = None,
-    record: bool = False,
-) -> Comparison:
-    """Run each of `schedulers` on `scenario`, one after another.
+    record: Record = False,
+    executor: Executor | None = None,
+    replicates: int | None = None,
+    **study: Any,
+) -> Comparison | Replicates:
+    """Run each of `schedulers` on `scenario`, or on `replicates` replicas of it.
 
     baseline : the name to compare with; default: see `default_baseline`.
     bound : the kind of lower bound to set maximum stretches over, ``"fluid"`` or ``"discrete"``.
     threads, time_limit, record : as in `simulate`.
+    executor : where the runs go; None runs them here, one after another.
+    replicates : None: the scenario as it is, once; a number: means and paired ratios with intervals, by
+        `gridsim.replicate` with the usual metrics, which `study` may change among its other arguments.
+        `bound`, `threads` and `record` are for a single run.
     """
-    if not isinstance(schedulers, Mapping):
-        raise ScenarioError(f"schedulers must map names to Scheduler objects, got {schedulers!r}")
-    for name, scheduler in schedulers.items():
-        if not isinstance(scheduler, Scheduler):
-            raise ScenarioError(f"schedulers[{name!r}] must be a Scheduler object, got {scheduler!r}")
-    if not schedulers:
-        raise ScenarioError("schedulers must name at least one, got none")
+    check_schedulers(schedulers)
     if baseline is None:
         baseline = default_baseline(schedulers)
     elif baseline not in schedulers:
         raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}")
-    check_bound(bound)
-    results = {
-        name: simulate(
-            scenario, scheduler, progress=progress, threads=threads, time_limit=time_limit, record=record
+    if replicates is not None:
+        if bound != "fluid" or threads != 1 or record:
+            raise ScenarioError("bound, threads and record are for a single run, not for replicates")
+        return replicate(
+            scenario,
+            schedulers,
+            replicates=replicates,
+            baseline=baseline,
+            time_limit=time_limit,
+            executor=executor,
+            progress=progress,
+            **{"metrics": None, **study},
         )
-        for name, scheduler in schedulers.items()
-    }
+    if study:
+        raise ScenarioError(f"{', '.join(study)} needs replicates")
+    check_bound(bound)
+    options: dict[str, Any] = {"threads": threads, "time_limit": time_limit, "record": record}
+    if executor is None:
+        results = {
+            name: simulate(scenario, scheduler, progress=progress, **options)
+            for name, scheduler in schedulers.items()
+        }
+    else:
+        runs = {
+            name: executor.submit(simulate, scenario, each, **options) for name, each in schedulers.items()
+        }
+        try:
+            done = watched(runs.items(), progress, len(runs), "runs")
+            results = {name: run.result() for name, run in done}
+        finally:
+            for run in runs.values():
+                run.cancel()
     return Comparison(scenario, results, baseline, bound)
+
+
+def applicable(
+    scenario: Scenario, names: Iterable[str] | None = None
+) -> tuple[dict[str, Scheduler], dict[str, str]]:
+    """The schedulers known by name that can run `scenario`, and why the others cannot.
+
+    names : of those to look at; None for all.  Each gets its parameters from ``scenario.schedulers``.  Of
+        names that stand for the same scheduler the first one counts.
+
+    Each is set up as for a run, so that this takes a while for a large scenario.
+    """
+    found: dict[str, Scheduler] = {}
+    refused: dict[str, str] = {}
+    for name in registered() if names is None else names:
+        scheduler = make_scheduler(name, scenario.schedulers.get(name))
+        if scheduler in found.values():
+            continue
+        try:
+            Simulation(scenario, scheduler, Options())
+        except ScenarioError as error:
+            refused[name] = str(error)
+        else:
+            found[name] = scheduler
+    return found, refused
 
 
 def default_baseline(schedulers: Mapping[str, Scheduler]) -> str:

@@ -36,6 +36,15 @@ METRICS: dict[str, Metric] = {
     "messages": lambda result: int(result.messages["sent"].sum()),
     "bytes": lambda result: int(result.messages["bytes"].sum()),
 }
+#: What schedulers are compared by -> what is shown of them then; a metric that a run does not have is left
+#: out.  See `gridsim.experiment.Comparison.measure`.
+USUAL = {
+    "mean_waiting": ("mean_waiting", "median_waiting", "mean_slowdown", "failed"),
+    "mean_turnaround": ("mean_turnaround", "migrated", "messages_per_job"),
+    "mean_completion": ("mean_completion", "wasted", "max_stretch"),
+    "max_stretch": ("max_stretch", "mean_stretch", "gap"),
+}
+_ALWAYS = ("makespan", "utilization", "messages", "bytes")
 #: Those that take time which grows with the square of the applications.
 _COSTLY = ("gap", "lower_bound")
 
@@ -55,11 +64,23 @@ def wanted_metrics(metrics: Sequence[str] | Mapping[str, Metric]) -> dict[str, M
 def measured(result: Result, wanted: Mapping[str, Metric | None]) -> dict[str, float]:
     """All of `METRICS`, and those of `wanted` that are functions.
 
-    What takes long, the bounds of more than `BOUND_LIMIT` applications, only if it is wanted: else NaN.
+    What takes long, the bounds of more than `BOUND_LIMIT` applications, only if it is wanted.
     """
     costly = len(result.applications) > BOUND_LIMIT
     values = {
-        name: math.nan if costly and name in _COSTLY and name not in wanted else float(metric(result))
+        name: float(metric(result))
         for name, metric in METRICS.items()
+        if not (costly and name in _COSTLY and name not in wanted)
     }
     return values | {name: float(metric(result)) for name, metric in wanted.items() if metric is not None}
+
+
+def usual_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[str]:
+    """What is shown of runs that have these `values` of `METRICS`, first what they are compared by."""
+    measure = "mean_waiting" if rigid else "max_stretch"
+    for sign, said in (("migrated", "mean_turnaround"), ("wasted", "mean_completion")):
+        if not rigid and values and all(math.isfinite(each[sign]) for each in values):
+            measure = said
+            break
+    shown = [*USUAL[measure], *_ALWAYS]
+    return [name for name in shown if name == measure or all(name in each for each in values)]

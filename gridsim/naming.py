@@ -18,6 +18,17 @@ from gridsim.platform import shown
 from gridsim.scheduler import Scheduler, registered
 
 
+def check_schedulers(schedulers: Any) -> None:
+    """That they map names to Scheduler objects, else ScenarioError."""
+    if not isinstance(schedulers, Mapping):
+        raise ScenarioError(f"schedulers must map names to Scheduler objects, got {schedulers!r}")
+    if not schedulers:
+        raise ScenarioError("schedulers must name at least one, got none")
+    for name, scheduler in schedulers.items():
+        if not isinstance(scheduler, Scheduler):
+            raise ScenarioError(f"schedulers[{name!r}] must be a Scheduler object, got {scheduler!r}")
+
+
 def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Scheduler:
     """The scheduler known as `name`, with `parameters`.
 

@@ -98,6 +98,10 @@ class Table:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[type[Table], tuple[dict[str, Column]]]:
+        """Columns that come from another process are read-only too."""
+        return Table, (self._columns,)
+
     def keys(self) -> KeysView[str]:
         """The column names."""
         return self._columns.keys()

@@ -1,153 +1,63 @@
-"""replicate(): several schedulers over several seeds, set side by side seed by seed.
+"""replicate(): several schedulers over several replicas of a scenario, set side by side replica by replica.
 
-All schedulers of a seed meet the same scenario (common random numbers), so that what they differ by is told
-from pairs.  Nothing is a bare mean: each comes with a bootstrap interval and the number of seeds, or with
-the reason why there is no interval.
+All schedulers meet the same replicas (common random numbers), so that what they differ by is told from
+pairs.  Nothing is a bare mean: each comes with a bootstrap interval and the number of replicas, or with the
+reason why there is no interval.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, as_completed
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.cells import Cell, Measured
+from gridsim.collecting import collect
 from gridsim.errors import ScenarioError
-from gridsim.extras import need
-from gridsim.metrics import mean
-from gridsim.platform import whole
-from gridsim.progress import Progress, watched
-from gridsim.results import UNITS, Result
+from gridsim.estimates import LEVEL, Estimate, estimate, ratio_of_means
+from gridsim.measures import Metric, usual_metrics, wanted_metrics
+from gridsim.naming import check_schedulers
+from gridsim.platform import real, whole
+from gridsim.progress import Progress
+from gridsim.records import align
+from gridsim.results import UNITS
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
-from gridsim.simulation import simulate
-from gridsim.streams import Streams
+from gridsim.seeding import replica
+from gridsim.store import Store, StorePath, store_of
 
 Floats = NDArray[np.float64]
-Metric = Callable[[Result], float]
-
-RESAMPLES = 9999
-LEVEL = 0.95
-#: A bootstrap interval of fewer seeds than this is too narrow.
-FEW = 5
-
-#: What can be asked for by name; units as in `gridsim.results.UNITS`.
-METRICS: dict[str, Metric] = {
-    "max_stretch": lambda result: result.max_stretch,
-    "mean_stretch": lambda result: result.mean_stretch,
-    "min_stretch": lambda result: result.min_stretch,
-    "gap": lambda result: result.gap(),
-    "makespan": lambda result: result.makespan,
-    "utilization": lambda result: result.utilization,
-    "mean_waiting": lambda result: result.mean_waiting,
-    "median_waiting": lambda result: result.median_waiting,
-    "mean_slowdown": lambda result: result.mean_slowdown,
-    "mean_completion": lambda result: result.mean_completion,
-    "mean_turnaround": lambda result: result.mean_turnaround,
-    "migrated": lambda result: result.migrated,
-    "prediction_error": lambda result: result.prediction_error,
-    "prediction_undefined": lambda result: result.prediction_undefined,
-    "messages_per_job": lambda result: result.messages_per_job,
-    "wasted": lambda result: result.wasted,
-    "undisturbed": lambda result: result.undisturbed,
-}
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over seeds with its confidence interval; a unit is that of the values.
-
-    mean, low, high : low and high are NaN where there is no interval.
-    seeds : number of values.  level : confidence of the interval.
-    note : empty, or why there is no interval or a degenerate one.
-    """
-
-    mean: float
-    low: float
-    high: float
-    seeds: int
-    level: float = LEVEL
-    note: str = ""
-
-    def format(self, digits: int = 4) -> str:
-        """The mean, and the interval and the number of seeds, or the note instead."""
-        if math.isnan(self.low):
-            return f"{self.mean:.{digits}g} (no interval: {self.note})"
-        seeds = f"{self.seeds} seeds" + (f", {self.note}" if self.note else "")
-        return f"{self.mean:.{digits}g} [{self.low:.{digits}g}, {self.high:.{digits}g}] ({seeds})"
-
-    __str__ = format
-
-
-def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: float = LEVEL) -> Estimate:
-    """`statistic` of paired samples, with a BCa bootstrap interval over the pairs.
-
-    samples : arrays of n values, one value a seed.
-    statistic : of as many arrays, and ``axis``; the default is the mean of one sample.
-
-    The resampling has a generator of its own with a fixed seed: the same values give the same interval.
-    There is no interval for one seed or for values that are not finite; it is a point if the statistic does
-    not vary with the seed; it is too narrow for fewer than `FEW` seeds; where BCa is undefined it is the
-    percentile interval.  The note says so.
-
-    Raises ImportError without scipy; ValueError for samples that are empty or of different lengths.
-    """
-    values = [np.asarray(sample, dtype=np.float64) for sample in samples]
-    count = values[0].size
-    if not count or any(value.shape != (count,) for value in values):
-        raise ValueError(f"samples must be equally long and not empty, got {[v.shape for v in values]}")
-    with np.errstate(all="ignore"):
-        middle = mean(values[0]) if statistic is np.mean else float(statistic(*values, axis=-1))
-    if not all(np.isfinite(value).all() for value in values) or not math.isfinite(middle):
-        return Estimate(middle, math.nan, math.nan, count, level, "not all values are finite")
-    if count == 1:
-        return Estimate(middle, math.nan, math.nan, count, level, "one seed")
-    if all((value == value[0]).all() for value in values):
-        return Estimate(middle, middle, middle, count, level, "all seeds equal")
-    bootstrap = need("scipy.stats", "stats", "an interval").bootstrap
-    note = "few: the interval is too narrow" if count < FEW else ""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # what is degenerate is said in the note
-        for method in ("BCa", "percentile"):
-            found = bootstrap(
-                tuple(values),
-                statistic,
-                n_resamples=RESAMPLES,
-                paired=True,
-                vectorized=True,
-                confidence_level=level,
-                method=method,
-                rng=Streams(0)("replication.bootstrap"),
-            ).confidence_interval
-            low, high = float(found.low), float(found.high)
-            if math.isfinite(low) and math.isfinite(high):
-                return Estimate(middle, low, high, count, level, note)
-            note = "; ".join([*filter(None, [note]), "percentile interval, BCa is undefined here"])
-    return Estimate(middle, math.nan, math.nan, count, level, "the bootstrap is undefined here")
-
-
-def ratio_of_means(above: Floats, below: Floats, axis: int = -1) -> Any:
-    """Statistic for `estimate`: mean of one sample over mean of the other."""
-    return np.mean(above, axis=axis) / np.mean(below, axis=axis)
+#: Replicas to begin with, where a half-width is asked for, and the most that are run for it.
+AT_LEAST, AT_MOST = 10, 1000
 
 
 @dataclass(frozen=True)
 class Replicates:
-    """Values of each metric, scheduler and seed.
+    """Values of each metric, scheduler and replica.
 
-    seeds : in the order in which they were given.
-    values : metric -> scheduler -> float64[seeds], read-only.
+    seeds : the replicas' numbers, or seeds, in the order in which they were given.
+    values : metric -> scheduler -> float64[seeds], read-only; NaN for a run that failed.
     units : metric -> unit, where it is known.
+    errors : (scheduler, seed) -> why that run failed.
+    digests : scheduler -> digest of each result, empty for a run that failed.
+    baseline : the scheduler that the others are compared with, or None.
+    measure : the metric that they are compared by.
+    reached : whether intervals are as narrow as was asked for; None if nothing was.
     """
 
     seeds: tuple[int, ...]
     values: Mapping[str, Mapping[str, Floats]]
     units: Mapping[str, str] = field(default_factory=dict)
+    errors: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    digests: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    baseline: str | None = None
+    measure: str = "max_stretch"
+    reached: bool | None = None
 
     def __getitem__(self, metric: str) -> Mapping[str, Floats]:
         try:
@@ -161,24 +71,24 @@ class Replicates:
         return tuple(next(iter(self.values.values())))
 
     def mean(self, name: str, metric: str = "max_stretch") -> Estimate:
-        """The mean over seeds."""
+        """The mean over replicas."""
         return estimate(self._column(name, metric))
 
     def ratio(self, a: str, b: str, metric: str = "max_stretch") -> Estimate:
-        """The mean over seeds of a / b, both of the same seed."""
+        """The mean over replicas of a / b, both of the same replica."""
         with np.errstate(all="ignore"):
             return estimate(self._column(a, metric) / self._column(b, metric))
 
     def ratio_of_means(self, a: str, b: str, metric: str = "max_stretch") -> Estimate:
-        """The mean of a over the mean of b, with seeds resampled in pairs."""
+        """The mean of a over the mean of b, with replicas resampled in pairs."""
         return estimate(self._column(a, metric), self._column(b, metric), statistic=ratio_of_means)
 
     def difference(self, a: str, b: str, metric: str = "max_stretch") -> Estimate:
-        """The mean over seeds of a - b, both of the same seed."""
+        """The mean over replicas of a - b, both of the same replica."""
         return estimate(self._column(a, metric) - self._column(b, metric))
 
     def joined(self, other: Replicates) -> Replicates:
-        """Both, for schedulers of other names over the same seeds, say with another network or with faults.
+        """Both, for schedulers of other names over the same replicas, say on another network.
 
         Raises ScenarioError for other seeds or metrics, or a name that both have.
         """
@@ -187,7 +97,15 @@ class Replicates:
         if both := set(self.schedulers) & set(other.schedulers):
             raise ScenarioError(f"schedulers {', '.join(sorted(both))} are in both")
         merged = {metric: {**mine, **other.values[metric]} for metric, mine in self.values.items()}
-        return Replicates(self.seeds, merged, self.units)
+        return Replicates(
+            self.seeds,
+            merged,
+            self.units,
+            {**self.errors, **other.errors},
+            {**self.digests, **other.digests},
+            self.baseline,
+            self.measure,
+        )
 
     def _column(self, name: str, metric: str) -> Floats:
         columns = self[metric]
@@ -195,102 +113,216 @@ class Replicates:
             raise KeyError(f"no scheduler {name!r}; there are {', '.join(columns)}")
         return columns[name]
 
+    def table(self) -> list[dict[str, Any]]:
+        """A row a metric and scheduler: its mean, and its ratio to and difference from the baseline, each an
+        `Estimate`; the last two None for the baseline itself and without one."""
+        base = self.baseline
+        rows = []
+        for metric, columns in self.values.items():
+            for name in columns:
+                row = {"metric": metric, "scheduler": name, "mean": self.mean(name, metric)}
+                other = base is not None and name != base
+                row["ratio"] = self.ratio(name, base, metric) if other and base else None
+                row["difference"] = self.difference(name, base, metric) if other and base else None
+                rows.append(row)
+        return rows
+
     def format(self, baseline: str | None = None) -> str:
-        """A line per metric and scheduler; with a baseline also the ratio to it."""
+        """A line per metric and scheduler; with a baseline, or one of its own, also the ratio to it."""
+        base = self.baseline if baseline is None else baseline
         lines = []
         for metric, columns in self.values.items():
             unit = self.units.get(metric)
-            lines.append(f"{metric}{f' ({unit})' if unit else ''}, mean over seeds [{LEVEL:.0%} interval]")
-            width = max(map(len, columns))
+            title = (
+                f"{metric}{f' ({unit})' if unit else ''}, mean over {len(self.seeds)} replicas [{LEVEL:.0%}]"
+            )
+            others = base is not None and len(columns) > 1
+            table = [["  scheduler"], ["mean"], *([[f"relative to {base}"]] if others else [])]
             for name in columns:
-                line = f"  {name:<{width}}  {self.mean(name, metric)}"
-                if baseline is not None and name != baseline:
-                    line += f"; relative to {baseline} {self.ratio(name, baseline, metric)}"
-                lines.append(line)
-        return "\n".join(lines)
+                table[0].append(f"  {name}")
+                table[1].append(self.mean(name, metric).format())
+                if others and base is not None:
+                    table[2].append("1" if name == base else self.ratio(name, base, metric).format())
+            lines += [title, *align(table, left=3), ""]
+        for (name, seed), error in self.errors.items():
+            lines.append(f"failed: {name}, replica {seed}: {error}")
+        if self.reached is False:
+            lines.append(f"{self.measure}: intervals are wider than asked for, at the most replicas allowed")
+        return "\n".join(lines).rstrip()
 
     __str__ = format
 
     def to_dict(self) -> dict[str, Any]:
-        """Seeds, units, values, and means with their intervals, as plain values."""
+        """Seeds, units, values, means and ratios with their intervals, and errors, as plain values."""
+        base = self.baseline
+        ratios = (
+            {}
+            if base is None
+            else {
+                m: {n: asdict(self.ratio(n, base, m)) for n in c if n != base} for m, c in self.values.items()
+            }
+        )
         return {
             "seeds": list(self.seeds),
             "units": dict(self.units),
             "values": {m: {n: v.tolist() for n, v in c.items()} for m, c in self.values.items()},
             "means": {m: {n: asdict(self.mean(n, m)) for n in c} for m, c in self.values.items()},
+            "baseline": base,
+            "ratios": ratios,
+            "digests": {name: list(digests) for name, digests in self.digests.items()},
+            "errors": [{"scheduler": n, "seed": s, "error": e} for (n, s), e in self.errors.items()],
+            "reached": self.reached,
         }
 
 
+Source = Scenario | Callable[[int], Scenario]
+
+
 def replicate(
-    make_scenario: Callable[[int], Scenario],
+    scenario: Source,
     schedulers: Mapping[str, Scheduler],
-    seeds: Sequence[int],
+    seeds: Sequence[int] | None = None,
     *,
+    replicates: int | None = None,
+    half_width: float | None = None,
+    at_most: int = AT_MOST,
+    hold: Collection[str] = (),
+    baseline: str | None = None,
+    metrics: Sequence[str] | Mapping[str, Metric] | None = ("max_stretch",),
+    errors: str = "raise",
+    time_limit: float | None = None,
     executor: Executor | None = None,
-    metrics: Sequence[str] | Mapping[str, Metric] = ("max_stretch",),
+    batch: int | None = None,
+    store: Store | StorePath | None = None,
+    retry: bool = False,
     progress: Progress = False,
 ) -> Replicates:
-    """Run each of `schedulers` on ``make_scenario(seed)`` for each of `seeds`.
+    """Run each of `schedulers` on replicas of `scenario`, all on the same ones.
 
-    make_scenario : called once a seed, here: all schedulers of a seed get the scenario that it made.
-    executor : where the runs go; None runs them here, one after the other.  For one of processes schedulers
-        and metrics must be picklable (functions of a module).  The values do not depend on it.
-    metrics : names in `METRICS`, or name -> function of a `Result` that gives a number.
+    scenario : replica k is ``gridsim.seeding.replica(scenario, k, hold)``; or a function that makes the
+        scenario of a seed, which is called once a seed, here.
+    seeds : numbers of replicas, or seeds for the function.  replicates : n, for seeds 0 to n - 1.
+    half_width : run replicas, from `replicates` (default 10) to `at_most`, until each interval is at most so
+        wide to either side, relative to its middle: those of the ratios to the baseline, or of the means
+        without one, of the first of `metrics`.  As such stopping favours narrow intervals, they hold the
+        true value a little less often than 95 %: see docs/experiments.md.
+    hold : parts of the scenario that are the same in all replicas; see `gridsim.seeding.PARTS`.
+    baseline : the scheduler to compare with.
+    metrics : names in `gridsim.measures.METRICS`, or name -> function of a `Result` that gives a number; None
+        for the usual ones of such schedulers.
+    errors : ``"raise"`` a GridSimError for the first run that fails, or ``"record"`` it and go on.
+    executor, batch : where the runs go; see `gridsim.execution.run_cells`.  The values do not depend on it.
+    store : what it has is not run again, and what is run is put there; see `gridsim.store.Store`.
+    retry : run those again of which the store knows that they failed.
     progress : a bar of runs on stderr; see `simulate`.
 
-    Raises ScenarioError for arguments that are none, and whatever a run raises; the other runs are then
-    cancelled.
+    Raises ScenarioError for arguments that are none.
     """
+    check_schedulers(schedulers)
+    wanted = {} if metrics is None else wanted_metrics(metrics)
+    if errors not in ("raise", "record"):
+        raise ScenarioError(f"errors must be raise or record, got {errors!r}")
+    if baseline is not None and baseline not in schedulers:
+        raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}")
+    if seeds is not None and half_width is not None:
+        raise ScenarioError("half_width needs replicates, not seeds: it runs as many as it takes")
+    numbers = _numbers(seeds, AT_LEAST if replicates is None and half_width is not None else replicates)
+    target = None if half_width is None else real("half_width", half_width, above=0)
+    whole("at_most", at_most, low=1 if target is None else len(numbers))
+    make = (lambda k: replica(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
+    kept = store_of(store)
+    made: list[Measured] = []  # replica after replica, of each scheduler
+
+    def run(few: Sequence[int]) -> bool:
+        scenarios = [make(k) for k in few]
+        cells = [Cell(one, s, wanted, time_limit) for one in scenarios for s in schedulers.values()]
+        made.extend(
+            collect(
+                cells,
+                executor=executor,
+                batch=batch,
+                store=kept,
+                progress=progress,
+                retry=retry,
+                fail_fast=errors == "raise",
+            )
+        )
+        return scenarios[0].workload.rigid
+
+    rigid = run(numbers)
+    names = list(wanted) or usual_metrics([each.values for each in made if not each.error], rigid)
+
+    def study(enough: bool | None) -> Replicates:
+        return arranged(made, list(schedulers), numbers, names, baseline, reached=enough)
+
+    if target is None:
+        return study(None)
+    while (width := _widest(study(None))) > target and len(numbers) < at_most:
+        further = range(len(numbers), min(_more(len(numbers), width / target), at_most))
+        numbers = (*numbers, *further)
+        run(further)
+    return study(width <= target)
+
+
+def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, ...]:
+    if (seeds is None) == (replicates is None):
+        raise ScenarioError("replicate needs seeds or replicates, one of them")
+    if seeds is None:
+        return tuple(range(whole("replicates", replicates, low=1)))
     numbers = tuple(whole(f"seeds[{i}]", seed) for i, seed in enumerate(seeds))
     if not numbers or len(set(numbers)) < len(numbers):
         raise ScenarioError(f"seeds must be different and at least one, got {list(numbers)}")
-    if not schedulers:
-        raise ScenarioError("schedulers must name at least one, got none")
-    for name, scheduler in schedulers.items():
-        if not isinstance(scheduler, Scheduler):
-            raise ScenarioError(f"schedulers[{name!r}] must be a Scheduler object, got {scheduler!r}")
-    wanted: dict[str, Metric | None] = {}
-    for name in metrics:
-        wanted[name] = metrics[name] if isinstance(metrics, Mapping) else None
-        if wanted[name] is None and name not in METRICS:
-            raise ScenarioError(f"metrics: unknown {name!r}; known: {', '.join(METRICS)}")
-    if not wanted:
-        raise ScenarioError("metrics must name at least one, got none")
-    cells = [(name, i) for i in range(len(numbers)) for name in schedulers]
-    scenarios = [make_scenario(seed) for seed in numbers]
-    columns = {metric: {name: np.full(len(numbers), math.nan) for name in schedulers} for metric in wanted}
-    jobs = [(scenarios[i], schedulers[name], wanted) for name, i in cells]
-    done = _here(jobs) if executor is None else _there(jobs, executor)
-    for number, measured in watched(done, progress, len(jobs), "runs"):
-        name, i = cells[number]
-        for metric, value in measured.items():
-            columns[metric][name][i] = value
-    for column in columns.values():
-        for values in column.values():
-            values.flags.writeable = False
-    units = {metric: UNITS[metric] for metric in wanted if metric in UNITS}
-    return Replicates(numbers, columns, units)
+    return numbers
 
 
-Job = tuple[Scenario, Scheduler, dict[str, "Metric | None"]]
+def _more(count: int, ratio: float) -> int:
+    """How many replicas may be enough, if `count` leave intervals `ratio` times too wide; at most twice."""
+    return max(count + 1, min(2 * count, math.ceil(1.1 * count * ratio**2)))
 
 
-def _measure(scenario: Scenario, scheduler: Scheduler, wanted: dict[str, Metric | None]) -> dict[str, float]:
-    """One run; what a worker process does."""
-    result = simulate(scenario, scheduler)
-    return {name: float((metric or METRICS[name])(result)) for name, metric in wanted.items()}
+def _widest(found: Replicates) -> float:
+    """The widest interval to one side of those that are to be narrow, relative to its middle.
+
+    Without an interval, for one replica or a run that failed, it is infinite.
+    """
+    base, measure = found.baseline, found.measure
+    if base is None:
+        estimates = [found.mean(name, measure) for name in found.schedulers]
+    else:
+        estimates = [found.ratio(name, base, measure) for name in found.schedulers if name != base]
+    widths = [(e.high - e.low) / 2 / abs(e.mean) if e.mean else math.inf for e in estimates]
+    return max((math.inf if math.isnan(width) else width for width in widths), default=0.0)
 
 
-def _here(jobs: list[Job]) -> Any:
-    for number, job in enumerate(jobs):
-        yield number, _measure(*job)
-
-
-def _there(jobs: list[Job], executor: Executor) -> Any:
-    numbers = {executor.submit(_measure, *job): number for number, job in enumerate(jobs)}
-    try:
-        for future in as_completed(numbers):
-            yield numbers[future], future.result()
-    finally:
-        for future in numbers:
-            future.cancel()
+def arranged(
+    made: Sequence[Measured],
+    schedulers: Sequence[str],
+    numbers: tuple[int, ...],
+    metrics: Sequence[str],
+    baseline: str | None = None,
+    reached: bool | None = None,
+) -> Replicates:
+    """What was measured, replica after replica and of each of `schedulers`, as `Replicates`."""
+    of = {name: made[k :: len(schedulers)] for k, name in enumerate(schedulers)}
+    values: dict[str, dict[str, Floats]] = {}
+    for metric in metrics:
+        values[metric] = {}
+        for name in schedulers:
+            column = np.array([each.values.get(metric, math.nan) for each in of[name]])
+            column.flags.writeable = False
+            values[metric][name] = column
+    return Replicates(
+        seeds=numbers,
+        values=values,
+        units={metric: UNITS[metric] for metric in metrics if metric in UNITS},
+        errors={
+            (name, number): of[name][i].error
+            for i, number in enumerate(numbers)
+            for name in schedulers
+            if of[name][i].error
+        },
+        digests={name: tuple(each.digest for each in column) for name, column in of.items()},
+        baseline=baseline,
+        measure=metrics[0],
+        reached=reached,
+    )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.matrices import BRAUN_CLASSES, HEURISTICS, expected_times, map_tasks
 from gridsim.estimates import estimate
+from gridsim.matrices import BRAUN_CLASSES, HEURISTICS, expected_times, map_tasks
 from gridsim.reproduce.common import Grid, Report, Row, Run, sign
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gridsim.estimates import estimate
-from gridsim.replication import Metric
+from gridsim.measures import Metric
 from gridsim.reproduce.common import CALIBRATIONS, Make, Report, Row, Run, failing, judge, near
 from gridsim.results import Result
 from gridsim.scheduler import Scheduler

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from gridsim.network import Network
 from gridsim.estimates import Estimate, estimate
+from gridsim.network import Network
 from gridsim.replication import Replicates
 from gridsim.reproduce.common import (
     CALIBRATIONS,

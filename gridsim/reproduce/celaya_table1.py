@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gridsim.estimates import Estimate, estimate
+from gridsim.measures import Metric
 from gridsim.network import Network
 from gridsim.overlays import tree_level
-from gridsim.estimates import Estimate, estimate
-from gridsim.replication import Metric, Replicates
+from gridsim.replication import Replicates
 from gridsim.reproduce.common import (
     CALIBRATIONS,
     Grid,

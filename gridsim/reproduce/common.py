@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from gridsim.estimates import FEW, Estimate, estimate
 from gridsim.faults import Faults
+from gridsim.measures import Metric
 from gridsim.network import Network
 from gridsim.platform import Platform
-from gridsim.estimates import FEW, Estimate, estimate
-from gridsim.replication import Metric, Replicates, replicate
+from gridsim.replication import Replicates, replicate
 from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.estimates import Estimate, estimate
+from gridsim.measures import Metric
 from gridsim.network import Network
 from gridsim.platform import Platform
-from gridsim.estimates import Estimate, estimate
-from gridsim.replication import Metric, Replicates
+from gridsim.replication import Replicates
 from gridsim.reproduce.common import Grid, Log, Run
 from gridsim.results import Result
 from gridsim.scenario import Scenario

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.estimates import estimate
-from gridsim.replication import Metric
+from gridsim.measures import Metric
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge
 from gridsim.reproduce.dgs_common import DAY, HIGH, LOW, about_jobs, cannot, jobs_of, shown, span
 from gridsim.results import Result

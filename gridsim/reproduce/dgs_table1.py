@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from gridsim.estimates import estimate
-from gridsim.replication import Metric, Replicates
+from gridsim.measures import Metric
+from gridsim.replication import Replicates
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge, near, per_doubling
 from gridsim.reproduce.dgs_common import (
     AMONG,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.estimates import estimate
-from gridsim.replication import Metric, Replicates
+from gridsim.measures import Metric
+from gridsim.replication import Replicates
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge, near, sign
 from gridsim.reproduce.dgs_common import FORWARD, HIGH, METRICS, about_jobs, cannot, jobs_of, shown
 from gridsim.results import Result

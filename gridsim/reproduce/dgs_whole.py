@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gridsim.estimates import estimate
-from gridsim.replication import Metric, Replicates
+from gridsim.measures import Metric
+from gridsim.replication import Replicates
 from gridsim.reproduce import dgs_fig4
 from gridsim.reproduce.common import Report, Row, Run, judge
 from gridsim.reproduce.dgs_common import (

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from gridsim.records import atomic_file, to_json
 from gridsim.estimates import FEW, LEVEL, Estimate
+from gridsim.records import atomic_file, to_json
 from gridsim.reproduce.common import Ran, Report, Reproduction
 from gridsim.scheduler import Scheduler
 from gridsim.simulation import describe

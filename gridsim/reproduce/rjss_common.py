@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gridsim.estimates import estimate
 from gridsim.job_streams import StreamRecipe
+from gridsim.measures import Metric
 from gridsim.metrics import prediction_errors
 from gridsim.network import Network
 from gridsim.platform import Platform
-from gridsim.estimates import estimate
-from gridsim.replication import Metric, Replicates
+from gridsim.replication import Replicates
 from gridsim.reproduce.common import Grid, Row, Run, judge
 from gridsim.results import Result
 from gridsim.scenario import Scenario

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gridsim.measures import Metric
 from gridsim.platform import Platform
-from gridsim.replication import Metric, Replicates
+from gridsim.replication import Replicates
 from gridsim.reproduce.common import Grid, Report, Row, Run, judge
 from gridsim.reproduce.wqr_common import ABOVE, BELOW
 from gridsim.results import Result

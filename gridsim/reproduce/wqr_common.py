@@ -13,9 +13,9 @@ from typing import Any
 
 from gridsim.bags import LogUniform, Normal
 from gridsim.errors import TraceWarning
+from gridsim.estimates import Estimate
 from gridsim.faults import Faults
 from gridsim.platform import Platform
-from gridsim.estimates import Estimate
 from gridsim.replication import Replicates
 from gridsim.reproduce.common import Desktops, Grid, Row, judge
 from gridsim.scenario import Scenario

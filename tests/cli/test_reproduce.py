@@ -16,8 +16,8 @@ from click.testing import CliRunner
 import gridsim as gs
 from gridsim import plots
 from gridsim.cli import cli
-from gridsim.records import Table
 from gridsim.estimates import FEW, Estimate, estimate
+from gridsim.records import Table
 from gridsim.reproduce import celaya_table1, dgs_common, dgs_fig4, dgs_fig6
 from gridsim.reproduce.command import MODULES, RIGID, pool, reproduction
 from gridsim.reproduce.common import (

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim.cli import _setting, cli
-from gridsim.naming import make_scheduler
 from gridsim.faults import FaultsRecipe
 from gridsim.fluctuation import FluctuationRecipe
+from gridsim.naming import make_scheduler
 from gridsim.platform import PlatformRecipe
 from gridsim.results import UNITS
 from gridsim.workload import WorkloadRecipe

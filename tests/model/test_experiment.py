@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from gridsim.errors import ScenarioError
-from gridsim.naming import build_scheduler, import_scheduler
 from gridsim.experiment import compare
+from gridsim.naming import build_scheduler, import_scheduler
 from gridsim.platform import Platform
 from gridsim.scenario import Scenario
 from gridsim.schedulers import FairTree

@@ -1,0 +1,91 @@
+"""collect(): what cells measured, from a store where it is known, run where it is not."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from gridsim.cells import Cell, Measured
+from gridsim.errors import GridSimError
+from gridsim.execution import run_cells
+from gridsim.progress import Progress, bar
+from gridsim.store import Store
+
+
+def collect(
+    cells: Sequence[Cell],
+    *,
+    executor: Executor | None = None,
+    batch: int | None = None,
+    store: Store | None = None,
+    progress: Progress = False,
+    retry: bool = False,
+    fail_fast: bool = False,
+) -> list[Measured]:
+    """What each of `cells` measured, from `store` or run.
+
+    Cells of the same scenario and scheduler objects are run once, in a store those with equal keys.
+
+
+    retry : run those again of which `store` knows that they failed.
+    fail_fast : raise GridSimError for the first cell that fails.  Others as in `replicate`.
+    """
+    found: list[Measured | None] = [None] * len(cells)
+    where: dict[Any, list[int]] = {}
+    keys: list[Any] = [(id(cell.scenario), id(cell.scheduler)) for cell in cells]
+    if store is not None:
+        keys = store.keys_of(cells)
+    for number, key in enumerate(keys):
+        where.setdefault(key, []).append(number)
+    if store is not None:
+        for key, known in store.find(where, [name for cell in cells for name in cell.metrics]).items():
+            if not (known.error and retry):
+                if fail_fast:
+                    _refuse(cells[where[key][0]], known)
+                for number in where.pop(key):
+                    found[number] = known
+    todo = [(key, numbers) for key, numbers in where.items()]
+    shown = bar(progress, len(cells), "runs")
+    done = len(cells) - sum(len(numbers) for _, numbers in todo)
+
+    def report(over: list[tuple[int, Measured]]) -> None:
+        nonlocal done
+        if store is not None:
+            store.add([(todo[index][0], first[index], measured) for index, measured in over])
+        for index, measured in over:
+            for category, message in measured.notes:
+                warnings.warn(message, category, stacklevel=2)
+            for number in todo[index][1]:
+                found[number] = measured
+                done += 1
+            if fail_fast:
+                _refuse(first[index], measured)
+        if shown is not None:
+            shown.move(done)
+
+    first = [_kept(cells[numbers[0]], key, store) for key, numbers in todo]
+    if shown is None:
+        run_cells(first, report, executor=executor, batch=batch)
+    else:
+        with shown:
+            shown.move(done)
+            run_cells(first, report, executor=executor, batch=batch)
+    if store is not None:
+        store.tidy()
+    return [measured for measured in found if measured is not None]
+
+
+def _refuse(cell: Cell, measured: Measured) -> None:
+    if measured.error:
+        error = GridSimError(f"{cell.scheduler.name}: {measured.error}")
+        error.add_note(measured.trace)
+        raise error
+
+
+def _kept(cell: Cell, key: str, store: Store | None) -> Cell:
+    if store is None or not store.keep_results:
+        return cell
+    return dataclasses.replace(cell, keep=str(store.result_file(key).absolute()))

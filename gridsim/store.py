@@ -1,0 +1,230 @@
+"""Store: a folder in which what cells measured is kept, under keys of all that it depends on.
+
+``cells/*.parquet`` has a row a cell, ``scenarios/*.toml`` the scenarios they ran on, ``results/*.npz`` whole
+results where these are kept.  Files are written whole or not at all and never changed, so that a process may
+be killed at any moment, and several may use one store.  Needs the extra ``data``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from gridsim.cells import Cell, Keys, Measured
+from gridsim.errors import GridSimError, ScenarioError
+from gridsim.extras import need
+from gridsim.measures import METRICS
+from gridsim.records import atomic_file, plain
+from gridsim.results import Result
+from gridsim.simulation import describe
+
+StorePath = str | os.PathLike[str]
+
+#: Version of the layout.
+FORMAT = 1
+_ABOUT = "store.json"
+#: Shards from which `Store.tidy` makes one.
+_MANY = 64
+#: s after which a file that was never finished is taken for one of a process that was killed.
+_ABANDONED = 3600.0
+
+#: Columns of a row, besides the metrics: name -> type of pyarrow.
+_COLUMNS = {
+    "key": "string",
+    "error": "string",
+    "digest": "string",
+    "code": "string",
+    "scheduler": "string",
+    "class": "string",
+    "parameters": "string",
+    "scenario": "string",
+    "seed": "int64",
+    "time_limit": "double",
+    "wall_seconds": "double",
+    "peak_memory": "int64",
+}
+
+
+class Store:
+    """The store in the folder `path`, which is made if it is not there.
+
+    keep_results : save whole results too, for `result`; whoever runs the cells must see the folder.
+
+    Raises ScenarioError for a folder of something else, OSError for one that cannot be made or written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, keep_results: bool = False) -> None:
+        self._arrow = need("pyarrow", "data", "a store")
+        self._parquet = need("pyarrow.parquet", "data", "a store")
+        self.path, self.keep_results = Path(path), keep_results
+        about = self.path / _ABOUT
+        if not about.exists():
+            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+                raise ScenarioError(f"store must be a store of gridsim or a new folder, got {self.path}")
+            self.path.mkdir(exist_ok=True)
+            with atomic_file(about) as stream:
+                stream.write(json.dumps({"gridsim store": FORMAT}).encode())
+        try:
+            found = json.loads(about.read_text())["gridsim store"]
+        except (ValueError, LookupError, TypeError) as error:
+            raise GridSimError(f"{about}: not what says that this is a store ({error})") from error
+        if found != FORMAT:
+            raise GridSimError(f"{about}: a store in format {found!r}, this version reads {FORMAT}")
+        for folder in ("cells", "scenarios", "results"):
+            (self.path / folder).mkdir(exist_ok=True)
+            for file in (self.path / folder).glob(".*.tmp"):
+                with suppress(FileNotFoundError):
+                    if time.time() - file.stat().st_mtime > _ABANDONED:
+                        file.unlink()
+        self._keys = Keys()
+
+    # -- cells ----------------------------------------------------------------------------------------
+
+    def keys_of(self, cells: Sequence[Cell]) -> list[str]:
+        """The key of each cell; see `gridsim.cells.Keys.key`."""
+        for cell in cells:
+            for name, metric in cell.metrics.items():
+                if name in _COLUMNS or (metric is not None and name in METRICS):
+                    raise ScenarioError(f"metrics: a function may not be called {name!r} in a store")
+        return [self._keys.key(cell) for cell in cells]
+
+    def result_file(self, key: str) -> Path:
+        """Where the whole result of a cell is, if it was kept."""
+        return self.path / "results" / f"{key}.npz"
+
+    def find(self, keys: Iterable[str], metrics: Iterable[str] = ()) -> dict[str, Measured]:
+        """Of `keys`, those that are there with all of `metrics`, or that failed."""
+        wanted, asked = set(keys), set(metrics)
+        table = self._read(wanted)
+        found = {}
+        for row in table.to_pylist():
+            values = {name: row[name] for name in row if name not in _COLUMNS and row[name] is not None}
+            complete = asked <= set(values) and (
+                not self.keep_results or self.result_file(row["key"]).exists()
+            )
+            if row["error"] or complete:
+                found[row["key"]] = Measured(
+                    values=values,
+                    digest=row["digest"],
+                    error=row["error"],
+                    wall_seconds=row["wall_seconds"],
+                    peak_memory=row["peak_memory"],
+                    code=row["code"],
+                )
+        return found
+
+    def add(self, rows: Sequence[tuple[str, Cell, Measured]]) -> None:
+        """Keep what cells measured, under their keys: one new shard."""
+        made = [self._row(key, cell, measured) for key, cell, measured in rows]
+        names = sorted({name for row in made for name in row if name not in _COLUMNS})
+        schema = self._arrow.schema([*_COLUMNS.items(), *((name, "double") for name in names)])
+        self._write(self._arrow.Table.from_pylist(made, schema))
+
+    def _row(self, key: str, cell: Cell, measured: Measured) -> dict[str, Any]:
+        scheduler = describe(cell.scheduler)
+        scenario = self._keys.scenario(cell.scenario)
+        name = hashlib.sha256(scenario.encode()).hexdigest()
+        file = self.path / "scenarios" / f"{name}.toml"
+        if not file.exists():
+            with atomic_file(file) as stream:
+                stream.write(scenario.encode())
+        return {
+            **measured.values,
+            "key": key,
+            "error": measured.error,
+            "digest": measured.digest,
+            "code": measured.code,
+            "scheduler": scheduler["name"],
+            "class": scheduler["class"],
+            "parameters": json.dumps(plain(scheduler["parameters"]), sort_keys=True),
+            "scenario": name,
+            "seed": cell.scenario.seed,
+            "time_limit": math.inf if cell.time_limit is None else cell.time_limit,
+            "wall_seconds": measured.wall_seconds,
+            "peak_memory": measured.peak_memory,
+        }
+
+    # -- shards ---------------------------------------------------------------------------------------
+
+    def _shards(self) -> list[Path]:
+        return sorted((self.path / "cells").glob("*.parquet"))
+
+    def _write(self, table: Any) -> None:
+        with atomic_file(self.path / "cells" / f"{token_hex(16)}.parquet") as stream:
+            self._parquet.write_table(table, stream)
+
+    def _read(self, keys: set[str] | None = None, shards: list[Path] | None = None) -> Any:
+        """The rows of `keys`, or all, each key once: one that did not fail rather than one that did."""
+        compute = need("pyarrow.compute", "data", "a store")
+        tables = []
+        for shard in self._shards() if shards is None else shards:
+            try:
+                table = self._parquet.read_table(shard)
+                table.schema.field("key")
+            except FileNotFoundError:  # somebody has just put it together with others
+                return self._read(keys)
+            except Exception as error:  # whatever a damaged file makes of Parquet
+                raise GridSimError(
+                    f"{shard}: not a sound shard of a store ({error}); without it its cells are run again"
+                ) from error
+            if keys is not None:
+                table = table.filter(compute.is_in(table["key"], self._arrow.array(sorted(keys), "string")))
+            tables.append(table)
+        schema = self._arrow.schema([*_COLUMNS.items(), *((name, "double") for name in METRICS)])
+        every = self._arrow.concat_tables([schema.empty_table(), *tables], promote_options="default")
+        order = compute.sort_indices(
+            every.append_column("failed", compute.not_equal(every["error"], "")),
+            sort_keys=[("key", "ascending"), ("failed", "ascending")],
+        )
+        every = every.take(order)
+        key = every["key"].combine_chunks()
+        if len(key) < 2:
+            return every
+        first = compute.not_equal(key[1:], key[:-1])
+        return every.filter(self._arrow.concat_arrays([self._arrow.array([True]), first]))
+
+    def tidy(self) -> None:
+        """Make one shard of many."""
+        shards = self._shards()
+        if len(shards) < _MANY:
+            return
+        self._write(self._read(shards=shards))
+        for shard in shards:
+            shard.unlink(missing_ok=True)
+
+    # -- everything -----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return int(self._read().num_rows)
+
+    def to_arrow(self) -> Any:
+        """A row a cell, in order of their keys, as a pyarrow Table; columns as in docs/experiments.md."""
+        return self._read()
+
+    def to_pandas(self) -> Any:
+        """`to_arrow` as a pandas DataFrame."""
+        need("pandas", "data", "to_pandas")
+        return self.to_arrow().to_pandas()
+
+    def result(self, key: str) -> Result:
+        """The whole result of a cell.  Raises GridSimError where it was not kept."""
+        file = self.result_file(key)
+        if not file.exists():
+            raise GridSimError(f"store: there is no result of {key}; keep_results=True keeps them")
+        return Result.load(file)
+
+    def __repr__(self) -> str:
+        return f"<Store {self.path}: {len(self)} cells>"
+
+
+def store_of(store: Store | StorePath | None) -> Store | None:
+    """A store as it is, or the one at a path."""
+    return store if store is None or isinstance(store, Store) else Store(store)
