@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
-import re
-import tomllib
 import warnings
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gridsim.cli_scenario import Flags, inputs, scenario_of, scenario_options, scheduler_of, setting_of
 from gridsim.errors import CheckpointWarning, GridSimError, ModelWarning, ScenarioError, TraceWarning
 from gridsim.extras import MissingExtra
 from gridsim.output import check_output, deliver, file_name, in_folder, progress_of
@@ -25,17 +23,11 @@ from gridsim.reproduce.command import reproduce
 from gridsim.resumption import resume_command
 from gridsim.validation.command import validate
 
+Settings = dict[str, dict[str, Any]]
+
 if TYPE_CHECKING:
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Scheduler
-
-Flags = dict[str, Any]
-Settings = dict[str, dict[str, Any]]
-
-_PLATFORM = ("nodes",)
-_NETWORK = ("latency", "bandwidth", "interfaces", "task_data")
-_WORKLOAD = ("applications", "interarrival", "tasks_per_node", "task_size")
-_LOG_NAMES = {"applications": "max_applications"}  # what a flag is called in a workload from a log
 
 
 class _Group(click.Group):
@@ -103,22 +95,9 @@ def cli() -> None:
     """Simulate decentralized grid scheduling."""
 
 
-def _scenario_options(command: Callable[..., None]) -> Callable[..., None]:
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that `run` and `compare` share, behind those of the scenario."""
     options = [
-        click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
-        click.option("--nodes", type=int, help="Machines.  [1000]"),
-        click.option("--speeds", type=click.Choice(["uniform", "pareto"]), help="Speeds.  [uniform]"),
-        click.option("--hosts", metavar="FILE", help="Speeds drawn from a table of hosts (CSV)."),
-        click.option("--applications", type=int, help="Applications (of a log: the first so many).  [100]"),
-        click.option("--interarrival", type=float, help="Mean time between releases, s.  [10]"),
-        click.option("--tasks-per-node", type=float, help="Mean tasks of an application, a machine.  [10]"),
-        click.option("--task-size", help="Mflop: a number, LOW..HIGH, or classes A,B,C.  [65536]"),
-        click.option("--job-log", metavar="FILE", help="Applications from a job log (SWF, GWF)."),
-        click.option("--latency", type=float, help="Of a message, s.  [0.05]"),
-        click.option("--bandwidth", type=float, help="Of a machine, up and down, bytes/s.  [125000]"),
-        click.option("--interfaces", type=click.Choice(["fifo", "equal"]), help="Queueing.  [fifo]"),
-        click.option("--task-data", type=float, help="That a task fetches, bytes, counted apart.  [0]"),
-        click.option("--seed", type=int, help="Of platform, workload and run.  [1]"),
         click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter."),
         click.option(
             "--bound",
@@ -144,11 +123,11 @@ def _scenario_options(command: Callable[..., None]) -> Callable[..., None]:
     ]
     for option in reversed(options):
         command = option(command)
-    return command
+    return scenario_options(command)
 
 
 @cli.command()
-@_scenario_options
+@_options
 @click.option("--scheduler", "name", default="fair-tree", show_default=True, metavar="NAME|module:Class")
 @click.option("--checkpoint", metavar="FILE", help="Keep the run there, for gridsim resume.")
 @click.option(
@@ -167,7 +146,7 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
         checkpoint = "gridsim.checkpoint"
     if checkpoint is not None:
         check_output("--checkpoint", checkpoint)
-        others = {"--out": out, "--save-scenario": flags["save_scenario"], **_inputs(flags)}
+        others = {"--out": out, "--save-scenario": flags["save_scenario"], **inputs(flags)}
         for flag, path in others.items():
             if path is not None and os.path.realpath(path) == os.path.realpath(checkpoint):
                 raise ScenarioError(f"{flag} and --checkpoint name the same file, {path}")
@@ -187,7 +166,7 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
 
 
 @cli.command()
-@_scenario_options
+@_options
 @click.option(
     "--schedulers",
     "names",
@@ -205,7 +184,7 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
     from gridsim import experiment
     from gridsim.records import to_json
 
-    chosen = list(USUAL[_scenario(flags).workload.rigid])
+    chosen = list(USUAL[scenario_of(flags).workload.rigid])
     if names is not None:
         chosen = [name.strip() for name in names.split(",") if name.strip()]
     for i, name in enumerate(chosen):
@@ -325,23 +304,23 @@ def _prepare(
 
     for path in outputs:
         check_output("--out", path)
-        for flag, given in _inputs(flags).items():
+        for flag, given in inputs(flags).items():
             if given is not None and os.path.realpath(given) == os.path.realpath(path):
                 raise ScenarioError(f"{flag} and --out name the same file, {path}")
     if (file := flags["save_scenario"]) is not None:
         check_output("--save-scenario", file)
         if os.path.realpath(file) in map(os.path.realpath, outputs):
             raise ScenarioError(f"--out and --save-scenario name the same file, {file}")
-    scenario = _scenario(flags)
+    scenario = scenario_of(flags)
     settings: Settings = {name: dict(scenario.schedulers.get(name, {})) for name in names}
     for setting in flags["settings"]:
-        name, parameter, value = _setting(setting)
+        name, parameter, value = setting_of(setting)
         if name not in settings:
             raise ScenarioError(f"--set {setting}: no scheduler {name!r} here; chosen: {', '.join(names)}")
         settings[name][parameter] = value
-    schedulers = {name: _scheduler(name, settings[name]) for name in names}
+    schedulers = {name: scheduler_of(name, settings[name]) for name in names}
     for name, table in scenario.schedulers.items():
-        _scheduler(name, table)  # tables of schedulers that are not asked for must be right too
+        scheduler_of(name, table)  # tables of schedulers that are not asked for must be right too
 
     def keep() -> None:
         if file is None:
@@ -356,124 +335,6 @@ def _prepare(
         dataclasses.replace(scenario, schedulers=parameters).save(file)
 
     return scenario, schedulers, keep
-
-
-def _inputs(flags: Flags) -> dict[str, str | None]:
-    """The files that are read."""
-    return {"SCENARIO": flags["scenario"], "--hosts": flags["hosts"], "--job-log": flags["job_log"]}
-
-
-def _scenario(flags: Flags) -> Scenario:
-    """The scenario of the file, or the default one, with what the flags change."""
-    import dataclasses
-
-    from gridsim.bags import LogRecipe
-    from gridsim.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds, text, whole
-    from gridsim.scenario import Scenario
-    from gridsim.workload import Workload
-
-    given = {key: value for key, value in flags.items() if value is not None}
-    if "hosts" in given and "speeds" in given:
-        raise ScenarioError("--hosts and --speeds exclude each other")
-    if "seed" in given:
-        whole("--seed", given["seed"])
-    if flags["scenario"] is not None:
-        base = Scenario.from_toml(Path(text("SCENARIO.toml", flags["scenario"])))
-    else:
-        base = default_scenario(given.get("seed", 1))
-    if "task_size" in given:
-        given["task_size"] = _task_size(given["task_size"])
-    seed = {"seed": given["seed"]} if "seed" in given else {}
-
-    platform: Any = base.platform.recipe
-    if {"hosts", "speeds"} & set(given):
-        shape: Flags = {"nodes": base.platform.nodes, "seed": getattr(platform, "seed", base.seed)}
-        if "hosts" in given:
-            platform = HostSpeedTable(path=text("--hosts", given["hosts"]), **shape)
-        else:
-            platform = (UniformSpeeds if given["speeds"] == "uniform" else ParetoSpeeds)(**shape)
-    platform = _changed("platform", platform, given, _PLATFORM, seed)
-    workload: Any = base.workload.recipe
-    if "job_log" in given:
-        path = text("--job-log", given["job_log"])
-        workload = LogRecipe(path=path, seed=getattr(workload, "seed", base.seed))
-    workload = _changed("workload", workload, given, _WORKLOAD, seed)
-    network = _changed("network", base.network, given, _NETWORK, {})
-    run_seed = given.get("seed", base.seed)
-    return dataclasses.replace(
-        base, platform=Platform(platform), workload=Workload(workload), network=network, seed=run_seed
-    )
-
-
-def default_scenario(seed: int = 1) -> Scenario:
-    """The shape of the fair-tree papers' experiments: 100 bags of about 10,000 tasks on 1000 machines."""
-    from gridsim.platform import Platform
-    from gridsim.scenario import Scenario
-    from gridsim.workload import Workload
-
-    workload = Workload.bags(applications=100, interarrival=10.0, task_size=65536.0, seed=seed)
-    return Scenario(Platform.desktop_grid(1000, seed), workload, seed=seed)
-
-
-def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed: Flags) -> Any:
-    """`recipe` with the flags of `names`; an error for a flag that its kind does not have."""
-    import msgspec
-
-    known, changes, flag_of = recipe.__struct_fields__, {}, {}
-    for name in set(names) & set(given):
-        field = _LOG_NAMES.get(name, name) if "max_applications" in known else name
-        if field not in known:
-            kind = recipe.__struct_config__.tag
-            raise ScenarioError(f"--{name.replace('_', '-')} does not apply to a {where} of kind {kind!r}")
-        changes[field], flag_of[f"{where}.{field}"] = given[name], "--" + name.replace("_", "-")
-    changes |= {name: value for name, value in seed.items() if name in known}
-    try:
-        return msgspec.structs.replace(recipe, **changes)
-    except ScenarioError as error:  # it begins with the path of a key; the user gave a flag
-        path = re.match(r"[\w.]*?(?=\[| |\.low |\.high )", str(error))
-        if path is None or path[0] not in flag_of:
-            raise
-        raise ScenarioError(flag_of[path[0]] + str(error)[path.end() :]) from error
-
-
-def _task_size(value: Any) -> Any:
-    from gridsim.bags import Range
-
-    if not isinstance(value, str):
-        return value
-    try:
-        if ".." in value:
-            low, _, high = value.partition("..")
-            return Range(float(low), float(high))
-        sizes = tuple(float(part) for part in value.split(","))
-    except ValueError:
-        raise ScenarioError(f"--task-size must be a number, LOW..HIGH or A,B,C, got {value!r}") from None
-    return sizes[0] if len(sizes) == 1 else sizes
-
-
-def _setting(setting: str) -> tuple[str, str, Any]:
-    """NAME.PARAM=VALUE; the value is a TOML value, a list without its brackets, or plain text."""
-    target, equals, value = setting.partition("=")
-    name, dot, parameter = target.strip().rpartition(".")
-    if not (equals and dot and name and parameter):
-        raise ScenarioError(f"--set {setting}: expected NAME.PARAM=VALUE")
-    for text in (value, f"[{value}]") if "," in value else (value,):
-        try:
-            document = tomllib.loads(f"value = {text}")
-        except (tomllib.TOMLDecodeError, RecursionError):
-            continue
-        if len(document) == 1:  # not several lines
-            return name, parameter, document["value"]
-    return name, parameter, value.strip()
-
-
-def _scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
-    from gridsim.naming import import_scheduler, make_scheduler
-
-    if ":" in name:
-        return import_scheduler(name, parameters)
-
-    return make_scheduler(name, parameters)
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from gridsim.schedulers.backfill import Backfill
 from gridsim.schedulers.central import Fcfs, MinCent
 from gridsim.schedulers.dgs_asap import DgsAsap
 from gridsim.schedulers.fair_tree import FairTree
+from gridsim.schedulers.ideal_tree import IdealTree
 from gridsim.schedulers.mapping import (
     KPercentBest,
     MaxMin,
@@ -32,6 +33,7 @@ __all__ = [
     "ExpandingRing",
     "FairTree",
     "Fcfs",
+    "IdealTree",
     "KPercentBest",
     "MODES",
     "MaxMin",
@@ -52,6 +54,7 @@ __all__ = [
 ]
 
 register("fair-tree", FairTree)
+register("ideal-tree", IdealTree)
 register("dgs-asap", DgsAsap)
 register("asap", Asap)
 register("backfill", Backfill)

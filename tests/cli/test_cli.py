@@ -376,9 +376,9 @@ def test_wrong_schedulers(folder, toy):
 def test_names():
     found = wrong("run", "--scheduler", "x")
     known = (
-        "fair-tree, dgs-asap, asap, backfill, backfill-fcfs, mincent, mincent-once, fcfs, fcfs-pull, "
-        "fcfs-random, rjss, rjss-best, resource-exclusion, resource-exclusion-fastest, no-migration, "
-        "mct, met, olb, switching, k-percent-best, min-min, max-min, sufferage, "
+        "fair-tree, ideal-tree, dgs-asap, asap, backfill, backfill-fcfs, mincent, mincent-once, fcfs, "
+        "fcfs-pull, fcfs-random, rjss, rjss-best, resource-exclusion, resource-exclusion-fastest, "
+        "no-migration, mct, met, olb, switching, k-percent-best, min-min, max-min, sufferage, "
         "expanding-ring, random-walk-search, advertisement, rendezvous, WQR-FT, "
         "SmallET-NoInfo, GreatET-NoInfo, SmallET-CpuInfo, GreatET-CpuInfo, "
         "SmallET-AvailInfo, GreatET-AvailInfo, SmallET-AllInfo, GreatET-AllInfo, "

@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim.cli import _setting, cli
+from gridsim.cli import cli
+from gridsim.cli_scenario import setting_of
 from gridsim.faults import FaultsRecipe
 from gridsim.fluctuation import FluctuationRecipe
 from gridsim.naming import make_scheduler
@@ -125,7 +126,7 @@ def test_links_and_images_exist(page):
 @page_of
 def test_settings_of_known_schedulers_are_valid(page):
     for setting in re.findall(r"--set ([^\s'`]+|'[^']+')", page.read_text()):
-        name, parameter, value = _setting(setting.strip("'"))
+        name, parameter, value = setting_of(setting.strip("'"))
         if ":" not in name and name.islower():  # neither module:Class nor NAME.PARAM=VALUE
             make_scheduler(name, {parameter: value})
 

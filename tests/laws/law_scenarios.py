@@ -15,6 +15,7 @@ from gridsim.schedulers import (
     ExpandingRing,
     FairTree,
     Fcfs,
+    IdealTree,
     KPercentBest,
     MaxMin,
     Mct,
@@ -37,6 +38,7 @@ from gridsim.schedulers.wqr_choices import POLICIES
 CENTRAL: dict[str, Scheduler] = {
     "replan": MinCent(),
     "once": MinCent(mode="once"),
+    "ideal": IdealTree(),
     "ect": Fcfs(),
     "pull": Fcfs(mode="pull"),
     "random": Fcfs(mode="random"),

@@ -15,7 +15,8 @@ from gridsim.engine import NS, TIMER, Engine
 from gridsim.errors import ScenarioError
 from gridsim.model import Applications
 from gridsim.scheduler import Outcome, Run, Scheduler
-from gridsim.schedulers.central import STRETCH_TOLERANCE, Fcfs, MinCent, Once
+from gridsim.schedulers.central import Fcfs, MinCent
+from gridsim.schedulers.once import STRETCH_TOLERANCE, Once
 from gridsim.streams import Streams
 
 QUICK = settings(max_examples=40, deadline=None)

@@ -1,0 +1,166 @@
+"""The scenario and the schedulers that flags and files ask for, as commands share them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gridsim.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from gridsim.scenario import Scenario
+    from gridsim.scheduler import Scheduler
+
+Flags = dict[str, Any]
+
+_PLATFORM = ("nodes",)
+_NETWORK = ("latency", "bandwidth", "interfaces", "task_data")
+_WORKLOAD = ("applications", "interarrival", "tasks_per_node", "task_size")
+_LOG_NAMES = {"applications": "max_applications"}  # what a flag is called in a workload from a log
+
+
+def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the argument SCENARIO.toml and the flags that change the scenario."""
+    options = [
+        click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
+        click.option("--nodes", type=int, help="Machines.  [1000]"),
+        click.option("--speeds", type=click.Choice(["uniform", "pareto"]), help="Speeds.  [uniform]"),
+        click.option("--hosts", metavar="FILE", help="Speeds drawn from a table of hosts (CSV)."),
+        click.option("--applications", type=int, help="Applications (of a log: the first so many).  [100]"),
+        click.option("--interarrival", type=float, help="Mean time between releases, s.  [10]"),
+        click.option("--tasks-per-node", type=float, help="Mean tasks of an application, a machine.  [10]"),
+        click.option("--task-size", help="Mflop: a number, LOW..HIGH, or classes A,B,C.  [65536]"),
+        click.option("--job-log", metavar="FILE", help="Applications from a job log (SWF, GWF)."),
+        click.option("--latency", type=float, help="Of a message, s.  [0.05]"),
+        click.option("--bandwidth", type=float, help="Of a machine, up and down, bytes/s.  [125000]"),
+        click.option("--interfaces", type=click.Choice(["fifo", "equal"]), help="Queueing.  [fifo]"),
+        click.option("--task-data", type=float, help="That a task fetches, bytes, counted apart.  [0]"),
+        click.option("--seed", type=int, help="Of platform, workload and run.  [1]"),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def inputs(flags: Flags) -> dict[str, str | None]:
+    """The files that are read."""
+    return {"SCENARIO": flags["scenario"], "--hosts": flags["hosts"], "--job-log": flags["job_log"]}
+
+
+def scenario_of(flags: Flags) -> Scenario:
+    """The scenario of the file, or the default one, with what the flags change."""
+    import dataclasses
+
+    from gridsim.bags import LogRecipe
+    from gridsim.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds, text, whole
+    from gridsim.scenario import Scenario
+    from gridsim.workload import Workload
+
+    given = {key: value for key, value in flags.items() if value is not None}
+    if "hosts" in given and "speeds" in given:
+        raise ScenarioError("--hosts and --speeds exclude each other")
+    if "seed" in given:
+        whole("--seed", given["seed"])
+    if flags["scenario"] is not None:
+        base = Scenario.from_toml(Path(text("SCENARIO.toml", flags["scenario"])))
+    else:
+        base = default_scenario(given.get("seed", 1))
+    if "task_size" in given:
+        given["task_size"] = _task_size(given["task_size"])
+    seed = {"seed": given["seed"]} if "seed" in given else {}
+
+    platform: Any = base.platform.recipe
+    if {"hosts", "speeds"} & set(given):
+        shape: Flags = {"nodes": base.platform.nodes, "seed": getattr(platform, "seed", base.seed)}
+        if "hosts" in given:
+            platform = HostSpeedTable(path=text("--hosts", given["hosts"]), **shape)
+        else:
+            platform = (UniformSpeeds if given["speeds"] == "uniform" else ParetoSpeeds)(**shape)
+    platform = _changed("platform", platform, given, _PLATFORM, seed)
+    workload: Any = base.workload.recipe
+    if "job_log" in given:
+        path = text("--job-log", given["job_log"])
+        workload = LogRecipe(path=path, seed=getattr(workload, "seed", base.seed))
+    workload = _changed("workload", workload, given, _WORKLOAD, seed)
+    network = _changed("network", base.network, given, _NETWORK, {})
+    run_seed = given.get("seed", base.seed)
+    return dataclasses.replace(
+        base, platform=Platform(platform), workload=Workload(workload), network=network, seed=run_seed
+    )
+
+
+def default_scenario(seed: int = 1) -> Scenario:
+    """The shape of the fair-tree papers' experiments: 100 bags of about 10,000 tasks on 1000 machines."""
+    from gridsim.platform import Platform
+    from gridsim.scenario import Scenario
+    from gridsim.workload import Workload
+
+    workload = Workload.bags(applications=100, interarrival=10.0, task_size=65536.0, seed=seed)
+    return Scenario(Platform.desktop_grid(1000, seed), workload, seed=seed)
+
+
+def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed: Flags) -> Any:
+    """`recipe` with the flags of `names`; an error for a flag that its kind does not have."""
+    import msgspec
+
+    known, changes, flag_of = recipe.__struct_fields__, {}, {}
+    for name in set(names) & set(given):
+        field = _LOG_NAMES.get(name, name) if "max_applications" in known else name
+        if field not in known:
+            kind = recipe.__struct_config__.tag
+            raise ScenarioError(f"--{name.replace('_', '-')} does not apply to a {where} of kind {kind!r}")
+        changes[field], flag_of[f"{where}.{field}"] = given[name], "--" + name.replace("_", "-")
+    changes |= {name: value for name, value in seed.items() if name in known}
+    try:
+        return msgspec.structs.replace(recipe, **changes)
+    except ScenarioError as error:  # it begins with the path of a key; the user gave a flag
+        path = re.match(r"[\w.]*?(?=\[| |\.low |\.high )", str(error))
+        if path is None or path[0] not in flag_of:
+            raise
+        raise ScenarioError(flag_of[path[0]] + str(error)[path.end() :]) from error
+
+
+def _task_size(value: Any) -> Any:
+    from gridsim.bags import Range
+
+    if not isinstance(value, str):
+        return value
+    try:
+        if ".." in value:
+            low, _, high = value.partition("..")
+            return Range(float(low), float(high))
+        sizes = tuple(float(part) for part in value.split(","))
+    except ValueError:
+        raise ScenarioError(f"--task-size must be a number, LOW..HIGH or A,B,C, got {value!r}") from None
+    return sizes[0] if len(sizes) == 1 else sizes
+
+
+def setting_of(setting: str) -> tuple[str, str, Any]:
+    """NAME.PARAM=VALUE; the value is a TOML value, a list without its brackets, or plain text."""
+    target, equals, value = setting.partition("=")
+    name, dot, parameter = target.strip().rpartition(".")
+    if not (equals and dot and name and parameter):
+        raise ScenarioError(f"--set {setting}: expected NAME.PARAM=VALUE")
+    for text in (value, f"[{value}]") if "," in value else (value,):
+        try:
+            document = tomllib.loads(f"value = {text}")
+        except (tomllib.TOMLDecodeError, RecursionError):
+            continue
+        if len(document) == 1:  # not several lines
+            return name, parameter, document["value"]
+    return name, parameter, value.strip()
+
+
+def scheduler_of(name: str, parameters: Mapping[str, Any]) -> Scheduler:
+    """The scheduler NAME or module:Class with its parameters."""
+    from gridsim.naming import import_scheduler, make_scheduler
+
+    if ":" in name:
+        return import_scheduler(name, parameters)
+
+    return make_scheduler(name, parameters)
