@@ -17,8 +17,9 @@ from gridsim.archive import Reader, Writer
 from gridsim.bounds import BOUND_LIMIT, Bound, discrete_bound, fluid_bound
 from gridsim.decisions import Why, why
 from gridsim.errors import GridSimError, ScenarioError
+from gridsim.extras import need
 from gridsim.readable import as_text, scenario_lines
-from gridsim.records import Table, atomic_file, check_name, digest, plain
+from gridsim.records import Table, atomic_file, check_name, digest, frozen, plain
 from gridsim.scenario import Scenario
 
 #: Version of the file format.
@@ -28,6 +29,8 @@ CORE_TABLES = ("applications", "machines", "messages")
 RECORDS = ("schedule", "arrivals", "decisions")
 
 BoundKind = Literal["fluid", "discrete"]
+#: Dimensions of tables that have a row for each of something; others have rows.
+_DIMENSIONS = {"applications": "application", "cycles": "application", "machines": "machine"}
 _ABOUT = "result.json"
 
 #: Units of what `Result.summary` says.
@@ -410,6 +413,21 @@ class Result:
             raise IndexError(f"task {task} of {tasks} of application {application}")
         return why(self.tables["decisions"], self.provenance["decisions"], application, task)
 
+    def to_xarray(self) -> Any:
+        """The tables as an xarray DataTree: a group a table, with the digest and the facts as attributes.
+
+        Columns of ``applications`` and ``cycles`` are along the dimension ``application``, those of
+        ``machines`` along ``machine``, others along ``row``; they are shared, as `Table.to_xarray` says.
+
+        Raises ImportError when xarray is not installed.
+        """
+        xarray = need("xarray", "data", "to_xarray")
+        tree = xarray.DataTree.from_dict(
+            {name: table.to_xarray(_DIMENSIONS.get(name, "row")) for name, table in self.tables.items()}
+        )
+        tree.attrs = {"scheduler": self.scheduler["name"], "digest": self.digest, **self.facts}
+        return tree
+
     # -- in a file ------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -450,7 +468,7 @@ class Result:
                         f"{name}: a result in format {about['format']!r}, this version reads {FORMAT}"
                     )
                 tables = {
-                    table: Table({key: archive.array(_member(table, key)) for key in keys})
+                    table: Table({key: frozen(archive.array(_member(table, key))) for key in keys})
                     for table, keys in about["tables"].items()
                 }
             result = cls(

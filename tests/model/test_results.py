@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import gridsim.records
 from gridsim.errors import GridSimError
 from gridsim.platform import Platform
+from gridsim.records import Table
 from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.simulation import simulate
@@ -59,6 +60,24 @@ def test_save_and_load(result, tmp_path):
     again = tmp_path / "again.npz"
     loaded.save(again)
     assert again.read_bytes() == path.read_bytes()
+
+
+def test_large_columns_are_deflated_where_that_makes_them_small(result, tmp_path):
+    """And stored where it does not; either way they are read, by numpy too."""
+    noise, zeros = np.random.default_rng(1).random(1 << 17), np.zeros((1 << 17) + 1)
+    tables = {"noise": Table({"x": noise}), "zeros": Table({"x": zeros})}
+    large = Result(
+        tables={**result.tables, **tables}, facts={}, scheduler=result.scheduler, provenance=result.provenance
+    )
+    large.save(tmp_path / "r.npz")
+    with zipfile.ZipFile(tmp_path / "r.npz") as archive:
+        methods = {info.filename: info.compress_type for info in archive.infolist()}
+    assert methods.pop("tables/noise/x.npy") == zipfile.ZIP_STORED
+    assert set(methods.values()) == {zipfile.ZIP_DEFLATED}
+    loaded = Result.load(tmp_path / "r.npz")
+    assert loaded.tables == large.tables and not loaded.applications["finish"].flags.writeable
+    with np.load(tmp_path / "r.npz") as members:
+        assert np.array_equal(members["tables/noise/x"], noise)
 
 
 def test_a_result_survives_the_loss_of_its_traces(toy, tmp_path):

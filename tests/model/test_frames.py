@@ -1,0 +1,79 @@
+"""Tables as frames of pandas, pyarrow and xarray; needs the extra ``data``."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.records import Table
+
+pandas = pytest.importorskip("pandas")
+arrow = pytest.importorskip("pyarrow")
+xarray = pytest.importorskip("xarray")
+
+TABLE = Table(
+    {
+        "x": [1.5, math.nan, -0.0],
+        "n": np.array([3, -1, 2], np.int32),
+        "yes": [True, False, True],
+        "kind": ["a", "", "bbb"],
+    }
+)
+
+
+def address(column):
+    return column.__array_interface__["data"][0]
+
+
+def test_pandas_has_the_same_values_in_a_copy():
+    frame = TABLE.to_pandas()
+    assert list(frame) == list(TABLE) and frame["kind"].tolist() == ["a", "", "bbb"]
+    for name in ("x", "n", "yes"):
+        assert frame[name].dtype == TABLE[name].dtype
+        assert np.array_equal(frame[name].to_numpy(), TABLE[name], equal_nan=name == "x")
+    frame.loc[0, "x"] = 7.0
+    assert frame["x"][0] == 7.0 and TABLE["x"][0] == 1.5
+
+
+def test_arrow_shares_the_numbers():
+    frame = TABLE.to_arrow()
+    assert frame.column_names == list(TABLE)
+    assert str(frame.schema.field("n").type) == "int32" and str(frame.schema.field("kind").type) == "string"
+    assert frame["kind"].to_pylist() == ["a", "", "bbb"] and frame["yes"].to_pylist() == [True, False, True]
+    for name in ("x", "n"):
+        (chunk,) = frame[name].chunks
+        assert chunk.buffers()[1].address == address(TABLE[name])
+    assert frame["x"].null_count == 0  # an undefined number is not an absent one
+
+
+def test_xarray_shares_the_columns():
+    frame = TABLE.to_xarray("job")
+    assert list(frame.data_vars) == list(TABLE) and dict(frame.sizes) == {"job": 3}
+    assert frame["job"].values.tolist() == [0, 1, 2]
+    assert all(address(frame[name].values) == address(TABLE[name]) for name in TABLE)
+    changed = frame.copy(deep=True)
+    changed["n"][0] = 9
+    assert changed["n"][0] == 9 and TABLE["n"][0] == 3
+    with pytest.raises(ValueError, match="dimension must not be the name of a column, got 'kind'"):
+        TABLE.to_xarray("kind")
+
+
+def test_empty_tables():
+    for table in (Table({}), Table({"x": np.zeros(0), "kind": np.zeros(0, np.str_)})):
+        assert len(table.to_pandas()) == len(table.to_arrow()) == table.to_xarray().sizes["row"] == 0
+        assert list(table.to_pandas()) == table.to_arrow().column_names == list(table.to_xarray().data_vars)
+
+
+def test_a_result_is_a_tree_of_its_tables():
+    scenario = gs.Scenario(gs.Platform.desktop_grid(4, 1), gs.Workload.bags(3, 10.0, seed=2))
+    result = gs.simulate(scenario, gs.WqrFt(), record=True)
+    tree = result.to_xarray()
+    assert set(tree.children) == set(result.tables) and tree.attrs["digest"] == result.digest
+    for name, table in result.tables.items():
+        assert all(np.array_equal(tree[name][key].values, column) for key, column in table.items())
+    assert tree["applications"].sizes == tree["cycles"].sizes == {"application": 3}
+    assert tree["machines"].sizes == {"machine": 4} and set(tree["schedule"].sizes) == {"row"}
+    assert float(tree["applications"]["stretch"].max()) == result.max_stretch
