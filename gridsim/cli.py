@@ -1,7 +1,8 @@
 """The command `gridsim`: thin commands over the library.
 
 Answers go to standard output (with ``--json`` one JSON value and nothing else), bars, warnings and errors to
-standard error.  Exit codes: 0 done; 1 `trace lint` found errors; 2 wrong input or usage; 130 interrupted.
+standard error.  Exit codes: 0 done; 1 `trace lint` found errors, or
+runs of a study failed; 2 wrong input or usage; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,25 +10,20 @@ from __future__ import annotations
 import errno
 import os
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from gridsim.cli_scenario import Flags, inputs, scenario_of, scenario_options, scheduler_of, setting_of
+from gridsim.cli_scenario import inputs, prepare, run_options
+from gridsim.compare_command import compare
 from gridsim.errors import CheckpointWarning, GridSimError, ModelWarning, ScenarioError, TraceWarning
 from gridsim.extras import MissingExtra
-from gridsim.output import check_output, deliver, file_name, in_folder, progress_of
+from gridsim.output import check_output, deliver, in_folder, progress_of
 from gridsim.repro import repro
 from gridsim.reproduce.command import reproduce
 from gridsim.resumption import resume_command
+from gridsim.sweep_command import sweep
 from gridsim.validation.command import validate
-
-Settings = dict[str, dict[str, Any]]
-
-if TYPE_CHECKING:
-    from gridsim.scenario import Scenario
-    from gridsim.scheduler import Scheduler
 
 
 class _Group(click.Group):
@@ -61,8 +57,8 @@ class _Group(click.Group):
                     raise
                 known = error.strerror and error.filename is not None
                 message = f"{error.filename}: {error.strerror}" if known else error.strerror or str(error)
-            except KeyboardInterrupt:
-                click.echo("gridsim: interrupted", err=True)
+            except KeyboardInterrupt as error:
+                click.echo(f"gridsim: interrupted{f': {error}' if str(error) else ''}", err=True)
                 ctx.exit(130)
             click.echo(f"gridsim: {_one_line(message)}", err=True)
             ctx.exit(2)
@@ -80,13 +76,6 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
-#: Whether a workload has rigid jobs -> the schedulers that are compared on it.
-USUAL = {
-    False: ("fair-tree", "mincent", "fcfs"),
-    True: ("dgs-asap", "asap", "backfill", "backfill-fcfs"),
-}
-
-
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Show the version."
@@ -95,39 +84,8 @@ def cli() -> None:
     """Simulate decentralized grid scheduling."""
 
 
-def _options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that `run` and `compare` share, behind those of the scenario."""
-    options = [
-        click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter."),
-        click.option(
-            "--bound",
-            type=click.Choice(["fluid", "discrete"]),
-            default="fluid",
-            help="Lower bound to compare with.  [fluid]",
-        ),
-        click.option(
-            "--out",
-            metavar="PATH",
-            help="Save the results; run: a file, or a folder for NAME.npz; compare: a folder.",
-        ),
-        click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
-        click.option("--threads", type=int, default=1, help="Of a kernel; changes no result.  [1]"),
-        click.option("--record", is_flag=True, help="Save the schedule too, for gridsim validate."),
-        click.option("--time-limit", type=float, metavar="S", help="Simulated s after which to give up."),
-        click.option(
-            "--progress/--no-progress",
-            default=None,
-            help="Show a bar (default: on a terminal, without --json).",
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return scenario_options(command)
-
-
 @cli.command()
-@_options
+@run_options
 @click.option("--scheduler", "name", default="fair-tree", show_default=True, metavar="NAME|module:Class")
 @click.option("--checkpoint", metavar="FILE", help="Keep the run there, for gridsim resume.")
 @click.option(
@@ -150,7 +108,7 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
         for flag, path in others.items():
             if path is not None and os.path.realpath(path) == os.path.realpath(checkpoint):
                 raise ScenarioError(f"{flag} and --checkpoint name the same file, {path}")
-    scenario, schedulers, keep = _prepare([name], flags, [] if out is None else [out])
+    scenario, schedulers, keep = prepare([name], flags, [] if out is None else [out])
     result = simulate(
         scenario,
         schedulers[name],
@@ -165,65 +123,8 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
     deliver(result, name, out=out, bound=flags["bound"], as_json=flags["as_json"])
 
 
-@cli.command()
-@_options
-@click.option(
-    "--schedulers",
-    "names",
-    metavar="A,B,C",
-    help=f"[{','.join(USUAL[False])}; for rigid jobs {','.join(USUAL[True])}]",
-)
-@click.option(
-    "--baseline",
-    metavar="NAME",
-    help="Ratios are to this one's max stretch, or mean waiting time.  [mincent, else the first centralized "
-    "one, else the first]",
-)
-def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
-    """Compare schedulers on one scenario; without arguments: on a desktop grid of 1000 machines."""
-    from gridsim import experiment
-    from gridsim.records import to_json
-
-    chosen = list(USUAL[scenario_of(flags).workload.rigid])
-    if names is not None:
-        chosen = [name.strip() for name in names.split(",") if name.strip()]
-    for i, name in enumerate(chosen):
-        if name in chosen[:i]:
-            raise ScenarioError(f"--schedulers names {name!r} twice")
-    if baseline is not None and baseline not in chosen:
-        raise ScenarioError(f"--baseline must be one of {', '.join(chosen)}, got {baseline!r}")
-    out, files = flags["out"], {}
-    if out:
-        if os.path.lexists(out) and not os.path.isdir(out):
-            raise ScenarioError(f"--out {out}: compare saves one file a scheduler, so this must be a folder")
-        files = {name: os.path.join(out, file_name(name)) for name in chosen}
-        if len(set(files.values())) < len(files):
-            raise ScenarioError(f"--out {out}: two of the schedulers have the same file name there")
-    new = out is not None and not os.path.isdir(out)  # then the folder is what will be made
-    scenario, schedulers, keep = _prepare(chosen, flags, [out.rstrip("/")] if new else list(files.values()))
-    comparison = experiment.compare(
-        scenario,
-        schedulers,
-        progress=progress_of(flags["progress"], flags["as_json"]),
-        baseline=baseline,
-        bound=flags["bound"],
-        threads=flags["threads"],
-        time_limit=flags["time_limit"],
-        record=flags["record"],
-    )
-    keep()
-    if files:
-        os.makedirs(out, exist_ok=True)
-        for name, file in files.items():
-            comparison[name].save(file)
-    if flags["as_json"]:
-        click.echo(to_json({**comparison.to_dict(), "files": files}))
-        return
-    click.echo(comparison.format())
-    for file in files.values():
-        click.echo(f"saved {file}")
-
-
+cli.add_command(compare)
+cli.add_command(sweep)
 cli.add_command(reproduce)
 cli.add_command(repro)
 cli.add_command(resume_command)
@@ -285,56 +186,6 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
             click.echo(f"{place}: {found.severity}: {found.count} {found.message} [{found.code}]")
         click.echo(f"{file}: {len(findings)} kinds of findings" if findings else f"{file}: nothing to say")
     ctx.exit(int(any(finding.severity == "error" for finding in findings)))
-
-
-# -- building what was asked for ------------------------------------------------------------------------
-
-
-def _prepare(
-    names: list[str], flags: Flags, outputs: list[str]
-) -> tuple[Scenario, dict[str, Scheduler], Callable[[], None]]:
-    """The scenario and the schedulers, all checked before anything is run or written.
-
-    The last of the three saves the scenario if that is wanted, to be called when it has been run: only
-    then is it known to be one that can be.
-    """
-    import dataclasses
-
-    import msgspec
-
-    for path in outputs:
-        check_output("--out", path)
-        for flag, given in inputs(flags).items():
-            if given is not None and os.path.realpath(given) == os.path.realpath(path):
-                raise ScenarioError(f"{flag} and --out name the same file, {path}")
-    if (file := flags["save_scenario"]) is not None:
-        check_output("--save-scenario", file)
-        if os.path.realpath(file) in map(os.path.realpath, outputs):
-            raise ScenarioError(f"--out and --save-scenario name the same file, {file}")
-    scenario = scenario_of(flags)
-    settings: Settings = {name: dict(scenario.schedulers.get(name, {})) for name in names}
-    for setting in flags["settings"]:
-        name, parameter, value = setting_of(setting)
-        if name not in settings:
-            raise ScenarioError(f"--set {setting}: no scheduler {name!r} here; chosen: {', '.join(names)}")
-        settings[name][parameter] = value
-    schedulers = {name: scheduler_of(name, settings[name]) for name in names}
-    for name, table in scenario.schedulers.items():
-        scheduler_of(name, table)  # tables of schedulers that are not asked for must be right too
-
-    def keep() -> None:
-        if file is None:
-            return
-        # the parameters as checked: plain values of the right types
-        parameters = {name: dict(table) for name, table in scenario.schedulers.items()}
-        for name in names:
-            if settings[name] and ":" not in name:
-                checked = msgspec.to_builtins(schedulers[name])
-                given = {key: checked[key] for key in settings[name] if checked[key] is not None}
-                parameters[name] = given
-        dataclasses.replace(scenario, schedulers=parameters).save(file)
-
-    return scenario, schedulers, keep
 
 
 def main() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gridsim.errors import ScenarioError
+from gridsim.output import check_output
 
 if TYPE_CHECKING:
     from gridsim.scenario import Scenario
@@ -45,6 +47,37 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that `run` and `compare` share, with those of the scenario."""
+    options = [
+        click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter."),
+        click.option(
+            "--bound",
+            type=click.Choice(["fluid", "discrete"]),
+            default="fluid",
+            help="Lower bound to compare with.  [fluid]",
+        ),
+        click.option(
+            "--out",
+            metavar="PATH",
+            help="Save the results; run: a file, or a folder for NAME.npz; compare: a folder.",
+        ),
+        click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
+        click.option("--threads", type=int, default=1, help="Of a kernel; changes no result.  [1]"),
+        click.option("--record", is_flag=True, help="Save the schedule too, for gridsim validate."),
+        click.option("--time-limit", type=float, metavar="S", help="Simulated s after which to give up."),
+        click.option(
+            "--progress/--no-progress",
+            default=None,
+            help="Show a bar (default: on a terminal, without --json).",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return scenario_options(command)
 
 
 def inputs(flags: Flags) -> dict[str, str | None]:
@@ -156,11 +189,50 @@ def setting_of(setting: str) -> tuple[str, str, Any]:
     return name, parameter, value.strip()
 
 
-def scheduler_of(name: str, parameters: Mapping[str, Any]) -> Scheduler:
-    """The scheduler NAME or module:Class with its parameters."""
-    from gridsim.naming import import_scheduler, make_scheduler
+def prepare(
+    names: list[str], flags: Flags, outputs: list[str]
+) -> tuple[Scenario, dict[str, Scheduler], Callable[[], None]]:
+    """The scenario and the schedulers, all checked before anything is run or written.
 
-    if ":" in name:
-        return import_scheduler(name, parameters)
+    The last of the three saves the scenario if that is wanted, to be called when it has been run: only
+    then is it known to be one that can be.
+    """
+    import dataclasses
 
-    return make_scheduler(name, parameters)
+    import msgspec
+
+    from gridsim.naming import named_scheduler
+
+    for path in outputs:
+        check_output("--out", path)
+        for flag, given in inputs(flags).items():
+            if given is not None and os.path.realpath(given) == os.path.realpath(path):
+                raise ScenarioError(f"{flag} and --out name the same file, {path}")
+    if (file := flags["save_scenario"]) is not None:
+        check_output("--save-scenario", file)
+        if os.path.realpath(file) in map(os.path.realpath, outputs):
+            raise ScenarioError(f"--out and --save-scenario name the same file, {file}")
+    scenario = scenario_of(flags)
+    settings: dict[str, dict[str, Any]] = {name: dict(scenario.schedulers.get(name, {})) for name in names}
+    for setting in flags["settings"]:
+        name, parameter, value = setting_of(setting)
+        if name not in settings:
+            raise ScenarioError(f"--set {setting}: no scheduler {name!r} here; chosen: {', '.join(names)}")
+        settings[name][parameter] = value
+    schedulers = {name: named_scheduler(name, settings[name]) for name in names}
+    for name, table in scenario.schedulers.items():
+        named_scheduler(name, table)  # tables of schedulers that are not asked for must be right too
+
+    def keep() -> None:
+        if file is None:
+            return
+        # the parameters as checked: plain values of the right types
+        parameters = {name: dict(table) for name, table in scenario.schedulers.items()}
+        for name in names:
+            if settings[name] and ":" not in name:
+                checked = msgspec.to_builtins(schedulers[name])
+                given = {key: checked[key] for key in settings[name] if checked[key] is not None}
+                parameters[name] = given
+        dataclasses.replace(scenario, schedulers=parameters).save(file)
+
+    return scenario, schedulers, keep

@@ -66,13 +66,20 @@ def collect(
         if shown is not None:
             shown.move(done)
 
+    def run() -> None:
+        try:
+            run_cells(first, report, executor=executor, batch=batch)
+        except KeyboardInterrupt:
+            kept = "" if store is None else f", which are in {store.path}: the same again goes on from there"
+            raise KeyboardInterrupt(f"{done} of {len(cells)} runs are done{kept}") from None
+
     first = [_kept(cells[numbers[0]], key, store) for key, numbers in todo]
     if shown is None:
-        run_cells(first, report, executor=executor, batch=batch)
+        run()
     else:
         with shown:
             shown.move(done)
-            run_cells(first, report, executor=executor, batch=batch)
+            run()
     if store is not None:
         store.tidy()
     return [measured for measured in found if measured is not None]

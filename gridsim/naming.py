@@ -29,6 +29,11 @@ def check_schedulers(schedulers: Any) -> None:
             raise ScenarioError(f"schedulers[{name!r}] must be a Scheduler object, got {scheduler!r}")
 
 
+def named_scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
+    """The scheduler NAME or module:Class with its parameters.  Raises ScenarioError as those below."""
+    return (import_scheduler if ":" in name else make_scheduler)(name, parameters)
+
+
 def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Scheduler:
     """The scheduler known as `name`, with `parameters`.
 

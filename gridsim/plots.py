@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from gridsim.errors import ScenarioError
 from gridsim.extras import need
 
 if TYPE_CHECKING:
@@ -18,9 +19,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gridsim.estimates import Estimate
+    from gridsim.replication import Replicates
+    from gridsim.sweeps import SweepResult
 
 #: Okabe and Ito's colours, told apart by colour-blind readers, with a marker each.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+#: Of a figure of a sweep, at most.
+PANELS = 6
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
@@ -97,6 +102,78 @@ def bars(
     axes.grid(alpha=0.3, axis="y")
     axes.legend(fontsize="small")
     return axes
+
+
+def intervals(axes: Axes, samples: Mapping[str, Any], estimates: Mapping[str, Estimate]) -> Axes:
+    """A row per name: its estimate with the interval, and each value as a faint dot.
+
+    samples, estimates : name -> values, and what was made of them.
+    """
+    names = list(estimates)
+    for place, name in enumerate(names):
+        values, found = np.asarray(samples[name], dtype=np.float64), estimates[name]
+        spread = (np.arange(len(values)) / max(1, len(values) - 1) - 0.5) * 0.4
+        axes.plot(
+            values, place + spread, linestyle="", marker="o", markersize=2.5, color=COLOURS[6], alpha=0.25
+        )
+        low, high = (0.0 if np.isnan(e) else abs(found.mean - e) for e in (found.low, found.high))
+        axes.errorbar(
+            found.mean,
+            place,
+            xerr=[[low], [high]],
+            color=COLOURS[place % 6],
+            marker=MARKERS[place % len(MARKERS)],
+            markersize=6,
+            capsize=3,
+            linewidth=1.5,
+        )
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.grid(alpha=0.3, axis="x")
+    return axes
+
+
+def comparison(found: Replicates) -> Figure:
+    """What schedulers are compared by, of each its mean and its ratio to the baseline's."""
+    metric, base = found.measure, found.baseline
+    made, axes = figure(1 if base is None else 2, height=1.2 + 0.3 * len(found.schedulers))
+    unit = found.units.get(metric, "").partition(" (")[0]
+    intervals(axes[0], found[metric], {name: found.mean(name, metric) for name in found.schedulers})
+    axes[0].set_xlabel(f"{metric.replace('_', ' ')}{f' ({unit})' if unit not in ('', '1') else ''}")
+    if base is not None:
+        others = [name for name in found.schedulers if name != base]
+        with np.errstate(all="ignore"):
+            ratios = {name: found[metric][name] / found[metric][base] for name in others}
+        intervals(axes[1], ratios, {name: found.ratio(name, base, metric) for name in others})
+        axes[1].axvline(1.0, color=COLOURS[6], linewidth=0.8, linestyle="--")
+        axes[1].set_xlabel(f"relative to {base}, {len(found.seeds)} replicas in pairs")
+    return made
+
+
+def swept(found: SweepResult) -> Figure:
+    """The first metric over the first axis, a line a scheduler; a panel for each point of the other axes.
+
+    Raises ScenarioError for more than `PANELS` of these.
+    """
+    axis, *others = [axis for axis, labels in found.sweep.labels.items() if len(labels) > 1] or [""]
+    panels: dict[str, dict[Any, Replicates]] = {}
+    for labels, replicates in found.each():
+        title = ", ".join(f"{other} = {labels[other]}" for other in others)
+        panels.setdefault(title, {})[labels.get(axis, "")] = replicates
+    if len(panels) > PANELS:
+        raise ScenarioError(f"a figure has at most {PANELS} panels, this sweep needs {len(panels)}")
+    metric = found.metrics[0]
+    made, every = figure(len(panels))
+    for axes, (title, points) in zip(every, panels.items(), strict=True):
+        numbers = all(isinstance(label, (int, float)) for label in points)
+        x = list(points) if numbers else list(range(len(points)))
+        lines(axes, x, {n: [at.mean(n, metric) for at in points.values()] for n in found.sweep.schedulers})
+        if not numbers:
+            axes.set_xticks(x, [str(label) for label in points])
+        axes.set_title(title, fontsize="small")
+        axes.set_xlabel(axis)
+        axes.set_ylabel(metric.replace("_", " "))
+    return made
 
 
 def _style(number: int) -> tuple[str, str]:

@@ -142,7 +142,7 @@ class Replicates:
                 table[0].append(f"  {name}")
                 table[1].append(self.mean(name, metric).format())
                 if others and base is not None:
-                    table[2].append("1" if name == base else self.ratio(name, base, metric).format())
+                    table[2].append(self.relative(name, base, metric))
             lines += [title, *align(table, left=3), ""]
         for (name, seed), error in self.errors.items():
             lines.append(f"failed: {name}, replica {seed}: {error}")
@@ -151,6 +151,12 @@ class Replicates:
         return "\n".join(lines).rstrip()
 
     __str__ = format
+
+    def relative(self, name: str, base: str, metric: str) -> str:
+        """The ratio to the baseline as text; nothing where that is 0 in some replica."""
+        if name == base:
+            return "1"
+        return self.ratio(name, base, metric).format() if self._column(base, metric).all() else "-"
 
     def to_dict(self) -> dict[str, Any]:
         """Seeds, units, values, means and ratios with their intervals, and errors, as plain values."""

@@ -180,10 +180,7 @@ class Store:
             tables.append(table)
         schema = self._arrow.schema([*_COLUMNS.items(), *((name, "double") for name in METRICS)])
         every = self._arrow.concat_tables([schema.empty_table(), *tables], promote_options="default")
-        order = compute.sort_indices(
-            every.append_column("failed", compute.not_equal(every["error"], "")),
-            sort_keys=[("key", "ascending"), ("failed", "ascending")],
-        )
+        order = compute.sort_indices(every, sort_keys=[("key", "ascending"), ("error", "ascending")])
         every = every.take(order)
         key = every["key"].combine_chunks()
         if len(key) < 2:

@@ -19,7 +19,7 @@ from gridsim.collecting import collect
 from gridsim.errors import ScenarioError
 from gridsim.extras import need
 from gridsim.measures import Metric, usual_metrics, wanted_metrics
-from gridsim.naming import build_scheduler, check_schedulers, make_scheduler
+from gridsim.naming import build_scheduler, check_schedulers, named_scheduler
 from gridsim.platform import whole
 from gridsim.progress import Progress
 from gridsim.records import Table, align
@@ -81,8 +81,11 @@ class Sweep:
                 raise ScenarioError(f"over.{name} must have different values and at least one, got {labels}")
 
     @classmethod
-    def from_toml(cls, path: StorePath, schedulers: Mapping[str, Scheduler] | None = None) -> Sweep:
-        """The sweep in a file; see docs/experiments.md.  schedulers : in place of those that it names.
+    def from_toml(cls, path: StorePath, **changes: Any) -> Sweep:
+        """The sweep in a file; see docs/experiments.md.
+
+        changes : in place of what the file says; ``schedulers`` are names, or module:Class, which a file may
+            not say.
 
         Raises ScenarioError naming the key of what is wrong, OSError for a file that cannot be read.
         """
@@ -103,10 +106,15 @@ class Sweep:
         else:
             raise ScenarioError(f"{file}: scenario must be the path of a file or a table, got {given!r}")
         names = document.pop("schedulers", None)
-        if schedulers is None:
-            if not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
-                raise ScenarioError(f"{file}: schedulers must be a list of names, got {names!r}")
-            schedulers = {name: make_scheduler(name, scenario.schedulers.get(name)) for name in names}
+        if not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
+            raise ScenarioError(f"{file}: schedulers must be a list of names, got {names!r}")
+        for name in names:
+            if ":" in name:
+                raise ScenarioError(f"{file}: schedulers: a file never imports code, got {name!r}")
+        schedulers = {
+            name: named_scheduler(name, scenario.schedulers.get(name, {}))
+            for name in changes.pop("schedulers", names)
+        }
         for key, kind, said in (
             ("metrics", list, "a list of names"),
             ("hold", list, "a list of names"),
@@ -115,7 +123,7 @@ class Sweep:
         ):
             if not isinstance(document.get(key, kind()), kind):
                 raise ScenarioError(f"{file}: {key} must be {said}, got {document[key]!r}")
-        return cls(scenario=scenario, schedulers=schedulers, **document)
+        return cls(scenario=scenario, schedulers=schedulers, **{**document, **changes})
 
     @cached_property
     def labels(self) -> dict[str, tuple[Any, ...]]:
@@ -342,7 +350,7 @@ class SweepResult:
             for name in sweep.schedulers:
                 row = [*map(str, labels.values()), name, found.mean(name, metric).format()]
                 if base is not None:
-                    row.append("1" if name == base else found.ratio(name, base, metric).format())
+                    row.append(found.relative(name, base, metric))
                 rows.append(row)
         columns = [[head, *column] for head, column in zip(heads, zip(*rows, strict=True), strict=True)]
         unit = f" ({UNITS[metric]})" if metric in UNITS else ""

@@ -1,0 +1,157 @@
+"""The command `gridsim compare`: schedulers on one scenario, or on replicas of it with intervals."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from gridsim.cli_scenario import Flags, prepare, run_options, scenario_of
+from gridsim.cli_study import check_figure, draw, names_of, places, replica_options, where_options
+from gridsim.errors import ScenarioError
+from gridsim.output import file_name, progress_of
+
+#: Whether a workload has rigid jobs -> the schedulers that are compared on it.
+USUAL = {
+    False: ("fair-tree", "mincent", "fcfs"),
+    True: ("dgs-asap", "asap", "backfill", "backfill-fcfs"),
+}
+
+
+@click.command()
+@run_options
+@click.option(
+    "--schedulers",
+    "names",
+    metavar="A,B,C",
+    help=f"Names, module:Class, or all that can run it.  [{','.join(USUAL[False])}; for rigid jobs "
+    f"{','.join(USUAL[True])}]",
+)
+@click.option(
+    "--baseline",
+    metavar="NAME",
+    help="Ratios are to this one's max stretch, or mean waiting time.  [mincent, else the first centralized "
+    "one, else the first]",
+)
+@replica_options
+@where_options
+def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
+    """Compare schedulers on one scenario; without arguments: on a desktop grid of 1000 machines.
+
+    With --replicates or --half-width: on replicas of it, as means and ratios with intervals; exit code 1 if
+    runs failed.
+    """
+    chosen, refused = _chosen(names, flags)
+    if baseline is not None and baseline not in chosen:
+        raise ScenarioError(f"--baseline must be one of {', '.join(chosen)}, got {baseline!r}")
+    if flags["replicates"] is not None or flags["half_width"] is not None:
+        _replicated(chosen, refused, baseline, flags)
+        return
+    for flag in ("at_most", "hold", "metrics", "dask", "store_path", "figure"):
+        if flags[flag] is not None:
+            name = flag.removesuffix("_path").replace("_", "-")
+            raise ScenarioError(f"--{name} needs --replicates")
+    _once(chosen, refused, baseline, flags)
+
+
+def _chosen(names: str | None, flags: Flags) -> tuple[list[str], dict[str, str]]:
+    """Names of schedulers, and why others cannot run the scenario if all that can are wanted."""
+    scenario = scenario_of(flags)
+    if names == "all":
+        from gridsim.experiment import applicable
+
+        found, refused = applicable(scenario)
+        return list(found), refused
+    chosen = list(USUAL[scenario.workload.rigid]) if names is None else names_of(names)
+    for i, name in enumerate(chosen):
+        if name in chosen[:i]:
+            raise ScenarioError(f"--schedulers names {name!r} twice")
+    return chosen, {}
+
+
+def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flags: Flags) -> None:
+    from gridsim import experiment
+    from gridsim.execution import executor_of
+    from gridsim.records import to_json
+
+    out, files = flags["out"], {}
+    if out:
+        if os.path.lexists(out) and not os.path.isdir(out):
+            raise ScenarioError(f"--out {out}: compare saves one file a scheduler, so this must be a folder")
+        files = {name: os.path.join(out, file_name(name)) for name in chosen}
+        if len(set(files.values())) < len(files):
+            raise ScenarioError(f"--out {out}: two of the schedulers have the same file name there")
+    new = out is not None and not os.path.isdir(out)  # then the folder is what will be made
+    scenario, schedulers, keep = prepare(chosen, flags, [out.rstrip("/")] if new else list(files.values()))
+    with executor_of(flags["workers"] or 1) as executor:
+        comparison = experiment.compare(
+            scenario,
+            schedulers,
+            progress=progress_of(flags["progress"], flags["as_json"]),
+            baseline=baseline,
+            bound=flags["bound"],
+            threads=flags["threads"],
+            time_limit=flags["time_limit"],
+            record=flags["record"],
+            executor=executor,
+        )
+    keep()
+    if files:
+        os.makedirs(out, exist_ok=True)
+        for name, file in files.items():
+            comparison[name].save(file)
+    if flags["as_json"]:
+        click.echo(to_json({**comparison.to_dict(), "files": files, "not_applicable": refused}))
+        return
+    click.echo(comparison.format())
+    for name, why in refused.items():
+        click.echo(f"not applicable: {name}: {why}")
+    for file in files.values():
+        click.echo(f"saved {file}")
+
+
+def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None, flags: Flags) -> None:
+    from gridsim import experiment
+    from gridsim.records import to_json
+    from gridsim.replication import AT_MOST, replicate
+
+    for flag in ("out", "record"):
+        if flags[flag]:
+            raise ScenarioError(
+                f"--{flag} is for a single run; with --replicates, --store keeps what was run"
+            )
+    check_figure(flags["figure"])
+    scenario, schedulers, keep = prepare(chosen, flags, [])
+    with places(flags) as where:
+        found = replicate(
+            scenario,
+            schedulers,
+            replicates=flags["replicates"],
+            half_width=flags["half_width"],
+            at_most=AT_MOST if flags["at_most"] is None else flags["at_most"],
+            hold=names_of(flags["hold"]),
+            baseline=baseline or experiment.default_baseline(schedulers),
+            metrics=names_of(flags["metrics"]) or None,
+            errors="record",
+            time_limit=flags["time_limit"],
+            progress=progress_of(flags["progress"], flags["as_json"]),
+            **where,
+        )
+    keep()
+    if flags["figure"] is not None:
+        from gridsim.plots import comparison
+
+        draw(flags["figure"], comparison(found))
+    if flags["as_json"]:
+        about = {"scenario": scenario.to_toml(), "not_applicable": refused, "figure": flags["figure"]}
+        click.echo(to_json({**found.to_dict(), **about}))
+    else:
+        click.echo(found.format())
+        for name, why in refused.items():
+            click.echo(f"not applicable: {name}: {why}")
+        if flags["figure"] is not None:
+            click.echo(f"saved {flags['figure']}")
+    if found.errors:
+        sys.exit(1)
