@@ -76,9 +76,8 @@ def places(flags: Flags, default_store: str | None = None) -> Iterator[Flags]:
 
     if flags["dask"] is not None and flags["workers"] is not None:
         raise ScenarioError("--dask and --workers exclude each other")
-    store = _store(flags, default_store)
     with executor_of(flags["workers"], flags["dask"]) as executor:
-        yield {"executor": executor, "store": store, "retry": flags["retry"]}
+        yield {"executor": executor, "store": _store(flags, default_store), "retry": flags["retry"]}
 
 
 def _store(flags: Flags, default: str | None) -> Store | None:

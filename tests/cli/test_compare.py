@@ -1,0 +1,123 @@
+"""`gridsim compare` on replicas, and of all schedulers that can run a scenario."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import gridsim as gs
+from gridsim.cli import cli
+from gridsim.experiment import applicable, compare
+from gridsim.scheduler import registered
+
+SMALL = ["--nodes", "12", "--applications", "6"]
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["compare", *(str(argument) for argument in arguments)])
+
+
+def bags() -> gs.Scenario:
+    workload = gs.Workload.bags(applications=6, interarrival=10.0, task_size=65536.0, seed=1)
+    return gs.Scenario(gs.Platform.desktop_grid(12, 1), workload, seed=1)
+
+
+def rigid() -> gs.Scenario:
+    workload = gs.Workload.jobs(jobs=20, utilization=0.8, max_nodes=6, seed=1)
+    return gs.Scenario(gs.Platform.equal(12), workload, gs.Network(interfaces="equal"), seed=1)
+
+
+def test_replicas(tmp_path: Path) -> None:
+    figure = tmp_path / "c.png"
+    found = invoke(*SMALL, "--replicates", 5, "--workers", 2, "--figure", figure)
+    assert found.exit_code == 0, found.output
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    lines = found.stdout.splitlines()
+    assert lines[0] == "max_stretch (s/Mflop), mean over 5 replicas [95% interval]"
+    assert lines[1].split() == ["scheduler", "mean", "relative", "to", "mincent"]
+    assert [line.split()[0] for line in lines[2:5]] == ["fair-tree", "mincent", "fcfs"]
+    library = compare(
+        bags(), {"fair-tree": gs.FairTree(), "mincent": gs.MinCent(), "fcfs": gs.Fcfs()}, replicates=5
+    )
+    assert found.stdout == f"{library.format()}\nsaved {figure}\n"
+
+
+def test_all_schedulers_that_apply(tmp_path: Path) -> None:
+    for scenario, file in ((bags(), tmp_path / "bags.toml"), (rigid(), tmp_path / "rigid.toml")):
+        scenario.save(file)
+        found = invoke(file, "--schedulers", "all", "--replicates", 2, "--workers", 1, "--json")
+        said = json.loads(found.stdout)
+        assert found.exit_code == 0 and found.stderr == "", found.output
+        measure = next(iter(said["means"]))
+        assert measure == ("mean_waiting" if scenario.workload.rigid else "max_stretch")
+        names, refused = applicable(scenario)
+        assert list(said["means"][measure]) == list(names) and set(said["not_applicable"]) == set(refused)
+        same = len(registered()) - len(names) - len(refused)  # names that stand for another one
+        assert (len(names), same) == (
+            (4, 0) if scenario.workload.rigid else (len(registered()) - 4 - same, same)
+        )
+        assert all(gs.ScenarioError.__name__ not in why and why for why in refused.values())
+
+
+def test_runs_that_fail_are_recorded(tmp_path: Path) -> None:
+    found = invoke(
+        *SMALL, "--replicates", 2, "--time-limit", "1", "--workers", 1, "--schedulers", "fcfs,mincent"
+    )
+    assert found.exit_code == 1
+    assert "failed: fcfs, replica 0: ScenarioError: time_limit must let the run end" in found.stdout
+    assert "not all values are finite" in found.stdout
+
+
+def test_until_intervals_are_narrow() -> None:
+    found = invoke(*SMALL, "--half-width", "0.02", "--at-most", 40, "--workers", 1, "--json")
+    said = json.loads(found.stdout)
+    count = len(said["seeds"])
+    widths = [(e["high"] - e["low"]) / 2 / e["mean"] for e in said["ratios"]["max_stretch"].values()]
+    assert 10 < count <= 40 and said["reached"] == (max(widths) <= 0.02)
+    # that of fewer replicas was wider: it did not run more than twice as many as it had to
+    ten = invoke(*SMALL, "--replicates", 10, "--workers", 1, "--json")
+    few = json.loads(ten.stdout)["ratios"]["max_stretch"].values()
+    assert max((e["high"] - e["low"]) / 2 / e["mean"] for e in few) > 0.02
+    assert (
+        json.loads(ten.stdout)["values"]["max_stretch"]["fcfs"] == said["values"]["max_stretch"]["fcfs"][:10]
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--store", "s"], "--store needs --replicates"),
+        (["--figure", "f.png"], "--figure needs --replicates"),
+        (["--replicates", "2", "--out", "o"], "--out is for a single run"),
+        (["--replicates", "2", "--record"], "--record is for a single run"),
+        (["--replicates", "2", "--retry"], "--retry needs --store"),
+        (["--replicates", "0"], "replicates must be a whole number >= 1, got 0"),
+        (["--half-width", "0"], "half_width must be a finite number > 0, got 0.0"),
+        (["--half-width", "0.1", "--at-most", "5"], "at_most must be a whole number >= 10, got 5"),
+        (["--replicates", "2", "--metrics", "speed"], "metrics: unknown 'speed'; known: max_stretch"),
+        (["--replicates", "2", "--hold", "nodes"], "hold must be of platform"),
+    ],
+)
+def test_bad_input(arguments: list[str], said: str) -> None:
+    found = invoke(*SMALL, *arguments)
+    assert (found.exit_code, found.stdout) == (2, "") and said in found.stderr, found.output
+    assert len(found.stderr.splitlines()) == 1
+
+
+def test_a_single_run_on_an_executor() -> None:
+    from gridsim.execution import Processes
+
+    schedulers = {"tree": gs.FairTree(), "fcfs": gs.Fcfs()}
+    here = compare(bags(), schedulers, record=True)
+    with Processes(2) as pool:
+        there = compare(bags(), schedulers, record=True, executor=pool)
+    for name in schedulers:
+        assert here[name].digest == there[name].digest and here[name].tables == there[name].tables
+        assert not there[name].applications["finish"].flags.writeable
+    with pytest.raises(gs.ScenarioError, match="half_width needs replicates"):
+        compare(bags(), schedulers, half_width=0.1)
+    with pytest.raises(gs.ScenarioError, match="bound, threads and record are for a single run"):
+        compare(bags(), schedulers, replicates=2, record=True)

@@ -1,0 +1,159 @@
+"""`gridsim sweep`: from a file to tables, killed and gone on with."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import gridsim as gs
+from gridsim.cli import cli
+from gridsim.store import Store
+from gridsim.sweeps import Sweep
+
+pytest.importorskip("pyarrow")
+
+FILE = """
+scenario = "scenario.toml"
+schedulers = ["fair-tree", "mincent", "fcfs"]
+replicates = 5
+baseline = "mincent"
+
+[over]
+"platform.nodes" = [10, 20]
+"network.latency" = [0.05, 0.5]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    workload = gs.Workload.bags(applications=6, tasks_per_node=2, seed=1)
+    gs.Scenario(gs.Platform.desktop_grid(20, 1), workload, seed=1).save(tmp_path / "scenario.toml")
+    made = tmp_path / "study.toml"
+    made.write_text(FILE)
+    return made
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def test_a_sweep_and_what_it_leaves(file: Path, tmp_path: Path) -> None:
+    table, figure = tmp_path / "cells.csv", tmp_path / "figure.png"
+    found = invoke("sweep", file, "--workers", 1, "--out", table, "--figure", figure)
+    assert found.exit_code == 0, found.output
+    store = file.with_suffix(".store")
+    assert found.stdout.splitlines()[0] == "max_stretch (s/Mflop), mean over 5 replicas"
+    assert found.stdout.splitlines()[-3:] == [f"kept in {store}", f"saved {table}", f"saved {figure}"]
+    assert len(table.read_text().splitlines()) == 61 and figure.read_bytes().startswith(b"\x89PNG")
+    assert len(Store(store)) == 60
+    before = sorted((store / "cells").iterdir())
+    again = invoke("sweep", file, "--workers", 1, "--json")
+    said = json.loads(again.stdout)
+    assert again.stderr == "" and len(said["cells"]) == 60 and sorted((store / "cells").iterdir()) == before
+    digests = [each.digest for each in Sweep.from_toml(file).run().measured]
+    assert [cell["digest"] for cell in said["cells"]] == digests
+    assert said["points"][0]["ratios"]["max_stretch"]["fcfs"]["mean"] > 1
+    # a larger grid takes the old cells from the store
+    file.write_text(FILE.replace("[10, 20]", "[10, 20, 30]").replace("replicates = 5", "replicates = 6"))
+    assert invoke("sweep", file, "--workers", 1).exit_code == 0
+    assert len(Store(store)) == 3 * 2 * 3 * 6
+
+
+def test_failed_cells_are_said_and_kept(file: Path) -> None:
+    found = invoke("sweep", file, "--workers", 1, "--schedulers", "mincent,dgs-asap", "--replicates", 1)
+    assert found.exit_code == 1 and "failed: ScenarioError: " in found.stdout
+    assert sum(bool(row["error"]) for row in Store(file.with_suffix(".store")).to_arrow().to_pylist()) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--out", "t.txt"], "--out must end in .parquet or .csv, got 't.txt'"),
+        (["--workers", "0"], "--workers must be a whole number in 1..4096, got 0"),
+        (["--workers", "2", "--dask", "x:1"], "--dask and --workers exclude each other"),
+        (["--schedulers", "nobody"], "unknown scheduler 'nobody'"),
+        (["--replicates", "0"], "replicates must be a whole number >= 1, got 0"),
+        (["--figure", "no/such.png"], "no: no such folder"),
+    ],
+)
+def test_bad_input_leaves_nothing(file: Path, arguments: list[str], said: str) -> None:
+    found = invoke("sweep", file, *arguments)
+    assert (found.exit_code, found.stdout) == (2, "") and said in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+    assert not file.with_suffix(".store").exists()
+
+
+def _start(file: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "gridsim", "sweep", str(file), "--workers", "2"]
+    root = str(Path(gs.__file__).parent.parent)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=file.parent,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def _shards(store: Path) -> set[Path]:
+    return set((store / "cells").glob("*.parquet"))
+
+
+def _keys(shards: set[Path]) -> list[str]:
+    import pyarrow.parquet
+
+    return [key for shard in shards for key in pyarrow.parquet.read_table(shard)["key"].to_pylist()]
+
+
+def test_killed_at_any_moment_and_finished(file: Path) -> None:
+    """Five times SIGKILL, to all of it or to the parent alone: no cell lost, kept twice or corrupt."""
+    file.write_text(FILE.replace("[10, 20]", "[400, 500]"))
+    store, draw = file.with_suffix(".store"), np.random.Generator(np.random.PCG64(5))
+    killed, before = 0, set()
+    for attempt in range(5):
+        enough = len(before) + int(draw.integers(1, 4))
+        with _start(file) as process:
+            while process.poll() is None and len(_shards(store)) < enough:
+                time.sleep(0.002)
+            time.sleep(float(draw.uniform(0, 0.1)))
+            if process.poll() is None:
+                killed += 1
+                if attempt % 2:
+                    os.killpg(process.pid, signal.SIGKILL)
+                else:
+                    process.kill()
+        after = _shards(store)
+        assert before <= after  # what was there stays as it is
+        before = after
+    assert killed >= 3
+    with _start(file) as process:
+        assert process.wait() == 0, process.stderr
+    twice = [key for key, count in collections.Counter(_keys(_shards(store))).items() if count > 1]
+    assert twice == []
+    found = Sweep.from_toml(file).run(store=store)
+    assert len(Store(store)) == 60 and not found.errors
+    serial = Sweep.from_toml(file).run()
+    assert [each.digest for each in found.measured] == [each.digest for each in serial.measured]
+
+
+def test_interrupted(file: Path) -> None:
+    """Ctrl-C, which all processes of a terminal get: what was finished stays, and it says how to go on."""
+    file.write_text(FILE.replace("[10, 20]", "[400, 500]"))
+    store = file.with_suffix(".store")
+    with _start(file) as process:
+        while len(_shards(store)) < 2 and process.poll() is None:
+            time.sleep(0.002)
+        os.killpg(process.pid, signal.SIGINT)
+        out, errors = process.communicate()
+    kept = len(Store(store))
+    said = f"gridsim: interrupted: {kept} of 60 runs are done, which are in {store}: the same again goes on"
+    assert process.returncode == 130 and out == "" and errors.strip() == f"{said} from there"
+    assert 2 <= kept < 60

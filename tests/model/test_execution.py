@@ -1,0 +1,275 @@
+"""Cells, their keys, and where they run."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+import gridsim as gs
+from gridsim import execution
+from gridsim.cells import Cell, Keys, Measured, code_version, measure
+from gridsim.execution import Processes, run_cells
+from gridsim.seeding import replica
+
+
+def small(seed: int = 1, **changes: object) -> gs.Scenario:
+    workload = gs.Workload.bags(applications=4, tasks_per_node=2, seed=seed)
+    return dataclasses.replace(gs.Scenario(gs.Platform.pareto(6, seed), workload, seed=seed), **changes)
+
+
+def some(count: int) -> list[Cell]:
+    schedulers = [gs.Fcfs(), gs.FairTree()]
+    return [Cell(replica(small(), k // 2), schedulers[k % 2]) for k in range(count)]
+
+
+def gathered(cells: list[Cell], **how: object) -> list[Measured]:
+    found: dict[int, Measured] = {}
+
+    def report(over: list[tuple[int, Measured]]) -> None:
+        for number, measured in over:
+            assert number not in found
+            found[number] = measured
+
+    run_cells(cells, report, **how)
+    assert sorted(found) == list(range(len(cells)))
+    return [found[number] for number in range(len(cells))]
+
+
+class Fatal(gs.Scheduler, frozen=True, kw_only=True):
+    """Ends its process, or fails; where there is `once`, only before that file is there."""
+
+    name: ClassVar[str] = "fatal"
+    how: str = "kill"
+    once: str = ""
+
+    def start(self, run: gs.Run) -> gs.Policy:
+        if not (self.once and Path(self.once).exists()):
+            if self.once:
+                Path(self.once).touch()
+            if self.how == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise ZeroDivisionError("as asked for")
+        return gs.Fcfs().start(run)
+
+
+# -- keys -------------------------------------------------------------------------------------------------
+
+
+def response(result: gs.Result) -> float:
+    return result.makespan
+
+
+def test_a_key_is_all_that_an_outcome_depends_on(tmp_path: Path) -> None:
+    base = Cell(small(), gs.FairTree())
+    key = Keys().key
+    same = Cell(gs.Scenario.from_toml(small().to_toml()), gs.FairTree(bound=2.0), {"makespan": None})
+    assert key(base) == key(same)
+    parameters = dataclasses.replace(small(), schedulers={"fair-tree": {"bound": 3.0}})
+    assert key(dataclasses.replace(base, scenario=parameters)) == key(base)  # used by the command line alone
+    others = [
+        dataclasses.replace(base, scheduler=gs.FairTree(bound=1.5)),
+        dataclasses.replace(base, scheduler=gs.MinCent()),
+        dataclasses.replace(base, scenario=small(seed=2)),
+        dataclasses.replace(base, scenario=dataclasses.replace(small(), seed=9)),
+        dataclasses.replace(base, scenario=dataclasses.replace(small(), network=gs.Network(latency=0.1))),
+        dataclasses.replace(base, metrics={"response": response}),
+        dataclasses.replace(base, time_limit=10.0),
+    ]
+    assert len({key(cell) for cell in [base, *others]}) == len(others) + 1
+
+
+def test_a_key_has_the_content_of_files_and_not_their_paths(tmp_path: Path) -> None:
+    def cell(name: str, speed: int) -> Cell:
+        file = tmp_path / name
+        head = "cpu_model,computers,avg_cores,gflops_core,gflops_computer\n"
+        file.write_text(f"{head}One,30,4.0,{speed},10.0\nTwo,10,1.0,0.5,0.5\n")
+        platform = gs.Platform.from_hosts(file, nodes=3, seed=1)
+        return Cell(dataclasses.replace(small(), platform=platform), gs.Fcfs())
+
+    first, second, third = cell("a.csv", 2), cell("b.csv", 2), cell("c.csv", 3)
+    keys = Keys()
+    assert keys.key(first) == keys.key(second) != keys.key(third)
+
+
+def test_a_key_has_the_source_of_the_users_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = """
+import gridsim as gs
+class Mine(gs.Fcfs, frozen=True, kw_only=True):
+    name = "mine"
+"""
+    monkeypatch.syspath_prepend(tmp_path)
+    keys = []
+    for more in ("", "# changed"):
+        (tmp_path / "own_scheduler.py").write_text(code + more)
+        sys.modules.pop("own_scheduler", None)
+        from gridsim.naming import import_scheduler
+
+        keys.append(Keys().key(Cell(small(), import_scheduler("own_scheduler:Mine"))))
+    assert keys[0] != keys[1]
+    (tmp_path / "own_scheduler.py").unlink()
+    scheduler = import_scheduler("own_scheduler:Mine")
+    with pytest.raises(gs.ScenarioError, match="mine must come from a module in a file to be kept"):
+        Keys().key(Cell(small(), scheduler))
+
+
+def test_code_version_is_of_the_sources() -> None:
+    version, _, digest = code_version().partition("+")
+    assert version == gs.__version__ and len(digest) == 16
+
+
+# -- where they run ---------------------------------------------------------------------------------------
+
+
+def values(found: list[Measured]) -> list[tuple]:
+    return [(each.digest, dict(each.values).keys(), each.error) for each in found]
+
+
+def test_what_comes_out_does_not_depend_on_where() -> None:
+    cells = some(9)
+    here = gathered(cells)
+    assert len({each.digest for each in here}) == 9 and not any(each.error for each in here)
+    for workers, batch in ((1, None), (3, 2), (2, 50)):
+        with ThreadPoolExecutor(workers) as pool:
+            assert values(gathered(cells, executor=pool, batch=batch)) == values(here)
+    with Processes(2) as pool:
+        assert values(gathered(cells, executor=pool)) == values(here)
+        assert values(gathered(cells[:3], executor=pool, batch=1)) == values(here[:3])
+
+
+def test_dask() -> None:
+    distributed = pytest.importorskip("distributed")
+    cells = some(6)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, processes=False
+        ) as cluster,
+        distributed.Client(cluster) as client,
+        client.get_executor() as pool,
+    ):
+        assert values(gathered(cells, executor=pool)) == values(gathered(cells))
+
+
+class Counted(Executor):
+    """Runs what is submitted at once, and counts."""
+
+    _max_workers = 1
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def submit(self, fn, cells):
+        self.sizes.append(len(cells))
+        future: Future = Future()
+        future.set_result([dataclasses.replace(each, wall_seconds=0.01) for each in fn(cells)])
+        return future
+
+
+def test_cells_go_in_batches() -> None:
+    pool = Counted()
+    gathered(some(40), executor=pool)
+    assert sum(pool.sizes) == 40 and pool.sizes[0] == 1 and 3 <= max(pool.sizes) <= 25
+    pool = Counted()
+    gathered(some(7), executor=pool, batch=3)
+    assert pool.sizes == [3, 3, 1]
+    with pytest.raises(gs.ScenarioError, match="batch must be a whole number >= 1, got 0"):
+        gathered(some(1), executor=pool, batch=0)
+
+
+def test_a_cell_that_fails_stops_nothing() -> None:
+    cells = some(5)
+    cells[2] = Cell(small(), Fatal(how="raise"))
+    found = gathered(cells)
+    assert [bool(each.error) for each in found] == [False, False, True, False, False]
+    assert found[2].error.startswith("ZeroDivisionError: as asked for (test_execution.py:")
+    assert "as asked for" in found[2].trace and not found[2].values
+
+
+def test_a_worker_that_dies_stops_nothing(tmp_path: Path) -> None:
+    """The cell that kills its process is told from those that went down with it."""
+    cells = some(8)
+    cells[3] = Cell(small(), Fatal())
+    with Processes(2) as pool:
+        found = gathered(cells, executor=pool, batch=2)
+        assert [k for k, each in enumerate(found) if each.error] == [3]
+        assert found[3].error.startswith("the worker was lost: ")
+        # by chance, as one would say: it is tried once more
+        cells[3] = Cell(small(), Fatal(once=str(tmp_path / "there")))
+        assert not any(each.error for each in gathered(cells, executor=pool, batch=2))
+
+
+def test_a_pool_that_breaks_says_so() -> None:
+    with (
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
+        pytest.raises(gs.GridSimError, match="the executor broke .*; what was finished is kept"),
+    ):
+        gathered([Cell(small(), Fatal())], executor=pool)
+
+
+def test_workers_with_other_code_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Counted()
+    monkeypatch.setattr(execution, "code_version", lambda: "0+other")
+    with pytest.raises(gs.GridSimError, match=r"workers must run the same code, 0\+other, got"):
+        gathered(some(1), executor=pool)
+
+
+def test_what_cannot_be_sent_is_said_before_anything_runs() -> None:
+    cells = [*some(2), Cell(small(), gs.Fcfs(), {"own": lambda result: 1.0})]
+    with Processes(1) as pool, pytest.raises(gs.ScenarioError, match="own must be of a module to be sent"):
+        run_cells(cells, lambda over: pytest.fail("something ran"), executor=pool)
+
+
+def test_what_a_worker_warns_of_comes_back(tmp_path: Path) -> None:
+    log = tmp_path / "jobs.swf"
+    jobs = ["1 0 0 10 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1", "2 5 0 -1 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1"]
+    log.write_text("\n".join(jobs) + "\n")
+    cell = Cell(dataclasses.replace(small(), workload=gs.Workload.from_log(log)), gs.Fcfs())
+    with Processes(1) as pool:
+        (found,) = gathered([cell], executor=pool)
+    assert found.notes and all(issubclass(kind, gs.TraceWarning) for kind, _ in found.notes)
+
+
+# -- the end of a process ---------------------------------------------------------------------------------
+
+PARENT = """
+import sys, time
+from gridsim.execution import Processes
+if __name__ == "__main__":
+    pool = Processes(2)
+    print(pool.submit(__import__("os").getpid).result(), flush=True)
+    pool.submit(time.sleep, 60)
+    time.sleep(60)
+"""
+
+
+def test_workers_end_with_their_parent(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+        parent.kill()
+        parent.wait()
+        for _ in range(100):
+            try:
+                os.kill(worker, 0)
+            except ProcessLookupError:
+                return
+            time.sleep(0.1)
+    pytest.fail("a worker lives on")
+
+
+def test_measure_is_here_what_it_is_there() -> None:
+    found = measure(some(1)[0])
+    assert found.digest == gs.simulate(replica(small(), 0), gs.Fcfs()).digest
+    assert found.values["makespan"] == gs.simulate(replica(small(), 0), gs.Fcfs()).makespan
+    assert found.code == code_version() and found.wall_seconds > 0

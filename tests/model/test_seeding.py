@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.seeding import PARTS, replica
+
+
+def drawn(**changes: object) -> gs.Scenario:
+    given = {
+        "platform": gs.Platform.pareto(20, 1),
+        "workload": gs.Workload.bags(applications=10, tasks_per_node=3, seed=1),
+        "faults": gs.Faults.exponential(up=1000.0, down=100.0, seed=1),
+        "fluctuation": gs.Fluctuation.uniform(low=0.5, high=1.0, period=60.0, seed=1),
+        "seed": 1,
+        **changes,
+    }
+    return gs.Scenario(**given)
+
+
+def seeds(scenario: gs.Scenario) -> dict[str, int]:
+    parts = {part: getattr(scenario, part).recipe.seed for part in PARTS[:-1]}
+    return {**parts, "run": scenario.seed}
+
+
+def test_a_replica_is_told_by_its_number_alone() -> None:
+    made = [replica(drawn(), k) for k in (0, 1, 2)]
+    assert replica(drawn(), 1) == made[1]
+    for part in PARTS:
+        assert len({seeds(one)[part] for one in (drawn(), *made)}) == 4, part
+    # numbers of numpy's own SeedSequence: they must never change
+    spawned = np.random.SeedSequence(1, spawn_key=(2,)).generate_state(1, np.uint64)
+    assert seeds(made[2]) == dict.fromkeys(PARTS, int(spawned[0]) // 2)
+    assert gs.Scenario.from_toml(made[2].to_toml()) == made[2]
+
+
+def test_what_else_differs_leaves_the_chance() -> None:
+    """Common random numbers of the points of a sweep."""
+    faster = drawn(network=gs.Network(latency=0.001))
+    assert seeds(replica(faster, 3)) == seeds(replica(drawn(), 3))
+    more = drawn(workload=gs.Workload.bags(applications=10, tasks_per_node=6, seed=1))
+    here, there = (s.workload.realize(s.platform) for s in (replica(drawn(), 3), replica(more, 3)))
+    assert np.array_equal(here.release_ns, there.release_ns)
+
+
+def test_parts_that_are_held_stay() -> None:
+    made = replica(drawn(), 4, hold=("platform", "run"))
+    assert made.platform == drawn().platform and made.seed == 1
+    assert made.workload != drawn().workload and made.faults != drawn().faults
+
+
+def test_what_has_no_chance_stays() -> None:
+    listed = gs.Scenario(gs.Platform.equal(3), gs.Workload.of([0.0], [5], [100.0]), seed=7)
+    made = replica(listed, 0)
+    assert (made.platform, made.workload, made.faults) == (listed.platform, listed.workload, None)
+    assert made.seed != 7
+
+
+@pytest.mark.parametrize(
+    ("number", "hold", "said"),
+    [
+        (-1, (), "replica must be a whole number"),
+        (2**32, (), "replica must be"),
+        (0, ("nodes",), "hold must be of"),
+    ],
+)
+def test_bad_input(number: int, hold: tuple[str, ...], said: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=said):
+        replica(drawn(), number, hold)
+
+
+class Watched(gs.Scheduler, frozen=True, kw_only=True):
+    """A scheduler whose policy is watched: what fails when is noted in `SEEN`."""
+
+    name: ClassVar[str] = "watched"
+    inner: gs.Scheduler
+
+    def start(self, run: gs.Run) -> gs.Policy:
+        policy = self.inner.start(run)
+        seen, told = SEEN.setdefault(self.inner, []), policy.on_faults
+
+        def on_faults(failed, back) -> None:
+            seen.append((run.engine.now, failed.tolist(), back.tolist()))
+            told(failed, back)
+
+        policy.on_faults = on_faults
+        return policy
+
+
+SEEN: dict[gs.Scheduler, list] = {}
+
+
+def test_every_scheduler_meets_the_same_arrivals_and_failures() -> None:
+    """Whatever a scheduler draws or sends: releases, tasks and who fails when are those of the scenario."""
+    scenario = replica(drawn(fluctuation=None, network=gs.Network(latency=0.1, jitter=0.05)), 1)
+    schedulers = [gs.FairTree(), gs.MinCent(), gs.Fcfs(mode="random"), gs.Fcfs(mode="pull")]
+    results = [gs.simulate(scenario, Watched(inner=scheduler)) for scheduler in schedulers]
+    first = results[0]
+    for result, scheduler in zip(results, schedulers, strict=True):
+        for column in ("release", "tasks", "size", "submitter"):
+            assert np.array_equal(result.applications[column], first.applications[column])
+        assert np.array_equal(result.machines["speed"], first.machines["speed"])
+        seen, others = SEEN[scheduler], SEEN[schedulers[0]]
+        shared = min(len(seen), len(others))
+        assert shared > 5 and seen[:shared] == others[:shared]

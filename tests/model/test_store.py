@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+import gridsim as gs
+from gridsim import collecting
+from gridsim import store as stores
+from gridsim.cells import Cell, Measured
+from gridsim.collecting import collect
+from gridsim.seeding import replica
+from gridsim.store import Store
+
+pytest.importorskip("pyarrow")
+
+
+def small(seed: int = 1) -> gs.Scenario:
+    workload = gs.Workload.bags(applications=4, tasks_per_node=2, seed=seed)
+    return gs.Scenario(gs.Platform.pareto(6, seed), workload, seed=seed)
+
+
+def some(count: int) -> list[Cell]:
+    return [Cell(replica(small(), k), gs.Fcfs()) for k in range(count)]
+
+
+def count_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many cells each call of `collect` has run."""
+    ran: list[int] = []
+    inner = collecting.run_cells
+
+    def run_cells(cells, *args, **kwargs) -> None:
+        ran.append(len(cells))
+        inner(cells, *args, **kwargs)
+
+    monkeypatch.setattr(collecting, "run_cells", run_cells)
+    return ran
+
+
+def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = count_runs(monkeypatch)
+    first = collect(some(3), store=Store(tmp_path / "s"))
+    again = collect(some(5), store=Store(tmp_path / "s"))  # growing reuses what is there
+    assert ran == [3, 2]
+    assert str([(m.digest, sorted(m.values.items())) for m in again[:3]]) == str(
+        [(m.digest, sorted(m.values.items())) for m in first]
+    )
+    assert len(Store(tmp_path / "s")) == 5
+    collect(some(5), store=Store(tmp_path / "s"))
+    assert ran == [3, 2, 0]
+
+
+def test_equal_cells_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = count_runs(monkeypatch)
+    cells = [some(1)[0], some(1)[0], some(2)[1]]
+    found = collect(cells, store=Store(tmp_path / "s"))
+    assert ran == [2] and found[0] == found[1] != found[2]
+
+
+def test_a_failed_cell_is_kept_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = count_runs(monkeypatch)
+    cells = [*some(2), Cell(small(), gs.DgsAsap())]
+    store = Store(tmp_path / "s")
+    for retry in (False, False, True):
+        found = collect(cells, store=store, retry=retry)
+        assert [bool(each.error) for each in found] == [False, False, True]
+        assert "dgs-asap" in found[2].error and found[2].error.startswith("ScenarioError: ")
+    assert ran == [3, 0, 1] and len(store) == 3
+    with pytest.raises(gs.GridSimError, match="dgs-asap: ScenarioError: "):
+        collect(cells, store=store, fail_fast=True)
+
+
+def test_one_that_did_not_fail_counts_more(tmp_path: Path) -> None:
+    store, (cell,) = Store(tmp_path / "s"), some(1)
+    (key,) = store.keys_of([cell])
+    store.add([(key, cell, Measured(error="the worker was lost", code="c"))])
+    assert store.find([key])[key].error
+    store.add([(key, cell, Measured(values={"makespan": 3.0}, digest="d", code="c"))])
+    store.add([(key, cell, Measured(error="the worker was lost", code="c"))])
+    assert store.find([key])[key].values == {"makespan": 3.0} and len(store) == 1
+
+
+def test_what_was_not_measured_is_missing(tmp_path: Path) -> None:
+    store, (cell,) = Store(tmp_path / "s"), some(1)
+    (key,) = store.keys_of([cell])
+    store.add([(key, cell, Measured(values={"makespan": float("nan")}, digest="d", code="c"))])
+    assert key in store.find([key], ["makespan"]) and key not in store.find([key], ["gap"])
+
+
+def test_whole_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "s")
+    collect(some(2), store=store)
+    keys = store.keys_of(some(2))
+    with pytest.raises(gs.GridSimError, match="there is no result of"):
+        store.result(keys[0])
+    ran = count_runs(monkeypatch)
+    keeping = Store(tmp_path / "s", keep_results=True)
+    found = collect(some(2), store=keeping)  # they are run again for their results, once
+    collect(some(2), store=keeping)
+    assert ran == [2, 0] and len(store) == 2
+    assert [keeping.result(key).digest for key in keys] == [each.digest for each in found]
+
+
+def test_tables(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    cells = [*some(2), Cell(small(), gs.FairTree(bound=1.5), {"own": own})]
+    collect(cells, store=store)
+    table = store.to_arrow()
+    assert table.num_rows == 3 and table.schema.names[:3] == ["key", "error", "digest"]
+    frame = store.to_pandas()
+    assert list(frame["key"]) == sorted(store.keys_of(cells))
+    tree = frame[frame["scheduler"] == "fair-tree"].iloc[0]
+    assert tree["own"] == 42.0 and '"bound": 1.5' in tree["parameters"]
+    assert frame["own"].isna().sum() == 2
+    scenario = (tmp_path / "s" / "scenarios" / f"{tree['scenario']}.toml").read_text()
+    assert gs.Scenario.from_toml(scenario) == small() and tree["seed"] == small().seed
+    assert repr(store) == f"<Store {tmp_path / 's'}: 3 cells>"
+
+
+def own(result: gs.Result) -> float:
+    return 42.0
+
+
+def test_many_shards_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "_MANY", 3)
+    store = Store(tmp_path / "s")
+    for k in range(1, 4):
+        collect(some(k), store=store)
+    assert len(list((tmp_path / "s" / "cells").iterdir())) == 1 and len(store) == 3
+    # cut off between the two halves of that, the old ones are still there: nothing changes
+    before = store.to_arrow()
+    store._write(before)
+    assert store.to_pandas().equals(before.to_pandas())
+
+
+def test_what_was_never_finished_is_cleared_away(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    old, new = (tmp_path / "s" / "cells" / f".x.parquet.{name}.tmp" for name in ("1", "2"))
+    for file in (old, new):
+        file.write_bytes(b"half")
+    os.utime(old, (time.time() - 7200,) * 2)
+    assert len(Store(tmp_path / "s")) == len(store) == 0
+    assert not old.exists() and new.exists()  # that one may still be written
+
+
+def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    collect(some(1), store=store)
+    (shard,) = (tmp_path / "s" / "cells").iterdir()
+    shard.write_bytes(shard.read_bytes()[:-40])
+    with pytest.raises(gs.GridSimError, match=f"{shard}: not a sound shard of a store .* are run again"):
+        len(store)
+
+
+def test_only_a_store_is_a_store(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("precious")
+    for wrong in (tmp_path, tmp_path / "mine.txt"):
+        with pytest.raises(gs.ScenarioError, match="store must be a store of gridsim or a new folder"):
+            Store(wrong)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt"]
+    with pytest.raises(FileNotFoundError):
+        Store(tmp_path / "no" / "such")
+    store = Store(tmp_path / "s")
+    (store.path / "store.json").write_text('{"gridsim store": 99}')
+    with pytest.raises(gs.GridSimError, match="a store in format 99, this version reads 1"):
+        Store(store.path)
+    with pytest.raises(gs.ScenarioError, match="a function may not be called 'digest' in a store"):
+        store.keys_of([dataclasses.replace(some(1)[0], metrics={"digest": own})])
+
+
+def test_what_is_done_when_it_is_cut_off_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = some(4)
+    store = Store(tmp_path / "s")
+    measure = __import__("gridsim.execution", fromlist=["measure"]).measure
+    done: list[Cell] = []
+
+    def interrupted(cell: Cell) -> Measured:
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(cell)
+        return measure(cell)
+
+    monkeypatch.setattr("gridsim.execution.measure", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="2 of 4 runs are done, which are in"):
+        collect(cells, store=store)
+    assert set(store.find(store.keys_of(cells))) == set(store.keys_of(cells[:2]))

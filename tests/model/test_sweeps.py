@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim import collecting
+from gridsim.records import to_json
+from gridsim.seeding import replica
+from gridsim.sweeps import Sweep, SweepResult, sweep
+
+
+def small() -> gs.Scenario:
+    workload = gs.Workload.bags(applications=4, tasks_per_node=2, seed=1)
+    return gs.Scenario(gs.Platform.pareto(6, 1), workload, seed=1)
+
+
+SCHEDULERS = {"tree": gs.FairTree(), "fcfs": gs.Fcfs()}
+OVER = {
+    "platform.nodes": [6, 12],
+    "schedulers.tree.bound": [1.0, 2.0],
+    "load": {"light": {"workload.interarrival": 100.0}, "heavy": {"workload.interarrival": 1.0}},
+}
+
+
+@pytest.fixture(scope="module")
+def made() -> SweepResult:
+    return sweep(
+        small(), SCHEDULERS, OVER, replicates=2, metrics=("max_stretch", "makespan"), baseline="fcfs"
+    )
+
+
+def test_every_cell_is_the_run_that_it_says(made: SweepResult) -> None:
+    table = made.table()
+    assert len(table) == 2 * 2 * 2 * 2 * 2
+    assert list(table)[:5] == ["platform_nodes", "schedulers_tree_bound", "load", "scheduler", "replicate"]
+    for row in table.rows():
+        between = {"light": 100.0, "heavy": 1.0}[row["load"]]
+        scenario = small().replaced(
+            {"platform.nodes": row["platform_nodes"], "workload.interarrival": between}
+        )
+        scheduler = (
+            gs.FairTree(bound=row["schedulers_tree_bound"]) if row["scheduler"] == "tree" else gs.Fcfs()
+        )
+        result = gs.simulate(replica(scenario, row["replicate"]), scheduler)
+        assert row["digest"] == result.digest and row["error"] == ""
+        assert (row["max_stretch"], row["makespan"]) == (result.max_stretch, result.makespan)
+
+
+def test_what_an_axis_does_not_change_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[int] = []
+    inner = collecting.run_cells
+
+    def run_cells(cells, *args, **kwargs) -> None:
+        ran.append(len(cells))
+        inner(cells, *args, **kwargs)
+
+    monkeypatch.setattr(collecting, "run_cells", run_cells)
+    sweep(small(), SCHEDULERS, OVER, replicates=2)
+    # of the 16 cells of fcfs those that differ in the tree's bound are the same
+    assert ran == [16 + 8]
+
+
+def test_points(made: SweepResult) -> None:
+    labels = [labels for labels, _ in made.each()]
+    assert labels[0] == {"platform.nodes": 6, "schedulers.tree.bound": 1.0, "load": "light"}
+    assert labels[1] == {**labels[0], "load": "heavy"} and len(labels) == 8
+    at = made.at(platform_nodes=12, schedulers_tree_bound=2.0, load="heavy")
+    rows = [row for row in made.table().rows() if (row["platform_nodes"], row["load"]) == (12, "heavy")]
+    rows = [row for row in rows if row["schedulers_tree_bound"] == 2.0]
+    assert at["makespan"]["tree"].tolist() == [r["makespan"] for r in rows if r["scheduler"] == "tree"]
+    for wrong, said in (
+        ({"load": "light"}, "platform_nodes must be given, one of 6, 12"),
+        ({"platform_nodes": 7, "schedulers_tree_bound": 1.0, "load": "light"}, "must be one of 6, 12, got 7"),
+        ({"platform_nodes": 6, "schedulers_tree_bound": 1.0, "load": "light", "x": 1}, "no axis 'x'"),
+    ):
+        with pytest.raises(gs.ScenarioError, match=said):
+            made.at(**wrong)
+
+
+def test_tables_of_others(made: SweepResult) -> None:
+    pytest.importorskip("xarray")
+    dataset = made.to_xarray()
+    assert dataset["max_stretch"].dims == (
+        "platform_nodes", "schedulers_tree_bound", "load", "scheduler", "replicate",
+    )  # fmt: skip
+    for row in made.table().rows():
+        place = {key: row[key] for key in dataset["max_stretch"].dims}
+        assert dataset["max_stretch"].sel(place).item() == row["max_stretch"]
+        assert dataset["digest"].sel(place).item() == row["digest"]
+    assert dataset["makespan"].attrs == {"units": "s"}
+    assert len(made.to_pandas()) == made.to_arrow().num_rows == 32
+
+
+def test_text_and_json(made: SweepResult) -> None:
+    lines = made.format().splitlines()
+    assert lines[0] == "max_stretch (s/Mflop), mean over 2 replicas" and len(lines) == 2 + 16
+    at = made.at(platform_nodes=6, schedulers_tree_bound=1.0, load="light")
+    assert str(at.ratio("tree", "fcfs")) in lines[2] and lines[3].endswith("  1")
+    said = json.loads(to_json(made.to_dict()))
+    assert said["axes"]["load"] == ["light", "heavy"] and len(said["cells"]) == 32
+    assert said["points"][0]["ratios"]["max_stretch"]["tree"]["mean"] == at.ratio("tree", "fcfs").mean
+
+
+def test_a_cell_that_fails_is_recorded() -> None:
+    found = sweep(small(), {"fcfs": gs.Fcfs(), "dgs": gs.DgsAsap()}, {}, replicates=2)
+    assert found.table()["error"].tolist()[::2] == ["", ""]
+    assert found.errors and "dgs-asap" in found.errors[0]
+    assert "failed: ScenarioError: " in found.format() and np.isnan(found.at()["max_stretch"]["dgs"]).all()
+
+
+def test_values_may_be_tables_or_nothing() -> None:
+    faults = gs.Scenario(
+        small().platform, small().workload, faults=gs.Faults.exponential(up=1e4, down=10.0, seed=3)
+    ).document()["faults"]
+    found = sweep(small(), {"fcfs": gs.Fcfs()}, {"faults": [None, faults]}, replicates=1)
+    assert found.sweep.labels["faults"] == ("null", json.dumps(faults, sort_keys=True))
+    first, second = (cell.scenario.faults for cell in found.sweep.cells)
+    assert first is None and second is not None and second.recipe.up == 1e4
+
+
+FILE = """
+scenario = "scenario.toml"
+schedulers = ["fair-tree", "fcfs"]
+replicates = 3
+baseline = "fcfs"
+metrics = ["makespan"]
+hold = ["platform"]
+
+[over]
+"network.latency" = [0.0, 0.5]
+
+[over.load]
+light = { "workload.interarrival" = 100.0 }
+heavy = { "workload.interarrival" = 1.0, "schedulers.fair-tree.bound" = 3.0 }
+"""
+
+
+def test_from_a_file(tmp_path: Path) -> None:
+    dataclasses.replace(small(), schedulers={"fair-tree": {"bound": 1.5}}).save(tmp_path / "scenario.toml")
+    (tmp_path / "s.toml").write_text(FILE)
+    made = Sweep.from_toml(tmp_path / "s.toml")
+    assert (made.replicates, made.baseline, list(made.metrics), made.hold) == (
+        3,
+        "fcfs",
+        ["makespan"],
+        ["platform"],
+    )
+    assert len(made.cells) == 2 * 2 * 3 * 2
+    assert {cell.scenario.platform for cell in made.cells} == {small().platform}
+    trees = [cell.scheduler.bound for cell in made.cells if isinstance(cell.scheduler, gs.FairTree)]
+    assert trees == [1.5, 1.5, 1.5, 3.0, 3.0, 3.0] * 2
+    other = Sweep.from_toml(
+        tmp_path / "s.toml", schedulers=["mincent"], baseline="mincent", over={}, replicates=1
+    )
+    assert [type(cell.scheduler) for cell in other.cells] == [gs.MinCent]
+    inline = FILE.replace('scenario = "scenario.toml"', "") + small().to_toml().replace("seed = 1\n\n", "", 1)
+    inline = inline.replace("[platform]", "[scenario.platform]").replace("[workload]", "[scenario.workload]")
+    (tmp_path / "inline.toml").write_text(inline.replace("[network]", "[scenario.network]"))
+    assert Sweep.from_toml(tmp_path / "inline.toml").scenario.platform == small().platform
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("replicates = 3", "replicates = 0"), "replicates must be a whole number >= 1, got 0"),
+        (("replicates = 3", "replicas = 3"), "replicas is not a known key of a sweep; known: scenario"),
+        (
+            ('scenario = "scenario.toml"', "scenario = 3"),
+            "scenario must be the path of a file or a table, got 3",
+        ),
+        (('["fair-tree", "fcfs"]', "[]"), r"schedulers must be a list of names, got \[\]"),
+        (('["fair-tree", "fcfs"]', '["a:B"]'), "a file never imports code, got 'a:B'"),
+        (('["fair-tree", "fcfs"]', '["fcsf"]'), "unknown scheduler 'fcsf'"),
+        (("[0.0, 0.5]", "[]"), "over.network.latency must have different values and at least one"),
+        (("[0.0, 0.5]", "[0.5, 0.5]"), "over.network.latency must have different values"),
+        (("[0.0, 0.5]", '"0.5"'), "over.network.latency must be a list of values, or a table of cases"),
+        (("[0.0, 0.5]", "[0.5, -1.0]"), "network.latency must be"),
+        (("network.latency", "network.latencies"), "network.latencies is not a known key"),
+        (("network.latency", "schedulers.fair.bound"), "no scheduler 'fair' here; there are fair-tree, fcfs"),
+        (("network.latency", "schedulers.fcfs.bound"), "fcfs.bound is not a parameter of this scheduler"),
+        (("network.latency", "scheduler"), "no axis may be called 'scheduler'"),
+        (("light = {", "light = 3 #"), "over.load.light must be a table of entries, got 3"),
+        (('baseline = "fcfs"', 'baseline = "x"'), "baseline must be one of fair-tree, fcfs, got 'x'"),
+        (('["makespan"]', '["speed"]'), "metrics: unknown 'speed'"),
+        (('["makespan"]', '"speed"'), "metrics must be a list of names, got 'speed'"),
+        (('["platform"]', '["nodes"]'), "hold must be of platform"),
+        (("replicates = 3", "replicates ="), "s.toml: Invalid value"),
+    ],
+)
+def test_bad_files(tmp_path: Path, change: tuple[str, str], said: str) -> None:
+    small().save(tmp_path / "scenario.toml")
+    assert change[0] in FILE
+    (tmp_path / "s.toml").write_text(FILE.replace(*change))
+    with pytest.raises(gs.ScenarioError, match=said):
+        Sweep.from_toml(tmp_path / "s.toml").cells  # noqa: B018
+
+
+def test_replaced() -> None:
+    made = small().replaced(
+        {"network.latency": 0.25, "faults.kind": "poisson", "faults.mean": 5.0, "faults.seed": 2}
+    )
+    assert made.network.latency == 0.25 and made.faults == gs.Faults.poisson(5.0, 2)
+    assert made.replaced({"faults": None}).faults is None
+    assert small().replaced({}) == small()
+    with pytest.raises(gs.ScenarioError, match="seed.x: seed is no table of a scenario"):
+        small().replaced({"seed.x": 3})
