@@ -133,7 +133,8 @@ class Replicates:
         lines = []
         for metric, columns in self.values.items():
             unit = self.units.get(metric)
-            title = f"{metric}{f' ({unit})' if unit else ''}, mean over {len(self.seeds)} replicas [{LEVEL:.0%} interval]"
+            about = f"mean over {len(self.seeds)} replicas [{LEVEL:.0%} interval]"
+            title = f"{metric}{f' ({unit})' if unit else ''}, {about}"
             others = base is not None and len(columns) > 1
             table = [["  scheduler"], ["mean"], *([[f"relative to {base}"]] if others else [])]
             for name in columns:
