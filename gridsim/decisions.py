@@ -49,7 +49,7 @@ class Decisions(Stateful):
     def __init__(self, words: Words, limit: int = DECISIONS_LIMIT) -> None:
         self.words, self.limit = dict(words), limit
         self._code = {action: code for code, action in enumerate(self.words)}
-        self.rows: list[NDArray[Any]] = []
+        self.rows: NDArray[Any] = np.empty(0, _ROW)  # the first `kept` of them count, the others are room
         self.kept = self.dropped = 0
 
     def note(
@@ -91,23 +91,22 @@ class Decisions(Stateful):
         self.dropped += count - room
         if not room:
             return
-        rows = np.empty(room, _ROW)
+        if self.kept + room > len(self.rows):
+            more = min(self.limit, max(self.kept + room, 2 * self.kept))
+            self.rows = np.concatenate((self.rows[: self.kept], np.empty(more - self.kept, _ROW)))
+        rows = self.rows[self.kept : self.kept + room]
         rows["action"] = code
         for name, value in given.items():
             rows[name] = value[:room] if np.ndim(value) else value
-        self.rows.append(rows)
         self.kept += room
-        if len(self.rows) > 1024:
-            self.rows = [np.concatenate(self.rows)]
 
     def getstate(self) -> dict[str, Any]:
         """See `gridsim.states.Stateful`."""
-        self.rows = [np.concatenate(self.rows)] if self.rows else []
-        return super().getstate()
+        return super().getstate() | {"rows": self.rows[: self.kept]}
 
     def table(self) -> Table:
         """The rows, with times in s."""
-        rows = np.concatenate([np.zeros(0, _ROW), *self.rows])
+        rows = self.rows[: self.kept]
         columns = {name: rows[name].copy() for name in _ROW.names or ()}
         columns["time"] = rows["time"] / _NS
         columns["action"] = np.array(list(self.words), np.str_)[rows["action"]]
@@ -162,7 +161,7 @@ def _line(row: dict[str, Any], said: tuple[str, str, str]) -> str:
     who = "the central scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
     level = f" (level {row['level']})" if row["level"] >= 0 else ""
     parts = [sentence.format(**row)]
-    if row["among"] >= 0:
+    if row["among"] >= 0 and "{among}" not in sentence:
         parts.append(f"among {row['among']}")
     if not np.isnan(row["saw"]):
         held = "" if np.isnan(row["limit"]) else f", held against {row['limit']:.6g} {unit}".rstrip()

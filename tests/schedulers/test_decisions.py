@@ -1,0 +1,148 @@
+"""Decisions as they are noted, against small cases by hand; that noting them changes nothing is a law.
+
+The law is one of `check_scheduler`, which holds it for every scheduler; see tests/laws/test_conformance.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.decisions import Decisions
+from gridsim.records import Table
+from gridsim.schedulers.fair_tree import FairTree
+
+SMALL = (4, 3, 2)
+LATENCY, REQUEST = 0.05, 1.36e-3
+
+
+def close(found: Any, wanted: Any) -> None:
+    np.testing.assert_allclose(np.asarray(found, float), wanted, rtol=2e-9, atol=1e-12)
+
+
+def chosen(table: Table, *actions: str) -> Table:
+    which = np.isin(table["action"], actions)
+    return Table({name: column[which] for name, column in table.items()})
+
+
+def bags(speeds: list[float], release: Any, tasks: Any, task_size: Any = 1000.0, **rest: Any) -> gs.Scenario:
+    submitter = rest.pop("submitter", np.zeros(len(release), int))
+    return gs.Scenario(
+        gs.Platform.of(speeds), gs.Workload.of(release, tasks, task_size, submitter), gs.Network(), **rest
+    )
+
+
+# -- the log ------------------------------------------------------------------------------------------------
+
+WORDS = {"took": ("took {tasks} of it", "a wait of", "s"), "left": ("left it", "", "")}
+
+
+def test_a_log_keeps_the_first_and_counts_the_rest() -> None:
+    log = Decisions(WORDS, limit=5)
+    for k in range(3):
+        log.note("took", time=k, application=[0, 1, 2], decider=-1, tasks=[k, k, k], saw=0.5)
+    assert (log.kept, log.dropped) == (5, 4)
+    table = log.table()
+    assert table["application"].tolist() == [0, 1, 2, 0, 1] and table["tasks"].tolist() == [0, 0, 0, 1, 1]
+    assert log.about() == {
+        "words": {"took": ["took {tasks} of it", "a wait of", "s"], "left": ["left it", "", ""]},
+        "kept": 5,
+        "dropped": 4,
+        "limit": 5,
+    }
+    assert len(log.getstate()["rows"]) == 5
+    with pytest.raises(KeyError):
+        log.note("gave", time=0, application=0, decider=0)
+
+
+def test_what_is_said_of_one() -> None:
+    result = gs.simulate(bags([1000.0] * 2, [10.0], 4), FairTree(samples=SMALL), record="decisions")
+    said = str(result.why(0)).splitlines()
+    assert said[0] == "application 0: 6 decisions"
+    assert said[1] == "t = 10.000000 s: machine 0 sent a request for 4 tasks to the router on machine 0"
+    assert said[2] == (
+        "t = 10.000000 s: machine 0 (level 0) accepted, as the root, the request for 4 tasks and promised "
+        "the stretch; 2 machines below it; it saw a stretch of 0.0005 s/Mflop; 10 s old; in truth 0.0005 s/Mflop"
+    )
+    assert said[5].endswith(
+        "machine 0 (level 1) queued 2 tasks; it saw a minimum stretch of all it has of 0.0005 s/Mflop; "
+        "fresh; in truth 0.0005 s/Mflop"
+    )
+
+
+def test_why_is_refused_without_decisions_and_out_of_range() -> None:
+    scenario = bags([1000.0] * 2, [10.0], 4)
+    with pytest.raises(gs.GridSimError, match='record="decisions"'):
+        gs.simulate(scenario, FairTree(samples=SMALL), record=True).why(0)
+    result = gs.simulate(scenario, FairTree(samples=SMALL), record="all")
+    assert {"schedule", "arrivals", "decisions"} <= set(result.tables)
+    with pytest.raises(IndexError, match="application 1 of 1"):
+        result.why(1)
+    with pytest.raises(IndexError, match="task 4 of 4 of application 0"):
+        result.why(0, 4)
+
+
+def test_the_first_are_kept_and_the_others_counted() -> None:
+    scenario = bags([1000.0] * 2, [10.0, 11.0], 4)
+    every = gs.simulate(scenario, FairTree(samples=SMALL), record="decisions")
+    few = gs.simulate(scenario, FairTree(samples=SMALL), record="decisions", decisions_limit=5)
+    assert few.digest == every.digest and len(few.tables["decisions"]) == 5
+    for name, column in few.tables["decisions"].items():
+        np.testing.assert_array_equal(column, every.tables["decisions"][name][:5])
+    dropped = len(every.tables["decisions"]) - 5
+    assert few.provenance["decisions"]["dropped"] == dropped
+    assert str(few.why(1)).endswith(f"{dropped} later decisions of this run were not kept: its limit was met")
+
+
+def test_saved_and_loaded_and_not_part_of_the_digest(tmp_path: Any) -> None:
+    result = gs.simulate(bags([1000.0] * 2, [10.0], 4), FairTree(samples=SMALL), record="decisions")
+    result.save(tmp_path / "result.npz")
+    again = gs.Result.load(tmp_path / "result.npz")
+    assert str(again.why(0)) == str(result.why(0)) and again.digest == result.digest
+
+
+# -- the fair tree ------------------------------------------------------------------------------------------
+
+
+def test_fair_tree_ages_on_two_machines() -> None:
+    """Leaf 1 sits with the root, leaf 2 learns of its share a message later, and says so a message later."""
+    scenario = bags([1000.0] * 2, [10.0, 10.01, 10.2], 4)
+    result = gs.simulate(scenario, FairTree(samples=SMALL, bound=1e9), record="decisions")
+    table = result.tables["decisions"]
+    # both leaves told the root at 0, and were silent since
+    gave = chosen(table, "gave")
+    assert gave["tasks"].tolist()[:2] == [2, 2] and gave["machine"].tolist()[:2] == [0, 1]
+    first, second, third = (chosen(result.why(i).decisions, "accepted-at-root", "gave") for i in range(3))
+    close(first["age"], [10.0, 10.0, 10.0])
+    close(first["saw"], [0.0005, 2, 2])
+    close(first["true"], [0.0005, 2, 2])
+    # 10 ms later leaf 1 has said what it got, leaf 2 has not got it: the root owes it 2 tasks, in truth it is
+    # idle and has room for more
+    close(second["age"], [10.01, 0.01, 10.01])
+    assert second["saw"][2] < second["true"][2]
+    # then both have got a second share, and said so as soon as the limit of their rate allows after the first
+    gap = 186 / 10_000
+    close(third["age"], [10.2 - 10.0 - gap, 10.2 - 10.0 - gap, 10.2 - 10.0 - LATENCY - REQUEST - gap])
+
+
+def test_fair_tree_passes_on_what_it_would_do_too_late() -> None:
+    """The router of machine 1 has two of four machines, which can do it at twice the stretch."""
+    scenario = bags([1000.0] * 4, [1.0, 2.0], [4, 12], submitter=[1, 1])
+    grid = (0.00025, 0.0003, 0.0005, 0.001), (1000.0, 4000.0, 12000.0), (1000.0,)
+    result = gs.simulate(scenario, FairTree(grid=grid, bound=1.0), record="decisions")
+    idle, late = (chosen(result.why(i).decisions, "passed-on", "passed-on-idle") for i in range(2))
+    # nobody is busy: no stretch is small enough
+    assert idle["action"].tolist() == ["passed-on-idle"] and np.isnan(idle["limit"][0])
+    assert [idle[name][0] for name in ("decider", "machine", "level", "among")] == [1, 0, 1, 2]
+    close(idle["true"], [2 / 4000])
+    # held against B times the smallest stretch of the busy leaf it knows of: its own, which had a task put
+    # into an empty queue as soon as the request had been up and down again
+    assert late["action"].tolist() == ["passed-on"] and [*idle["saw"], *late["saw"]] == [0.0005, 0.001]
+    down = 1.0 + 2 * (LATENCY + REQUEST)
+    close(late["limit"], [(down + 1.0 - 1.0) / 4000])
+    # in truth each machine is free for 6 tasks when it is through with the one it has
+    own = down + LATENCY + REQUEST
+    close(late["true"], [(own + 1.0 + 6.0 - 2.0) / 12000])
