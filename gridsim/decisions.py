@@ -158,6 +158,7 @@ def why(table: Table, about: Mapping[str, Any], application: int, task: int | No
 
 def _line(row: dict[str, Any], said: tuple[str, str, str]) -> str:
     sentence, quantity, unit = said
+    when = f"t = {row['time']:.6f} s:"
     who = "the central scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
     level = f" (level {row['level']})" if row["level"] >= 0 else ""
     parts = [sentence.format(**row)]
@@ -166,8 +167,10 @@ def _line(row: dict[str, Any], said: tuple[str, str, str]) -> str:
     if not np.isnan(row["saw"]):
         held = "" if np.isnan(row["limit"]) else f", held against {row['limit']:.6g} {unit}".rstrip()
         parts.append(f"it saw {quantity} {row['saw']:.6g} {unit}".rstrip() + held)
+    if row["age"] == 0 and row["true"] == row["saw"]:
+        return f"{when} {who}{level} {'; '.join(parts)}; fresh and true"
     if not np.isnan(row["age"]):
         parts.append(f"{row['age']:.6g} s old" if row["age"] > 0 else "fresh")
     if not np.isnan(row["true"]):
         parts.append(f"in truth {row['true']:.6g} {unit}".rstrip())
-    return f"t = {row['time']:.6f} s: {who}{level} {'; '.join(parts)}"
+    return f"{when} {who}{level} {'; '.join(parts)}"

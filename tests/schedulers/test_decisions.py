@@ -65,11 +65,12 @@ def test_what_is_said_of_one() -> None:
     assert said[1] == "t = 10.000000 s: machine 0 sent a request for 4 tasks to the router on machine 0"
     assert said[2] == (
         "t = 10.000000 s: machine 0 (level 0) accepted, as the root, the request for 4 tasks and promised "
-        "the stretch; 2 machines below it; it saw a stretch of 0.0005 s/Mflop; 10 s old; in truth 0.0005 s/Mflop"
+        "the stretch; 2 machines below it; it saw a stretch of 0.0005 s/Mflop; 10 s old; "
+        "in truth 0.0005 s/Mflop"
     )
     assert said[5].endswith(
         "machine 0 (level 1) queued 2 tasks; it saw a minimum stretch of all it has of 0.0005 s/Mflop; "
-        "fresh; in truth 0.0005 s/Mflop"
+        "fresh and true"
     )
 
 
@@ -146,3 +147,31 @@ def test_fair_tree_passes_on_what_it_would_do_too_late() -> None:
     # in truth each machine is free for 6 tasks when it is through with the one it has
     own = down + LATENCY + REQUEST
     close(late["true"], [(own + 1.0 + 6.0 - 2.0) / 12000])
+
+
+# -- central schedulers -------------------------------------------------------------------------------------
+
+#: Two machines, of 1000 and 500 Mflop/s; 3 tasks of 1000 Mflop at 0 s, and 3 more at 1 s.
+TWO = bags([1000.0, 500.0], [0.0, 1.0], 3)
+CENTRAL: dict[str, tuple[gs.Scheduler, list[tuple[str, float, int, int, int, float]]]] = {
+    # of the second application: action, time, machine, tasks, among, saw
+    # at 1 s the fast machine has just become free, the slow one has half a task to go, and one waits besides
+    "replan": (gs.MinCent(), [("ordered", 1.0, -1, 3, 2, (500 + 1000 + 3000) / 1500 / 3000)]),
+    "pull": (gs.Fcfs(mode="pull"), [("listed", 1.0, -1, 3, 2, 1.0)]),
+    # the fast one has to work until 2 s, and the slow one too: 2 and 1 of them are done at 4 s
+    "ect": (gs.Fcfs(), [("bound", 1.0, 0, 3, 2, 3.0)]),
+    "met": (gs.Met(), [("bound", 1.0, 0, 3, 2, 1.0)]),
+    "once": (gs.MinCent(mode="once"), [("bound", 1.0, 0, 3, 2, 3.0 / 3000)]),
+    "min-min": (gs.MinMin(), [("mapped", 1.0, 0, 3, 2, 3.0)]),
+}
+
+
+@pytest.mark.parametrize("name", CENTRAL)
+def test_central_schedulers(name: str) -> None:
+    scheduler, wanted = CENTRAL[name]
+    table = gs.simulate(TWO, scheduler, record="decisions").why(1).decisions
+    columns = ("action", "time", "machine", "tasks", "among")
+    rows = list(zip(*(table[column].tolist() for column in columns), strict=True))
+    assert rows == [row[:5] for row in wanted]
+    close(table["saw"], [row[5] for row in wanted])
+    assert (table["true"] == table["saw"]).all() and not table["age"].any() and (table["decider"] == -1).all()
