@@ -165,7 +165,8 @@ def _line(row: dict[str, Any], said: tuple[str, str, str]) -> str:
     if row["among"] >= 0 and "{among}" not in sentence:
         parts.append(f"among {row['among']}")
     if not np.isnan(row["saw"]):
-        held = "" if np.isnan(row["limit"]) else f", held against {row['limit']:.6g} {unit}".rstrip()
+        told = np.isnan(row["limit"]) or "{limit" in sentence
+        held = "" if told else f", held against {row['limit']:.6g} {unit}".rstrip()
         parts.append(f"it saw {quantity} {row['saw']:.6g} {unit}".rstrip() + held)
     if row["age"] == 0 and row["true"] == row["saw"]:
         return f"{when} {who}{level} {'; '.join(parts)}; fresh and true"

@@ -15,12 +15,12 @@ from gridsim.scheduler import Integers
 from gridsim.states import Stateful
 
 _UP = ("a time until it fails of", "s")
-_ON = " to machine {machine}, one of {among} that are free, which it would take"
+_TO = " to machine {machine}, one of {among} that are free, where it takes {limit:.6g} s"
 #: See `gridsim.scheduler.Scheduler.decision_words`.
 WORDS: Words = {
-    "started": ("gave task {task}, one of {tasks} that had never run," + _ON, *_UP),
-    "restarted": ("gave task {task}, which had waited the longest of {tasks} that failed," + _ON, *_UP),
-    "replicated": ("gave task {task}, one of {tasks} with as few instances, once more" + _ON, *_UP),
+    "started": ("gave task {task}, one of {tasks} that had never run," + _TO, *_UP),
+    "restarted": ("gave task {task}, which had waited the longest of the {tasks} that failed," + _TO, *_UP),
+    "replicated": ("gave task {task}, one of {tasks} with as few instances, once more" + _TO, *_UP),
     "waited": ("kept task {task} for machine 0, which is not free", "", ""),
 }
 

@@ -5,6 +5,8 @@ The law is one of `check_scheduler`, which holds it for every scheduler; see tes
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,11 @@ import gridsim as gs
 from gridsim.decisions import Decisions
 from gridsim.records import Table
 from gridsim.schedulers.fair_tree import FairTree
+from gridsim.simulation import Options, Simulation
+from gridsim.states import unpacked
+from gridsim.testing.resuming import snapshot
 
+#: Samples of a fair tree.
 SMALL = (4, 3, 2)
 LATENCY, REQUEST = 0.05, 1.36e-3
 
@@ -30,9 +36,8 @@ def chosen(table: Table, *actions: str) -> Table:
 
 def bags(speeds: list[float], release: Any, tasks: Any, task_size: Any = 1000.0, **rest: Any) -> gs.Scenario:
     submitter = rest.pop("submitter", np.zeros(len(release), int))
-    return gs.Scenario(
-        gs.Platform.of(speeds), gs.Workload.of(release, tasks, task_size, submitter), gs.Network(), **rest
-    )
+    workload = gs.Workload.of(release, tasks, task_size, submitter)
+    return gs.Scenario(gs.Platform.of(speeds), workload, **rest)
 
 
 # -- the log ------------------------------------------------------------------------------------------------
@@ -175,3 +180,59 @@ def test_central_schedulers(name: str) -> None:
     assert rows == [row[:5] for row in wanted]
     close(table["saw"], [row[5] for row in wanted])
     assert (table["true"] == table["saw"]).all() and not table["age"].any() and (table["decider"] == -1).all()
+
+
+# -- work queues --------------------------------------------------------------------------------------------
+
+PLAIN = {"task_order": "small", "machine_choice": "cpu", "checkpoint_interval": math.inf}
+#: The fast machine fails at 0.75 s, with its second task.
+FAILING = bags([2000.0, 1000.0], [0.0], 3, faults=gs.Faults.of([0], [0.75], [10.0]))
+
+
+def test_starts_of_a_work_queue() -> None:
+    table = gs.simulate(FAILING, gs.WqrFt(**PLAIN), record="decisions").tables["decisions"]
+    columns = ("action", "time", "task", "machine", "tasks", "among", "limit")
+    assert list(zip(*(table[column].tolist() for column in columns), strict=True)) == [
+        ("started", 0.0, 0, 0, 3, 2, 0.5),
+        ("started", 0.0, 1, 1, 2, 1, 1.0),
+        ("started", 0.5, 2, 0, 1, 1, 0.5),
+        ("restarted", 1.0, 2, 1, 1, 1, 1.0),
+    ]
+    assert table["saw"].tolist() == table["true"].tolist() == [0.75, math.inf, 0.25, math.inf]
+
+
+def test_what_a_work_queue_predicts_is_not_what_is_true() -> None:
+    """For as long again as it has been up: for no time at 0 s, for 0.5 s at 0.5 s."""
+    result = gs.simulate(FAILING, gs.WqrFt(predictor="age", **PLAIN), record="decisions")
+    table = result.why(0).decisions
+    assert table["saw"].tolist() == [0.0, 0.0, 0.5, 1.0]
+    assert table["true"].tolist() == [0.75, math.inf, 0.25, math.inf]
+    assert result.why(0, 2).decisions["time"].tolist() == [0.5, 1.0]
+    assert str(result.why(0, 2)).splitlines()[1] == (
+        "t = 0.500000 s: the central scheduler gave task 2, one of 1 that had never run, to machine 0, one of "
+        "1 that are free, where it takes 0.5 s; it saw a time until it fails of 0.5 s; fresh; in truth 0.25 s"
+    )
+
+
+def test_a_work_queue_as_printed_waits_for_machine_0() -> None:
+    scenario = bags([3000.0, 1000.0], [0.0], 3)
+    table = gs.simulate(scenario, gs.WqrFt(as_printed=True, **PLAIN), record="all").tables["decisions"]
+    assert table["action"].tolist() == ["started", "waited"] * 3
+    assert table["task"].tolist() == [0, 1, 1, 2, 2, 2]
+    assert set(table["machine"][table["action"] == "started"].tolist()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "scenario"), [(FairTree(samples=SMALL), TWO), (gs.MinCent(), TWO), (gs.WqrFt(), FAILING)]
+)
+def test_they_are_kept_in_a_checkpoint(scheduler: gs.Scheduler, scenario: gs.Scenario) -> None:
+    options = Options(record="decisions")
+    kept, run = [], Simulation(scenario, scheduler, options)
+    run.engine.at_wave_end(lambda: None if run.engine.stopping else kept.append(snapshot(run)))
+    whole = run.run().tables["decisions"]
+    for text, arrays in kept[:: max(1, len(kept) // 3)]:
+        again, copies = Simulation(scenario, scheduler, options), [array.copy() for array in arrays]
+        state: Any = unpacked(json.loads(text), copies.__getitem__)
+        again.setstate(state.state)
+        for name, column in again.run().tables["decisions"].items():
+            np.testing.assert_array_equal(column, whole[name])
