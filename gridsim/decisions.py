@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.records import Table
+from gridsim.errors import ScenarioError
+from gridsim.records import Table, plain
 from gridsim.states import Stateful
 
 #: Rows that are kept, unless another number is asked for.
@@ -42,12 +43,14 @@ class Decisions(Stateful):
     """The decisions of a run, in the order in which they were noted; those beyond `limit` are only counted.
 
     words : what can be noted, and how it is said.
+
+    Raises ScenarioError for words that cannot be said.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("rows", "kept", "dropped")
 
     def __init__(self, words: Words, limit: int = DECISIONS_LIMIT) -> None:
-        self.words, self.limit = dict(words), limit
+        self.words, self.limit = _checked(words), limit
         self._code = {action: code for code, action in enumerate(self.words)}
         self.rows: NDArray[Any] = np.empty(0, _ROW)  # the first `kept` of them count, the others are room
         self.kept = self.dropped = 0
@@ -143,17 +146,47 @@ class Why:
 
     __str__ = format
 
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values; of each decision also ``said``, its line."""
+        rows = [row | {"said": _line(row, self.words[row["action"]])} for row in self.decisions.rows()]
+        return {
+            "application": self.application,
+            "task": self.task,
+            "decisions": plain(rows),
+            "dropped": self.dropped,
+        }
+
 
 def why(table: Table, about: Mapping[str, Any], application: int, task: int | None) -> Why:
-    """The decisions of `table` about `application`, and of these on the whole of it or `task`."""
+    """The decisions of `table` about `application`, and of these on the whole of it or `task`.
+
+    Raises ScenarioError where `about` does not say how they are said.
+    """
     chosen = table["application"] == application
     if task is not None:
         chosen &= (table["task"] == task) | (table["task"] == -1)
     which = np.flatnonzero(chosen)
     which = which[np.argsort(table["time"][which], kind="stable")]
     rows = Table({name: column[which] for name, column in table.items()})
-    words = {action: tuple(said) for action, said in about["words"].items()}
+    words = _checked(about["words"])
+    if unknown := set(rows["action"].tolist()) - set(words):
+        raise ScenarioError(f"decision_words must have {min(unknown)!r}")
     return Why(application, task, rows, words, int(about["dropped"]))
+
+
+def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
+    """`words` as they should be, else ScenarioError."""
+    row = dict.fromkeys(_ROW.names or (), 0)
+    for action, said in words.items():
+        try:
+            sentence, _, _ = said
+            sentence.format(**row)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ScenarioError(
+                f"decision_words[{action!r}] must be a sentence with columns of the table decisions in "
+                f"braces, a quantity and a unit, got {said!r}"
+            ) from error
+    return {action: tuple(said) for action, said in words.items()}
 
 
 def _line(row: dict[str, Any], said: tuple[str, str, str]) -> str:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.decisions import Decisions
+from gridsim.decisions import Decisions, Words
 from gridsim.records import Table
 from gridsim.schedulers.fair_tree import FairTree
 from gridsim.simulation import Options, Simulation
@@ -61,6 +61,29 @@ def test_a_log_keeps_the_first_and_counts_the_rest() -> None:
     assert len(log.getstate()["rows"]) == 5
     with pytest.raises(KeyError):
         log.note("gave", time=0, application=0, decider=0)
+
+
+@pytest.mark.parametrize(
+    "said", [("took {that}", "", ""), ("took", ""), (1, "", ""), ("took {tasks", "", "")]
+)
+def test_words_that_cannot_be_said(said: Any) -> None:
+    with pytest.raises(gs.ScenarioError, match=r"decision_words\['took'\] must be a sentence with columns"):
+        Decisions({"took": said})
+
+
+def test_a_scheduler_that_does_not_say_what_it_decides() -> None:
+    class Mute(gs.MinCent, frozen=True, kw_only=True):
+        decision_words: ClassVar[Words] = {}
+
+    scenario = bags([1000.0], [0.0], 1)
+    with pytest.raises(
+        gs.ScenarioError, match="record must not be 'decisions' for mincent, which does not say"
+    ):
+        gs.simulate(scenario, Mute(), record="decisions")
+    with pytest.raises(
+        gs.ScenarioError, match="record must be one of False, True, 'schedule', 'decisions', 'all'"
+    ):
+        gs.simulate(scenario, gs.MinCent(), record="everything")
 
 
 def test_what_is_said_of_one() -> None:
@@ -209,8 +232,9 @@ def test_what_a_work_queue_predicts_is_not_what_is_true() -> None:
     assert table["true"].tolist() == [0.75, math.inf, 0.25, math.inf]
     assert result.why(0, 2).decisions["time"].tolist() == [0.5, 1.0]
     assert str(result.why(0, 2)).splitlines()[1] == (
-        "t = 0.500000 s: the central scheduler gave task 2, one of 1 that had never run, to machine 0, one of "
-        "1 that are free, where it takes 0.5 s; it saw a time until it fails of 0.5 s; fresh; in truth 0.25 s"
+        "t = 0.500000 s: the central scheduler gave task 2, one of 1 that had never run, to machine 0, one "
+        "of 1 that are free, where it takes 0.5 s; it saw a time until it fails of 0.5 s; fresh; "
+        "in truth 0.25 s"
     )
 
 
