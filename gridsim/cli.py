@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from gridsim.cli_scenario import inputs, prepare, run_options
+from gridsim.cli_scenario import inputs, prepare, recorded, run_options
 from gridsim.compare_command import compare
 from gridsim.errors import CheckpointWarning, GridSimError, ModelWarning, ScenarioError, TraceWarning
 from gridsim.extras import MissingExtra
@@ -24,6 +24,7 @@ from gridsim.reproduce.command import reproduce
 from gridsim.resumption import resume_command
 from gridsim.sweep_command import sweep
 from gridsim.validation.command import validate
+from gridsim.why_command import why
 
 
 class _Group(click.Group):
@@ -115,7 +116,7 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
         progress=progress_of(flags["progress"], flags["as_json"]),
         threads=flags["threads"],
         time_limit=flags["time_limit"],
-        record=flags["record"],
+        record=recorded(flags),
         checkpoint=checkpoint,
         checkpoint_every=CHECKPOINT_EVERY if every is None else every,
     )
@@ -129,6 +130,7 @@ cli.add_command(reproduce)
 cli.add_command(repro)
 cli.add_command(resume_command)
 cli.add_command(validate)
+cli.add_command(why)
 
 
 @cli.group()

@@ -17,6 +17,7 @@ from gridsim.output import check_output
 if TYPE_CHECKING:
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Scheduler
+    from gridsim.simulation import Record
 
 Flags = dict[str, Any]
 
@@ -67,6 +68,7 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
         click.option("--threads", type=int, default=1, help="Of a kernel; changes no result.  [1]"),
         click.option("--record", is_flag=True, help="Save the schedule too, for gridsim validate."),
+        click.option("--decisions", is_flag=True, help="Save the decisions too, for gridsim why."),
         click.option("--time-limit", type=float, metavar="S", help="Simulated s after which to give up."),
         click.option(
             "--progress/--no-progress",
@@ -78,6 +80,13 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(options):
         command = option(command)
     return scenario_options(command)
+
+
+def recorded(flags: Flags) -> Record:
+    """What ``--record`` and ``--decisions`` ask `simulate` to record."""
+    if flags["decisions"]:
+        return "all" if flags["record"] else "decisions"
+    return bool(flags["record"])
 
 
 def inputs(flags: Flags) -> dict[str, str | None]:

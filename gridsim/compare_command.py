@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gridsim.cli_scenario import Flags, prepare, run_options, scenario_of
+from gridsim.cli_scenario import Flags, prepare, recorded, run_options, scenario_of
 from gridsim.cli_study import check_figure, draw, names_of, places, replica_options, where_options
 from gridsim.errors import ScenarioError
 from gridsim.output import file_name, progress_of
@@ -94,7 +94,7 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
             bound=flags["bound"],
             threads=flags["threads"],
             time_limit=flags["time_limit"],
-            record=flags["record"],
+            record=recorded(flags),
             executor=executor,
         )
     keep()
@@ -117,7 +117,7 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
     from gridsim.records import to_json
     from gridsim.replication import AT_MOST, replicate
 
-    for flag in ("out", "record"):
+    for flag in ("out", "record", "decisions"):
         if flags[flag]:
             raise ScenarioError(
                 f"--{flag} is for a single run; with --replicates, --store keeps what was run"

@@ -11,8 +11,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from gridcore.summaries import split
+from gridsim.decisions import Words
 from gridsim.scheduler import Integers, Policy, Run, Scheduler
-from gridsim.schedulers.once import Once
+from gridsim.schedulers.once import BOUND_WORDS, Once
 
 
 class IdealTree(Scheduler, frozen=True, kw_only=True):
@@ -35,6 +36,7 @@ class IdealTree(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "ideal-tree"
     decentralized: ClassVar[bool] = False
+    decision_words: ClassVar[Words] = BOUND_WORDS
 
     @property
     def order(self) -> Literal["edf"]:

@@ -9,11 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.summaries import split
+from gridsim.decisions import Words
 from gridsim.scheduler import Integers, Outcome, Run
 from gridsim.schedulers.bound import Bound
 
 #: How closely the smallest stretch is found, relative and from above.
 STRETCH_TOLERANCE = 1e-9
+#: Of the schedulers whose policy is `Once`; see `gridsim.scheduler.Scheduler.decision_words`.
+BOUND_WORDS: Words = {
+    "bound": (
+        "bound {tasks} tasks to machines, most of them to {machine}, of {among} that are up",
+        "a stretch of",
+        "s/Mflop",
+    )
+}
 
 
 class Once(Bound):
@@ -65,6 +74,10 @@ class Once(Bound):
     def divide(self, room: Integers, count: int) -> Integers:
         """How many of `count` tasks each machine gets, `room` of which it has room for: in proportion."""
         return split(room, count)
+
+    def grounds(self, application: int, tasks: Integers, now: int) -> float:
+        """See `Bound.grounds`: the stretch, s/Mflop."""
+        return self.promised[-1]
 
     def _smallest(self, application: int, tasks: int, now: int) -> tuple[float, Integers]:
         """The smallest stretch with room for `tasks` of the application, and the room of each machine at it.

@@ -31,7 +31,7 @@ ABOVE = {
     "comparison", "repro", "testing", "validation", "reporting", "resumption", "output", "turnaround",
     "measures", "seeding", "cells", "execution", "store", "collecting", "sweeps", "sweep_command", "ladder",
     "ladder_command", "interchange", "interchange_command", "why_command",
-    "cli_scenario",
+    "cli_scenario", "cli_study", "compare_command", "ladders",
 }  # fmt: skip
 
 
