@@ -17,13 +17,15 @@ from gridcore.links cimport Links
 from gridcore.memory cimport grown, prefetch
 from gridcore.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
                                pending_read)
+from gridcore.probelog cimport (LOOK_FIELDS, Look, ProbeLog, probelog_add, probelog_copy, probelog_fill,
+                                probelog_free)
 from gridcore.searches cimport (Node, Record, Search, Searches, below, chance_of, lasts, other, searches_drop,
                                 searches_free, searches_new)
 
 import numpy as np
 
 from gridcore.states import LATEST
-from gridcore.walk_states import JOB_COLUMNS, NODE_COLUMNS, PICKS, RECORD, RULES, SEARCH, checked, read
+from gridcore.walk_states import JOB_COLUMNS, LOOKS, NODE_COLUMNS, PICKS, RECORD, RULES, SEARCH, checked, read
 
 __all__ = ["NEVER", "RECORD", "JobWalks"]
 
@@ -37,6 +39,8 @@ cdef enum:
     FIRST, BEST, FASTEST
 cdef enum:
     NO_RULE, EXACTLY_ONE, AT_LEAST_ONE
+cdef enum:
+    FITS, SLOW, OWN, OTHERS, MOVES, STAYS
 cdef enum:
     AHEAD = 16                      # so many nodes ahead of the one that is asked, the next are fetched
 cdef enum:
@@ -71,6 +75,7 @@ cdef class JobWalks:
     seed : of the draws.  Those of a job depend on it and on the job's index.
     neighbours : int32[nodes, degree]; then a job's probes walk from neighbour to neighbour, where a node that was asked
         before takes a step and is not asked again.  None: nodes are drawn uniformly, each at most once.
+    log : rows of `looks` that are kept, at most; 0: none.  It changes nothing else.
 
     Raises
     ------
@@ -101,16 +106,18 @@ cdef class JobWalks:
     cdef Pending ending                 # jobs whose result is sent then
     cdef Pending steps                  # searches, by the time of their next event
     cdef Searches searches
+    cdef ProbeLog log
+    cdef long long[::1] looked          # of each job its row in the log that is not heard of yet, -1
 
     def __cinit__(self, Links links, speed, *, kinds, release, node, work, data, rate, probes, pick="first",
                   rule="exactly-one", local_threshold=0.5, remote_threshold=1.0, min_speed=0.0, bint printed=False,
-                  probe_time=0, packet=100, seed=0, neighbours=None):
+                  probe_time=0, packet=100, seed=0, neighbours=None, log=0):
         cdef Py_ssize_t k
         cdef const double[::1] speeds, rates
         made = checked(speed=speed, kinds=kinds, release=release, node=node, work=work, data=data, rate=rate,
                        probes=probes, pick=pick, rule=rule, local_threshold=local_threshold,
                        remote_threshold=remote_threshold, min_speed=min_speed, probe_time=probe_time, packet=packet,
-                       neighbours=neighbours, widths=np.asarray(links.width))
+                       neighbours=neighbours, log=log, widths=np.asarray(links.width))
         self.links = links
         speeds, rates = made["speed"], made["rate"]
         self.nodes, self.count = speeds.shape[0], len(made["release"])
@@ -139,6 +146,8 @@ cdef class JobWalks:
         self.next_waiting = np.full(self.count, -1, np.int32)
         self.head, self.tail = np.full(self.nodes, -1, np.int32), np.full(self.nodes, -1, np.int32)
         self.waiting = np.zeros(self.nodes, np.int32)
+        self.log.most = log
+        self.looked = np.full(self.count if log else 0, -1, np.int64)
         self.at = <Node*> grown(NULL, self.nodes * sizeof(Node))
         memset(self.at, 0, self.nodes * sizeof(Node))
         for k in range(self.nodes):
@@ -147,6 +156,7 @@ cdef class JobWalks:
     def __dealloc__(self):
         free(self.at)
         searches_free(&self.searches)
+        probelog_free(&self.log)
         pending_free(&self.ending)
         pending_free(&self.steps)
 
@@ -210,6 +220,10 @@ cdef class JobWalks:
             if self.probe_time:
                 return self._begin(job, now)
             u = self._find(job, home, now)
+            if self.log.most:
+                self._tell(job, home, now)
+        if self.log.most:
+            self._log_end(job, home, u, self.at[u].free if u >= 0 else -1, now)
         if u < 0:
             return self._queue(job, home, now)
         return self._move(job, home, u, self.at[u].free, now)
@@ -338,11 +352,15 @@ cdef class JobWalks:
                 self.at[u].answered += 1
                 if self.at[u].speed >= self.min_speed and self._fits(u, latency, now):
                     s.seen, s.seen_free = <int> u, self.at[u].free
+                if self.log.most:
+                    self._log_asked(job, u, now)
             self._count(home, 1, s.step[s.taken] >= 0)
             s.taken += 1
             self.asked[job] += 1
             s.asking = False
             return self._wait(slot, now + self.probe_time - half)
+        if self.log.most:
+            self._log_heard(job, now)
         if s.seen >= 0 and self._is_better(s, latency, now):
             s.best, s.best_free = s.seen, s.seen_free
         if s.taken < self.probes and not (self.pick == FIRST and s.best >= 0):
@@ -358,6 +376,8 @@ cdef class JobWalks:
             u = -1
         latency = s.best_free
         searches_drop(&self.searches, slot)
+        if self.log.most:
+            self._log_end(job, home, u, latency if u >= 0 else -1, now)
         return self._queue(job, home, now) if u < 0 else self._move(job, home, u, latency, now)
 
     cdef bint _is_better(self, const Search* s, long long latency, long long now) noexcept:
@@ -391,9 +411,11 @@ cdef class JobWalks:
 
     cdef bint _fits(self, Py_ssize_t u, long long latency, long long now) noexcept nogil:
         """Whether little enough will come to `u` while a job is on its way."""
+        return self.rule == NO_RULE or self._judged(u, latency, now) == FITS
+
+    cdef int _judged(self, Py_ssize_t u, long long latency, long long now) noexcept nogil:
+        """`FITS`, or else what too much of will come to `u` while a job is on its way: `OWN` or `OTHERS`."""
         cdef double seconds = latency / 1e9, elapsed = now / 1e9, expected = 0.0, chance
-        if self.rule == NO_RULE:
-            return True
         if seconds > 0 and not isnan(self.at[u].rate):
             expected = self.at[u].rate * seconds
         elif seconds > 0 and self.own[u]:
@@ -403,10 +425,60 @@ cdef class JobWalks:
         else:
             chance = expected * exp(-expected) if expected < INFINITY else 0.0
         if not chance < self.local_threshold:
-            return False
+            return OWN
         if self.remote[u] == 0 or self.remote_threshold == INFINITY:
-            return self.remote_threshold > 0.0
-        return self.remote[u] * seconds < self.remote_threshold * elapsed
+            return FITS if self.remote_threshold > 0.0 else OTHERS
+        return FITS if self.remote[u] * seconds < self.remote_threshold * elapsed else OTHERS
+
+    # -- what is logged, if it is -----------------------------------------------------------------------------
+
+    cdef int _tell(self, Py_ssize_t job, Py_ssize_t home, long long now) except -1:
+        """Log a search that took no time: the same walk once more; who is told of has no stamp any more."""
+        cdef unsigned long long chance = chance_of(self.seed, job)
+        cdef unsigned int stamp = <unsigned int> (job + 1)
+        cdef Py_ssize_t steps = 0, u = home
+        while steps < self.asked[job]:
+            u = other(&chance, self.nodes - 1, home) if self.degree < 0 else self.neighbours[u, below(&chance, self.degree)]
+            if u == home or self.at[u].stamp != stamp:
+                steps += self.degree >= 0
+                continue
+            steps += 1
+            self.at[u].stamp = 0
+            self._log_asked(job, u, now)
+            self._log_heard(job, now)
+        return 0
+
+    cdef int _log_asked(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
+        cdef Look look
+        look.job, look.node, look.asked, look.heard, look.free = job, u, now, -1, self.at[u].free
+        look.home_free = look.true_free = -1
+        look.verdict, look.count = FITS, 0
+        if self.at[u].speed < self.min_speed:
+            look.verdict = SLOW
+        elif self.rule != NO_RULE:
+            look.verdict = self._judged(u, self._latency(job), now)
+        if look.verdict == OWN:
+            look.count = self.own[u]
+        elif look.verdict == OTHERS:
+            look.count = self.remote[u]
+        self.looked[job] = probelog_add(&self.log, &look)
+        return 0
+
+    cdef void _log_heard(self, Py_ssize_t job, long long now) noexcept:
+        cdef Look* look
+        if self.looked[job] >= 0:
+            look = &self.log.look[self.looked[job]]
+            look.heard, look.home_free, look.true_free = now, self.at[self.home[job]].free, self.at[look.node].free
+            self.looked[job] = -1
+
+    cdef int _log_end(self, Py_ssize_t job, Py_ssize_t home, Py_ssize_t u, long long when_free, long long now) except -1:
+        """The job goes to node `u`, of which it has heard when it is free; or stays, for -1."""
+        cdef Look look
+        look.job, look.node, look.asked, look.heard, look.count = job, u, -1, now, 0
+        look.verdict, look.free, look.home_free = MOVES if u >= 0 else STAYS, when_free, self.at[home].free
+        look.true_free = self.at[u].free if u >= 0 else -1
+        probelog_add(&self.log, &look)
+        return 0
 
     # -- what is sent ---------------------------------------------------------------------------------------
 
@@ -494,6 +566,17 @@ cdef class JobWalks:
         """
         return dict(self._jobs)
 
+    def looks(self):
+        """What was logged, in order: int64 columns, see `gridcore.walk_states.LOOKS`."""
+        rows = np.empty((self.log.n, LOOK_FIELDS), np.int64)
+        probelog_copy(&self.log, rows)
+        return {name: rows[:, k].copy() for k, name in enumerate(LOOKS)}
+
+    @property
+    def unlogged(self):
+        """Rows for which the log had no room."""
+        return self.log.lost
+
     def totals(self):
         """int64[nodes] each: busy (ns), done, own (jobs released there), remote (sent there), peak (waiting)."""
         return {name: column.copy() for name, column in self._totals.items()}
@@ -520,8 +603,12 @@ cdef class JobWalks:
             out[n, 0], out[n, 1], out[n, 2], out[n, 3], out[n, 4] = s.job, s.time, s.sequence, s.asking, s.taken
             out[n, 5], out[n, 6], out[n, 7], out[n, 8], out[n, 9] = s.seen, s.seen_free, s.best, s.best_free, s.steps
             steps.append(np.asarray(<int[:s.steps]> s.step).astype(np.int64))
+        log = {}
+        if self.log.most:
+            log = {"looks": np.empty((self.log.n, LOOK_FIELDS), np.int64), "unlogged": self.log.lost}
+            probelog_copy(&self.log, log["looks"])
         return {
-            **self._jobs, **self._totals, "free": free_at, "answered": answered, "now": self.now, "next": self.next,
+            **log, **self._jobs, **self._totals, "free": free_at, "answered": answered, "now": self.now, "next": self.next,
             "sequence": self.sequence, "ending": rows[np.argsort(rows[:, 1])][:, :2], "searches": searches,
             "steps": np.concatenate([np.zeros(0, np.int64), *steps]),
         }
@@ -534,7 +621,7 @@ cdef class JobWalks:
         cdef Py_ssize_t k, j, n
         cdef int slot
         cdef Search* s
-        made = read(state, self.nodes, self.count, self.probes)
+        made = read(state, self.nodes, self.count, self.probes, self.log.most)
         self._forget()
         for columns in (self._jobs, self._totals):
             for name, column in columns.items():
@@ -560,6 +647,13 @@ cdef class JobWalks:
                 s.step[j] = <int> steps[n + j]
             n += s.steps
             pending_push(&self.steps, s.time, s.sequence, slot)
+        if self.log.most:
+            self.log.lost = made["unlogged"]
+            probelog_fill(&self.log, made["looks"])
+            self.looked[:] = -1
+            for k in range(self.log.n):
+                if self.log.look[k].heard < 0:
+                    self.looked[self.log.look[k].job] = k
 
     cdef void _forget(self) noexcept:
         """Nothing is under way."""

@@ -14,6 +14,10 @@ PROBE, LOAD, JOB, RESULT = range(4)
 RECORD = np.dtype([("node", "i8"), ("sender", "i8"), ("job", "i8")])
 PICKS = ("first", "best", "fastest")
 RULES = ("none", "exactly-one", "at-least-one")
+#: Of a node that was asked: it fits, it is slow, a job of its own is likely, or jobs of others are; and of a
+#: search that is over: its job moves, or stays.
+FITS, SLOW, OWN, OTHERS, MOVES, STAYS = range(6)
+VERDICTS = ("fits", "slow", "own", "others", "moves", "stays")
 #: Bytes of a message.
 MOST_BYTES = 2**31 - 1
 #: Jobs and nodes are counted in 32 bits.
@@ -27,6 +31,12 @@ JOB_COLUMNS: dict[str, Any] = {
 }
 #: Per node, as reported.
 NODE_COLUMNS = ("busy", "done", "own", "remote", "peak")
+#: What is logged of a node that was asked and of a search that is over.  Times are ns; -1 for none.
+#: asked : when the probe came to the node; heard : when the answer was back, or the search over.
+#: verdict : its place in `VERDICTS`.  free : when the node will be free, as heard.
+#: home_free, true_free : when the job's own node and this one really will be, as of `heard`.
+#: count : jobs on which "own" and "others" rest.
+LOOKS = ("job", "node", "asked", "heard", "verdict", "free", "home_free", "true_free", "count")
 #: Searches under way, a row each, then their steps: a node, or ~node if it has been asked before.
 SEARCH = ("job", "time", "sequence", "asking", "taken", "seen", "seen_free", "best", "best_free", "steps")
 
@@ -49,6 +59,7 @@ def checked(
     probe_time: Any,
     packet: Any,
     neighbours: Any,
+    log: Any,
     widths: Any,
 ) -> dict[str, NDArray[Any]]:
     """The arrays among the arguments, as the kernel reads them.  ValueError naming what is wrong."""
@@ -94,6 +105,7 @@ def checked(
         ("probes", probes, MOST),
         ("probe_time", probe_time, LATEST // max(1, probes)),
         ("packet", packet, MOST_BYTES),
+        ("log", log, LATEST),
         ("local_threshold", local_threshold, np.inf),
         ("remote_threshold", remote_threshold, np.inf),
         ("min_speed", min_speed, np.inf),
@@ -117,8 +129,8 @@ def _whole(name: str, values: NDArray[Any], low: int, high: int) -> None:
         raise ValueError(f"{name}[{k}] must be in {low}..{high}, got {values[k]}")
 
 
-def read(state: Any, nodes: int, jobs: int, walks: int) -> dict[str, Any]:
-    """The entries of a state, checked; `walks`: steps of a search, at most."""
+def read(state: Any, nodes: int, jobs: int, walks: int, log: int) -> dict[str, Any]:
+    """The entries of a state, checked; `walks`: steps of a search, `log`: rows of the log, at most."""
     state = State(state)
     made: dict[str, Any] = {
         "now": state.whole("now", 0, LATEST),
@@ -132,6 +144,14 @@ def read(state: Any, nodes: int, jobs: int, walks: int) -> dict[str, Any]:
     for name, dtype in JOB_COLUMNS.items():
         high = nodes - 1 if name == "machine" else walks if name == "probes" else LATEST
         made[name] = state.array(name, dtype, (jobs,), -1, high)
+    if log:
+        made["looks"] = looks = state.array("looks", np.int64, (None, len(LOOKS)), -1, LATEST)
+        made["unlogged"] = state.whole("unlogged", 0, LATEST)
+        job, node, _, heard, verdict = looks.T[:5]
+        sound = (job >= 0) & (job < made["next"]) & (node < nodes) & ((node >= 0) | (heard >= 0))
+        sound &= (verdict >= 0) & (verdict < len(VERDICTS)) & (np.arange(len(looks)) < log)
+        for k in np.flatnonzero(~sound)[:1]:
+            raise ValueError(f"state['looks'][{k}] must be a row of this log, got {looks[k].tolist()}")
     made["ending"] = state.array("ending", np.int64, (None, 2), 0, LATEST)
     made["searches"] = searches = state.array("searches", np.int64, (None, len(SEARCH)), -1, LATEST)
     made["steps"] = steps = state.array("steps", np.int64, (None,), -nodes, nodes - 1)

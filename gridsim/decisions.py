@@ -57,7 +57,7 @@ class Decisions(Stateful):
 
     def note(
         self,
-        action: str,
+        action: Any,
         *,
         time: Any,
         application: Any,
@@ -74,6 +74,7 @@ class Decisions(Stateful):
     ) -> None:
         """Note decisions: numbers, or arrays of one length.
 
+        action : one of the words, or an array of them.
         time : ns.  decider : the machine that decided, -1 for a central scheduler.  level : of it in the
             tree.
         machine : to which it was.  tasks : so many.  among : so many were to choose from.
@@ -83,12 +84,13 @@ class Decisions(Stateful):
 
         What does not apply is left out.  KeyError for an action that has no words.
         """
+        many = np.ndim(action) > 0
+        codes = np.array([self._code[each] for each in action], np.int16) if many else self._code[action]
         given = {
-            "time": time, "application": application, "task": task, "decider": decider, "level": level,
-            "machine": machine, "tasks": tasks, "among": among, "saw": saw, "limit": limit, "true": true,
-            "age": age,
+            "action": codes, "time": time, "application": application, "task": task, "decider": decider,
+            "level": level, "machine": machine, "tasks": tasks, "among": among, "saw": saw, "limit": limit,
+            "true": true, "age": age,
         }  # fmt: skip
-        code = self._code[action]
         count = max((len(value) for value in given.values() if np.ndim(value)), default=1)
         room = min(count, self.limit - self.kept)
         self.dropped += count - room
@@ -98,7 +100,6 @@ class Decisions(Stateful):
             more = min(self.limit, max(self.kept + room, 2 * self.kept))
             self.rows = np.concatenate((self.rows[: self.kept], np.empty(more - self.kept, _ROW)))
         rows = self.rows[self.kept : self.kept + room]
-        rows["action"] = code
         for name, value in given.items():
             rows[name] = value[:room] if np.ndim(value) else value
         self.kept += room

@@ -21,6 +21,7 @@ from gridcore.queues import NEVER, TaskQueues
 from gridsim.engine import ACT, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.local_books import Hands, Notes
+from gridsim.local_truth import Decider, TruthOf
 from gridsim.model import Application
 from gridsim.overlays import random_neighbours
 from gridsim.scheduler import FAULT_PRIORITY, Outcome, Policy, Run, Scheduler
@@ -92,7 +93,8 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
 
     Class variables: ``policy``, a `LocalPolicy`; ``messages``, name -> `Message`, handled at one instant in
     this order; ``timers``, their names; ``local_order``, ``"edf"`` or ``"fifo"``, of the tasks of a machine;
-    ``tables``, name -> columns, ``int`` or ``float``, of what nodes note for the result (`View.note`).
+    ``tables``, name -> columns, ``int`` or ``float``, of what nodes note for the result (`View.note`);
+    ``truths``, action -> what is true when a node decides that (`View.decide`), which no node gets to know.
     """
 
     decentralized: ClassVar[bool] = True
@@ -101,6 +103,7 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     timers: ClassVar[tuple[str, ...]] = ()
     local_order: ClassVar[Literal["edf", "fifo"]] = "edf"
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = {}
+    truths: ClassVar[Mapping[str, TruthOf]] = {}
 
     degree: int = 8
     detection: float = 1.0
@@ -192,6 +195,33 @@ class View:
         """
         self._adapter.notes.add(table, values)
 
+    def decide(
+        self,
+        action: str,
+        application: int,
+        *,
+        machine: int = -1,
+        task: int = -1,
+        tasks: int = 0,
+        among: int = -1,
+        saw: float = math.nan,
+        limit: float = math.nan,
+        age: float = math.nan,
+    ) -> None:
+        """Note a decision, for `Result.why`; it does nothing unless decisions are recorded.
+
+        action : one of the scheduler's `decision_words`, which say what the numbers are.
+        application, task, tasks : on what.  machine : to which it is.  among : so many were to choose from.
+        saw : on which value it decided; limit : what that was held against; age : of what it saw, s.
+
+        Raises SchedulerError for an action without words, and for an application that there is none of.
+        """
+        said = {
+            "machine": machine, "task": task, "tasks": tasks, "among": among, "saw": saw, "limit": limit,
+            "age": age,
+        }  # fmt: skip
+        self._adapter.decider.note(self.node, action, application, said)
+
 
 class Adapter(Policy):
     """Makes a `Policy` of one `LocalPolicy` a machine."""
@@ -207,6 +237,7 @@ class Adapter(Policy):
         self.total = int(bags.tasks.sum())
         self.resubmitted = np.zeros(len(bags), np.int64)
         self.hands, self.notes = Hands(machines), Notes(parameters.tables)
+        self.decider = Decider(self)
         self.lost: dict[int, dict[int, int]] = {}  # by the instant at which it is noticed
         self.pending: list[dict[tuple[int, int], None]] = [
             {} for _ in range(machines)

@@ -12,7 +12,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcore.reference.links import Links
 from gridcore.states import LATEST
-from gridcore.walk_states import JOB, JOB_COLUMNS, LOAD, NODE_COLUMNS, PROBE, RECORD, RESULT, checked
+from gridcore.walk_states import (
+    FITS,
+    JOB,
+    JOB_COLUMNS,
+    LOAD,
+    LOOKS,
+    MOVES,
+    NODE_COLUMNS,
+    OTHERS,
+    OWN,
+    PROBE,
+    RECORD,
+    RESULT,
+    SLOW,
+    STAYS,
+    checked,
+)
 
 __all__ = ["NEVER", "RECORD", "JobWalks"]
 
@@ -34,6 +50,7 @@ class Search:
     time: int = 0  # of its next event
     sequence: int = 0
     asking: bool = True  # whether that is at the node of the next step, or the answer
+    look: dict[str, int] | None = None  # the row of the log that is not heard of yet
 
 
 @dataclass
@@ -76,6 +93,7 @@ class JobWalks:
         packet: int = 100,
         seed: int = 0,
         neighbours: NDArray[np.int32] | None = None,
+        log: int = 0,
     ) -> None:
         made = checked(
             speed=speed,
@@ -94,6 +112,7 @@ class JobWalks:
             probe_time=probe_time,
             packet=packet,
             neighbours=neighbours,
+            log=log,
             widths=links._width,
         )
         self._links = links
@@ -117,6 +136,8 @@ class JobWalks:
         count = len(self._release)
         self._jobs = {name: np.full(count, -1, dtype) for name, dtype in JOB_COLUMNS.items()}
         self._jobs["probes"][:] = 0
+        self._log: list[dict[str, int]] = []
+        self._log_most, self.unlogged = log, 0
 
     # -- time -----------------------------------------------------------------------------------------------
 
@@ -192,16 +213,24 @@ class JobWalks:
         u, new = next(search.walk)
         self._count(PROBE, search.at if self._neighbours is not None else self._home[search.job], u)
         self._jobs["probes"][search.job] += 1
-        search.at, search.seen = u, None
+        search.at, search.seen, search.look = u, None, None
         search.left -= 1
         if new:
             self._count(LOAD, u, self._home[search.job])
-            if self._fits(u, search.job, now):
+            verdict = self._judged(u, search.job, now)
+            if verdict == FITS:
                 search.seen = u, self._nodes[u].free
+            node = self._nodes[u]
+            count = {OWN: node.own, OTHERS: node.remote}.get(verdict, 0)
+            search.look = self._note(
+                job=search.job, node=u, asked=now, verdict=verdict, free=node.free, count=count
+            )
 
     def _hear(self, search: Search, now: int) -> bool:
         """The answer is back; whether the search is over."""
         job, seen, best = search.job, search.seen, search.best
+        if search.look is not None:
+            self._note_truth(search.look, now)
         leaves = now + search.left * self._probe_time  # when all have answered
         if seen is not None and self._pick == "first":
             if self._turnaround(job, *seen, now) < self._at_home(job, now):
@@ -229,9 +258,11 @@ class JobWalks:
         if best is not None and better:
             self._move(job, *best, now)
         else:
+            self._note_truth(self._note(job=job, verdict=STAYS), now)
             self._queue(job, home, now)
 
     def _move(self, job: int, u: int, free: int, now: int) -> None:
+        self._note_truth(self._note(job=job, node=u, verdict=MOVES, free=free), now)
         self._nodes[u].remote += 1
         self._jobs["machine"][job] = u
         self._jobs["predicted"][job] = max(0, free - (now + self._latency(job)))
@@ -256,13 +287,13 @@ class JobWalks:
         waits = max(0, free - (leaves + latency))
         return waits + latency if self._printed else waits + self._lasts(job, u) + 2 * latency
 
-    def _fits(self, u: int, job: int, now: int) -> bool:
+    def _judged(self, u: int, job: int, now: int) -> int:
         """Whether `u` is fast enough, and little enough will come to it while the job is on its way."""
         node = self._nodes[u]
         if node.speed < self._min_speed:
-            return False
+            return SLOW
         if self._rule == "none":
-            return True
+            return FITS
         seconds, elapsed = self._latency(job) / 1e9, now / 1e9
         expected = 0.0
         if seconds > 0 and not math.isnan(node.rate):
@@ -274,10 +305,10 @@ class JobWalks:
         else:
             chance = expected * math.exp(-expected) if expected < math.inf else 0.0
         if not chance < self._local:
-            return False
+            return OWN
         if node.remote == 0 or self._remote == math.inf:
-            return self._remote > 0
-        return node.remote * seconds < self._remote * elapsed
+            return FITS if self._remote > 0 else OTHERS
+        return FITS if node.remote * seconds < self._remote * elapsed else OTHERS
 
     def _walk(self, job: int) -> Iterator[tuple[int, bool]]:
         """The nodes of the steps, and whether they have not been asked before."""
@@ -294,6 +325,23 @@ class JobWalks:
             if u not in asked:
                 yield u, True
                 asked.add(u)
+
+    # -- what is logged, if it is ---------------------------------------------------------------------------
+
+    def _note(self, **row: int) -> dict[str, int] | None:
+        """A further row, if there is room."""
+        if len(self._log) == self._log_most:
+            self.unlogged += self._log_most > 0
+            return None
+        self._log.append({**dict.fromkeys(LOOKS, -1), "count": 0, **row})
+        return self._log[-1]
+
+    def _note_truth(self, row: dict[str, int] | None, now: int) -> None:
+        """What is true when the answer is back, or the search over."""
+        if row is not None:
+            row["heard"], row["home_free"] = now, self._nodes[self._home[row["job"]]].free
+            if row["node"] >= 0:
+                row["true_free"] = self._nodes[row["node"]].free
 
     # -- what is sent ---------------------------------------------------------------------------------------
 
@@ -338,6 +386,10 @@ class JobWalks:
     def jobs(self) -> dict[str, NDArray[Any]]:
         """See `gridcore.walk.JobWalks.jobs`."""
         return dict(self._jobs)
+
+    def looks(self) -> dict[str, Integers]:
+        """See `gridcore.walk.JobWalks.looks`."""
+        return {name: np.array([row[name] for row in self._log], np.int64) for name in LOOKS}
 
     def totals(self) -> dict[str, Integers]:
         """See `gridcore.walk.JobWalks.totals`."""

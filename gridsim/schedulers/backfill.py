@@ -7,10 +7,12 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from gridcore.backfill import BackfillQueue
+from gridsim.decisions import Words
 from gridsim.engine import NEVER, Engine
 from gridsim.errors import ScenarioError
 from gridsim.model import reserved
 from gridsim.scheduler import SCHEDULE, Integers, Outcome, Policy, Run, Scheduler
+from gridsim.schedulers.backfill_decisions import WORDS, Replay
 
 
 class Backfill(Scheduler, frozen=True, kw_only=True):
@@ -29,6 +31,7 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "backfill"
     decentralized: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
+    decision_words: ClassVar[Words] = WORDS
 
     mode: Literal["easy", "fcfs"] = "easy"
     duration: Literal["run", "requested"] = "run"
@@ -51,15 +54,17 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
 class Queue(Policy):
     """The queue.  Where machines fail, it is a source of the engine and ends the run with the last job."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("queue", "unreleased", "resubmitted")
+    STATE: ClassVar[tuple[str, ...]] = ("queue", "unreleased", "resubmitted", "up")
 
     def __init__(self, parameters: Backfill, run: Run) -> None:
         self.run = run
-        lasts, estimate = reserved(run.applications, float(run.speeds[0]), parameters.duration)
+        lasts, self.estimate = reserved(run.applications, float(run.speeds[0]), parameters.duration)
         tasks, easy = run.applications.tasks, parameters.mode == "easy"
-        # where machines fail, what jobs have run on is told from the log
-        log = run.record or run.faults
-        self.queue = BackfillQueue(len(run.speeds), tasks, lasts, estimate, easy=easy, log=log)
+        # where machines fail, what jobs have run on is told from the log; and so is what was decided
+        log = run.record or run.faults or run.decisions is not None
+        self.queue = BackfillQueue(len(run.speeds), tasks, lasts, self.estimate, easy=easy, log=log)
+        #: ns -> machines that are up from then on, where decisions are noted.
+        self.up: dict[int, int] = {}
         self.unreleased = len(tasks)
         self.resubmitted = np.zeros(len(tasks), np.int64)
         if run.faults:
@@ -73,6 +78,8 @@ class Queue(Policy):
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """Jobs that have lost a machine go back to their places."""
         now = self.run.engine.now
+        if self.run.decisions is not None:
+            self.up[now] = int(self.run.up.sum())
         self.queue.run(now)
         cut = self.queue.fail(failed, now)
         self.resubmitted[cut] += self.run.applications.tasks[cut]
@@ -97,6 +104,7 @@ class Queue(Policy):
         tasks = self.run.applications.tasks
         columns = self.queue.starts()  # empty where nobody wants to know
         machine, job, start, end, completed = columns
+        self._note(np.stack((job, start, end, completed)))
         first, used, interrupted = totals["first_start"], np.where(done, tasks, 0), totals["interrupted"]
         if self.run.faults:
             # runs that were cut off at the instant of their start have not been
@@ -124,4 +132,21 @@ class Queue(Policy):
             schedule=dict(
                 zip(SCHEDULE, (machine, job, np.ones_like(machine), start, end, completed), strict=True)
             ),
+        )
+
+    def _note(self, runs: Integers) -> None:
+        """What was decided, from job, start, end and completed of each machine of each run."""
+        if self.run.decisions is None:
+            return
+        each = np.append(True, (runs[:2, 1:] != runs[:2, :-1]).any(axis=0))[: runs.shape[1]]
+        jobs = self.run.applications
+        Replay(
+            self.run.decisions,
+            machines=len(self.run.speeds),
+            easy=self.queue.easy,
+            release=jobs.release_ns,
+            estimate=self.estimate,
+            tasks=jobs.tasks,
+            runs=runs[:, each],
+            up=self.up,
         )

@@ -33,11 +33,13 @@ from gridcore.jobflow import (
     JobFlow,
 )
 from gridcore.slots import SlotSchedules
+from gridsim.decisions import Words
 from gridsim.engine import TIMER, Engine, nanoseconds
 from gridsim.errors import ScenarioError
 from gridsim.model import reserved
 from gridsim.platform import real, whole
 from gridsim.scheduler import Outcome, Policy, Run, Scheduler
+from gridsim.schedulers.dgs_decisions import WORDS, DgsDecisions
 from gridsim.schedulers.dgs_failures import Failures
 from gridsim.schedulers.dgs_views import Neighbourhood
 from gridsim.schedulers.rigid_runs import Runs
@@ -86,6 +88,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     decentralized: ClassVar[bool] = True
     rigid: ClassVar[bool] = True
     speeds_known: ClassVar[bool] = True  # all are equal
+    decision_words: ClassVar[Words] = WORDS
 
     forward: int = 5
     degree: int = 20
@@ -167,9 +170,10 @@ class Negotiation(Policy):
         engine.on("retry", self.on_retry, priority=2, phase=TIMER)
         engine.on("overdue", self.on_overdue, priority=3, phase=TIMER)
         self.failures = Failures(self)
-        #: What handles messages instead of the handlers here, where no machine fails.
+        self.log = None if run.decisions is None else DgsDecisions(self, run.decisions)
+        #: What handles messages instead of the handlers here, where no machine fails and nothing is noted.
         self.flow: JobFlow | None = None
-        if engine.whole_cohorts and not run.faults:
+        if engine.whole_cohorts and not run.faults and self.log is None:
             self.flow = JobFlow(
                 self.schedules, self.neighbourhood.views, network.links, **self._for_the_flow()
             )
@@ -281,9 +285,11 @@ class Negotiation(Policy):
         asking, homes = [], []
         for job in jobs:
             if self.in_vain[job] >= self.parameters.tries:
+                if self.log is not None:
+                    self.log.in_vain("give-up", job, self.parameters.tries)
                 self._give_up(job)
             elif (home := self.home(job)) < 0:
-                self._wait(job)
+                self._wait(job, "wait-up")
             else:
                 asking.append(job)
                 homes.append(home)
@@ -296,15 +302,18 @@ class Negotiation(Policy):
         counts = np.diff(offsets)
         for job, count in zip(asking, counts.tolist(), strict=True):
             # what the scheduling node knows of the search; `found` is what searchers have, which it does not
-            # know before their answers come; `hope` that another search may do better
+            # know before their answers come; `looked` what these rest on, if that is noted; `hope` that
+            # another search may do better
             self.talks[job] = SimpleNamespace(
-                missing=count, answers=[], found={}, nodes=None, start=-1, taken=[], hope=False, hit=False,
-                due=-1,
+                missing=count, answers=[], found={}, looked={}, nodes=None, start=-1, taken=[], hope=False,
+                hit=False, due=-1,
             )  # fmt: skip
             self._await(job)
         rows = np.empty(len(asked), REQUEST)
         rows["node"], rows["sender"] = asked, home_of.repeat(counts)
         rows["application"], rows["search"] = who.repeat(counts), numbers.repeat(counts)
+        if self.log is not None:
+            self.log.asks(rows)
         self.run.network.send("request", rows)
         if not counts.all():
             self._choose([job for job in asking if not self.talks[job].missing])
@@ -334,8 +343,12 @@ class Negotiation(Policy):
             talk.answers.sort()
             while talk.answers and talk.answers[0][0] * self.slot < soonest:
                 self.late[job] += 1
+                if self.log is not None:
+                    self.log.chooses("late", job, talk)
                 del talk.answers[0]
             if talk.answers:
+                if self.log is not None:
+                    self.log.chooses("choose", job, talk)
                 talk.start, _, sender = talk.answers.pop(0)
                 talk.nodes, talk.taken, talk.hit = talk.found[sender], [], False
                 talk.missing = len(talk.nodes)
@@ -346,6 +359,8 @@ class Negotiation(Policy):
             elif self.in_vain[job] % self.parameters.rounds == 0:
                 self._wait(job)
             else:
+                if self.log is not None:
+                    self.log.in_vain("again", job, self.parameters.rounds)
                 again.append(job)
         if asking:
             self._ask(asking)
@@ -369,17 +384,25 @@ class Negotiation(Policy):
     def _nowhere(self, job: int) -> None:
         """Nobody has reached as many machines as the job wants."""
         if self.run.faults and self.parameters.wide == "widen":
-            self._wait(job)  # for those that may come back
+            self._wait(job, "wait-room")  # for those that may come back
         else:
+            if self.log is not None:
+                self.log.too_large(job)
             self.too_large += 1
             self._give_up(job)
 
-    def _wait(self, job: int) -> None:
-        """Search again after a while, which is not the same for jobs that stand in each other's way."""
+    def _wait(self, job: int, action: str = "wait") -> None:
+        """Search again after a while, which is not the same for jobs that stand in each other's way.
+
+        action : how that is noted.
+        """
         self.phase[job] = WAITING
         self.talks.pop(job, None)
         share = 0.5 + (job * _GOLDEN + int(self.searches[job]) * _SILVER) % 1.0
-        self.run.engine.at(self.run.engine.now + nanoseconds(self.parameters.retry * share), "retry", job)
+        until = self.run.engine.now + nanoseconds(self.parameters.retry * share)
+        if self.log is not None:
+            self.log.waits(action, job, until)
+        self.run.engine.at(until, "retry", job)
 
     def on_retry(self, jobs: list[int]) -> None:
         """Jobs have waited."""
@@ -416,6 +439,8 @@ class Negotiation(Policy):
             talk = self.talks.get(job)
             if talk is None or talk.due != self.run.engine.now:
                 continue
+            if self.log is not None:
+                self.log.overdue(job, talk)
             if self.phase[job] == SEARCHING:
                 talk.hope = True
                 self._choose([job])
@@ -449,6 +474,8 @@ class Negotiation(Policy):
     def _place(self, job: int) -> None:
         """All machines have committed."""
         talk = self.talks.pop(job)
+        if self.log is not None:
+            self.log.places(job, talk)
         # one that has failed meanwhile is missed later
         self.phase[job] = BROKEN if talk.hit else PLACED
         self.in_vain[job] = 0
@@ -461,6 +488,8 @@ class Negotiation(Policy):
         if self.phase[job] == BROKEN:
             nodes, start = self.runs.placed.pop(job)
             self.resubmitted[job] += len(nodes)
+            if self.log is not None:
+                self.log.misses(job, nodes)
             home = np.full(len(nodes), self.home(job))
             self._cancel(job, nodes, np.full(len(nodes), start // self.slot), home)
             self.search([job])
@@ -470,6 +499,8 @@ class Negotiation(Policy):
     def abort(self, job: int) -> None:
         """An allocation fails: who has committed is released, and the next answer is tried."""
         talk = self.talks[job]
+        if self.log is not None:
+            self.log.releases(job, talk)
         self.conflicts[job] += 1
         self.attempt[job] += 1  # replies that still come are to an old one
         nodes = np.array(sorted(talk.taken), np.int64)
@@ -489,7 +520,7 @@ class Negotiation(Policy):
         """Requests come to neighbours of scheduling nodes, who search."""
         now, neighbourhood = self.run.engine.now, self.neighbourhood
         jobs, searchers = rows["application"].copy(), rows["node"].copy()
-        starts, nodes, opened, reached = self._look(jobs, searchers)
+        starts, nodes, opened, reached, earliest = self._look(jobs, searchers)
         neighbourhood.searched(searchers, opened)
         np.maximum.at(self.reached, jobs, reached)
         answers = np.empty(len(rows), _FOUND)
@@ -499,6 +530,8 @@ class Negotiation(Policy):
             if self.searches[job] == search and job in self.talks:
                 self.talks[job].found[searcher] = nodes[k]
         takes = neighbourhood.takes(opened)
+        if self.log is not None:
+            self.log.looks(answers, opened, earliest, self._slot_at(now + 4 * self.one_way + takes))
         for wait in np.unique(takes).tolist():
             chosen = answers[takes == wait]
             if wait:
@@ -510,8 +543,11 @@ class Negotiation(Policy):
 
     def _look(
         self, jobs: Integers, searchers: Integers
-    ) -> tuple[Integers, list[Integers], Integers, Integers]:
-        """What searchers find: starts that leave time for all messages, machines, how far they went."""
+    ) -> tuple[Integers, list[Integers], Integers, Integers, Integers]:
+        """What searchers find: starts that leave time for all messages, machines, how far they went.
+
+        And the slots from which on they have looked.
+        """
         now, neighbourhood, parameters = self.run.engine.now, self.neighbourhood, self.parameters
         applications = self.run.applications
         views, seen = neighbourhood.views.views, neighbourhood.seen()
@@ -532,9 +568,8 @@ class Negotiation(Policy):
 
         # commit and reply, answer, and a message that they are not wanted after all
         ready = now + 4 * self.one_way
-        starts, offsets, chosen, reached, opened = search(
-            slice(None), self._slot_at(ready + neighbourhood.at_least)
-        )
+        earliest = np.full(len(jobs), self._slot_at(ready + neighbourhood.at_least))
+        starts, offsets, chosen, reached, opened = search(slice(None), earliest)
         ends = offsets.tolist()
         nodes = [chosen[low:high] for low, high in zip(ends, ends[1:], strict=False)]
         while True:
@@ -542,8 +577,9 @@ class Negotiation(Policy):
             waits = neighbourhood.takes(opened)
             late = np.flatnonzero((starts >= 0) & (starts * self.slot < ready + waits))
             if not len(late):
-                return starts, nodes, opened, reached
-            found = search(late, np.maximum(starts[late] + 1, self._slot_at(ready + waits[late])))
+                return starts, nodes, opened, reached, earliest
+            earliest[late] = np.maximum(starts[late] + 1, self._slot_at(ready + waits[late]))
+            found = search(late, earliest[late])
             starts[late], reached[late], opened[late] = found[0], found[3], found[4]
             for k, i in enumerate(late.tolist()):
                 nodes[i] = found[2][found[1][k] : found[1][k + 1]]
@@ -564,6 +600,8 @@ class Negotiation(Policy):
             answers = np.empty(len(rows), ANSWER)
             for name in ANSWER.names or ():
                 answers[name] = rows[name]
+            if self.log is not None:
+                self.log.answers(answers)
             self.run.network.send("answer", answers)
 
     # -- those who run jobs -------------------------------------------------------------------------------
@@ -580,6 +618,9 @@ class Negotiation(Policy):
             nodes, jobs, starts = nodes[timely], jobs[timely], starts[timely]
         taken = self.schedules.reserve(nodes, starts, self.length[jobs], jobs, now)
         replies["taken"][timely] = taken
+        if self.log is not None:
+            self.log.refuses("too-late", replies[~timely])
+            self.log.refuses("taken", replies[timely][~taken])
         self.neighbourhood.changed(nodes[taken])
         self.run.network.send("reply", replies)
 

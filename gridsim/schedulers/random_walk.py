@@ -13,11 +13,13 @@ from typing import ClassVar, Literal
 import msgspec
 
 from gridcore.walk_states import MOST_BYTES
+from gridsim.decisions import Words
 from gridsim.errors import ScenarioError
 from gridsim.model import Applications
 from gridsim.platform import normalise, real, whole
 from gridsim.scheduler import Floats, Policy, Run, Scheduler
 from gridsim.schedulers.walking import ProbeLatency, Walking
+from gridsim.schedulers.walking_decisions import STAY, WORDS
 
 
 class _Walker(Scheduler, frozen=True, kw_only=True):
@@ -26,6 +28,7 @@ class _Walker(Scheduler, frozen=True, kw_only=True):
     decentralized: ClassVar[bool] = True
     unequal: ClassVar[bool] = True
     failures: ClassVar[bool] = False
+    decision_words: ClassVar[Words] = WORDS
 
     @property
     def order(self) -> Literal["fcfs"]:
@@ -38,6 +41,7 @@ class NoMigration(_Walker, frozen=True, kw_only=True):
     baseline)."""
 
     name: ClassVar[str] = "no-migration"
+    decision_words: ClassVar[Words] = STAY
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduler.Scheduler`."""

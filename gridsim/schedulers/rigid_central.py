@@ -6,12 +6,14 @@ machine are released everywhere and placed anew, and nothing waits for machines 
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from gridcore.slots import SlotSchedules
-from gridsim.engine import TIMER, nanoseconds
+from gridsim.decisions import Words
+from gridsim.engine import NS, TIMER, nanoseconds
 from gridsim.errors import ScenarioError
 from gridsim.model import reserved
 from gridsim.platform import real
@@ -34,6 +36,11 @@ class Asap(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "asap"
     decentralized: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
+    decision_words: ClassVar[Words] = {
+        "place": ("places {tasks} tasks at the earliest start that there is", "a start at", "s"),
+        "short": ("keeps it: too few machines are up", "machines up:", ""),
+        "lost": ("has lost a machine of it and places all {tasks} tasks anew", "machines failed:", ""),
+    }
 
     slot: float = 60.0
     duration: Literal["run", "requested"] = "run"
@@ -83,14 +90,32 @@ class Oracle(Policy):
             earliest = -(-now // self.slot)
             found = self.schedules.earliest_start(machines, int(applications.tasks[job]), length, earliest)
             if found is None:
+                self.note("short", job, len(machines), int(applications.tasks[job]))
                 self.waiting.append(job)
                 continue
             start, nodes = found
+            self.note("place", job, start * self.slot / NS, earliest * self.slot / NS, among=len(machines))
             count = len(nodes)
             self.schedules.reserve(
                 nodes, np.full(count, start), np.full(count, length), np.full(count, job), now
             )
             self.run.engine.at(self.runs.place(job, nodes, start * self.slot), "finish", job)
+
+    def note(self, action: str, job: int, saw: float, limit: float = math.nan, among: int = -1) -> None:
+        """Note a decision, if that is recorded; what it sees is true."""
+        if self.run.decisions is not None:
+            self.run.decisions.note(
+                action,
+                time=self.run.engine.now,
+                application=job,
+                decider=-1,
+                tasks=int(self.run.applications.tasks[job]),
+                among=among,
+                saw=saw,
+                limit=limit,
+                true=saw,
+                age=0.0,
+            )
 
     def on_finish(self, jobs: list[int]) -> None:
         """Jobs end; what they had reserved beyond that is free."""
@@ -117,6 +142,7 @@ class Oracle(Policy):
             if job in self.runs.placed and self.runs.placed[job][1] == start * self.slot:
                 nodes, _ = self.runs.placed[job]
                 self.runs.cut(job, now)
+                self.note("lost", job, int(np.isin(nodes, failed).sum()))
                 self._free(nodes, start)
                 self.resubmitted[job] += len(nodes)
                 lost.append(job)

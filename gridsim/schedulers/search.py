@@ -10,12 +10,16 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from gridsim.decisions import Words
 from gridsim.errors import ScenarioError
 from gridsim.local import LocalPolicy, LocalScheduler, Message
+from gridsim.local_truth import TruthOf
 from gridsim.schedulers.search_nodes import (
     COMMON,
     COMMON_TIMERS,
     TABLES,
+    TRUTHS,
+    WORDS,
     AdvertisingNode,
     RingNode,
     WalkNode,
@@ -41,6 +45,8 @@ class Search(LocalScheduler, frozen=True, kw_only=True):
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = TABLES
+    decision_words: ClassVar[Words] = WORDS
+    truths: ClassVar[Mapping[str, TruthOf]] = TRUTHS
     timers: ClassVar[tuple[str, ...]] = COMMON_TIMERS
 
     degree: int = 4

@@ -9,7 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+from gridsim.decisions import Words
 from gridsim.local import LocalPolicy, Message, View
+from gridsim.local_truth import Truth, TruthOf
 from gridsim.model import Application
 
 #: A header, and 8 bytes a field.
@@ -37,6 +39,38 @@ TABLES: dict[str, dict[str, type]] = {
     "hosts": {"application": int, "client": int, "host": int, "needed": float, "found": float},
 }  # fmt: skip
 
+#: See `gridsim.scheduler.Scheduler.decision_words`.
+WORDS: Words = {
+    "own": ("runs a task itself", "tasks that need a host:", ""),
+    "ask": ("asks for hosts for {tasks} tasks", "hosts found:", ""),
+    "pause": ("has nobody more to ask for {tasks} tasks, and pauses", "hosts found:", ""),
+    "send": ("sends a task to machine {machine}, which has offered itself", "free hosts there:", ""),
+    "refuse": ("sends a task back to machine {machine}, as it is not free for that", "", ""),
+    "back": ("gets a task back from machine {machine}, and looks for another host", "", ""),
+}
+
+
+def hosts_for(truth: Truth, node: int, machine: int) -> float:
+    """How many hosts the search of `node` has found, and how many others are free now."""
+    others = (u for u in range(truth.machines) if u != node and truth.up(u))
+    return float(search_node(truth, node).found + sum(search_node(truth, u).free for u in others))
+
+
+def free_for(truth: Truth, node: int, machine: int) -> tuple[float, float]:
+    """Whether `machine` is still free for `node`, and how long ago it said so (s)."""
+    host = search_node(truth, machine)
+    return float(not host.busy and host.promised in (NOBODY, node)), truth.now - host.offered
+
+
+def search_node(truth: Truth, machine: int) -> SearchNode:
+    """The node of a machine."""
+    node = truth.memory(machine)
+    assert isinstance(node, SearchNode)
+    return node
+
+
+TRUTHS: dict[str, TruthOf] = {"ask": hosts_for, "pause": hosts_for, "send": free_for}
+
 #: A client that finds nobody waits twice as long each time, up to so many times `retry`.
 LONGEST_PAUSE = 16.0
 NOBODY = -1
@@ -61,7 +95,7 @@ class SearchNode(LocalPolicy, ABC):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.busy, self.promised = False, NOBODY
+        self.busy, self.promised, self.offered = False, NOBODY, 0.0  # when it did so last, s
         self.waiting: list[list[Any]] = []  # [application, tasks, needed since]
         self.state = ""  # or "searching", "pausing"
         self.number = 0  # of the newest round
@@ -118,7 +152,10 @@ class SearchNode(LocalPolicy, ABC):
         """The oldest task runs here, if this machine is free."""
         if self.waiting and self.free:
             self.busy = True
-            view.enqueue(self.give(view, view.node), 1)
+            missing = self.missing
+            application = self.give(view, view.node)
+            view.decide("own", application, machine=view.node, tasks=1, saw=missing, age=0.0)
+            view.enqueue(application, 1)
 
     def give(self, view: View, host: int) -> int:
         """Take the oldest task off the list, for `host`; its application."""
@@ -142,6 +179,9 @@ class SearchNode(LocalPolicy, ABC):
         # by the clock, so that it is the newest even after the client failed and forgot the numbers before
         self.number = max(self.number + 1, round(view.now * 1e6))
         wait = self.ask(view)
+        for application, tasks, _ in self.waiting:
+            action = "pause" if wait is None else "ask"
+            view.decide(action, application, tasks=tasks, saw=self.found, limit=self.wanted)
         if wait is not None:
             self.rounds, self.lately = self.rounds + 1, 0
             view.timer(wait, "round")
@@ -179,6 +219,7 @@ class SearchNode(LocalPolicy, ABC):
             return
         self.found, self.lately = self.found + 1, self.lately + 1
         application = self.give(view, host)
+        view.decide("send", application, machine=host, tasks=1, saw=1.0)
         view.send(host, "task", application=application, tasks=1)
 
     # -- the host -------------------------------------------------------------------------------------------
@@ -192,7 +233,7 @@ class SearchNode(LocalPolicy, ABC):
         """Offer this machine, if it is free."""
         if not self.free or client == view.node:
             return False
-        self.promised = client
+        self.promised, self.offered = client, view.now
         view.send(client, "offer")
         view.timer(self.parameters.promise, "promise")
         return True
@@ -200,6 +241,7 @@ class SearchNode(LocalPolicy, ABC):
     def on_task(self, view: View, message: Any) -> None:
         """A task to run, or to send back."""
         if self.busy or self.promised not in (NOBODY, message.sender):
+            view.decide("refuse", message.application, machine=message.sender, tasks=message.tasks)
             view.send(message.sender, "back", application=message.application, tasks=message.tasks)
             return
         self.keep_promise(view)
@@ -229,6 +271,7 @@ class SearchNode(LocalPolicy, ABC):
         elif kind == "task":
             self.on_task(view, message)
         elif kind == "back":  # the oldest again
+            view.decide("back", message.application, machine=message.sender, tasks=message.tasks)
             self.need([message.application, message.tasks, view.now], 0, view)
         elif kind == "dismiss":
             if message.sender == self.promised:

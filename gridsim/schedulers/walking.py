@@ -7,12 +7,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcore.states import LATEST
 from gridcore.walk import NEVER, RECORD, JobWalks
 from gridsim.engine import NS, Engine, nanoseconds
 from gridsim.errors import ScenarioError
 from gridsim.overlays import random_neighbours
 from gridsim.records import frozen
 from gridsim.scheduler import ARRIVALS, SCHEDULE, Integers, Outcome, Policy, Run
+from gridsim.schedulers.walking_decisions import note_walks
 
 #: s to ask a node and hear from it, or as long as the network takes.
 ProbeLatency = float | Literal["network"]
@@ -27,7 +29,7 @@ class Walking(Policy):
     name : of the scheduler, for what is refused.
     probes : nodes that it asks, at most.  degree : of the overlay on which it walks, None for independent
         draws.
-    settings : further arguments of `gridcore.walk.JobWalks`.
+    pick, rule, local_threshold, remote_threshold, min_speed, printed : of `gridcore.walk.JobWalks`.
 
     ScenarioError where a search would take more than `LONGEST_SEARCH`.
     """
@@ -44,9 +46,16 @@ class Walking(Policy):
         probe_latency: ProbeLatency = 0.0,
         packet: int = 0,
         degree: int | None = None,
-        **settings: Any,
+        pick: str = "first",
+        rule: str = "exactly-one",
+        local_threshold: float = 0.5,
+        remote_threshold: float = 1.0,
+        min_speed: float = 0.0,
+        printed: bool = False,
     ) -> None:
-        self.run = run
+        self.run, self.pick, self.rule, self.printed = run, pick, rule, printed
+        self.local_threshold, self.remote_threshold = local_threshold, remote_threshold
+        self.min_speed = min_speed
         applications, network = run.applications, run.network
         self.probes, single = probes, bool((applications.tasks == 1).all())
         #: Of each job its application; None where they are the same.
@@ -70,7 +79,7 @@ class Walking(Policy):
         if degree is not None:
             drawn = random_neighbours(len(run.speeds), degree, run.streams("walk overlay"))
             neighbours = drawn.astype(np.int32)
-        rates = np.full(len(run.speeds), np.nan) if applications.rates is None else applications.rates
+        self.rates = np.full(len(run.speeds), np.nan) if applications.rates is None else applications.rates
         self.walks = JobWalks(
             network.links,
             run.speeds,
@@ -79,13 +88,19 @@ class Walking(Policy):
             node=self._of_jobs(applications.submitter),
             work=applications.sizes() if applications.unequal else self._of_jobs(applications.task_size),
             data=self._of_jobs(data),
-            rate=rates,
+            rate=self.rates,
             probes=probes,
             probe_time=nanoseconds(probe_latency),
             packet=packet,
             seed=int(run.streams("walk").integers(2**63)),
             neighbours=neighbours,
-            **settings,
+            pick=pick,
+            rule=rule,
+            local_threshold=local_threshold,
+            remote_threshold=remote_threshold,
+            min_speed=min_speed,
+            printed=printed,
+            log=0 if run.decisions is None else min(run.decisions.limit, LATEST),
         )
         network.run_by(self)
 
@@ -112,6 +127,8 @@ class Walking(Policy):
         """Let all come back, and report."""
         self.walks.advance(NEVER)
         self.walks.settle()
+        if self.run.decisions is not None:
+            note_walks(self.run.decisions, self)
         jobs, totals, applications = self.walks.jobs(), self.walks.totals(), self.run.applications
         which = np.arange(len(applications)) if self.application is None else self.application
         home, release = self._of_jobs(applications.submitter), self._of_jobs(applications.release_ns)

@@ -11,7 +11,7 @@ from gridsim.comparison import first_difference
 from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Policy, Scheduler
-from gridsim.simulation import Options, Simulation
+from gridsim.simulation import Options, Record, Simulation
 from gridsim.states import Array, packed, unpacked
 
 Snapshot = tuple[str, list[Array]]
@@ -33,14 +33,22 @@ def snapshot(simulation: Simulation) -> Snapshot:
     return json.dumps(packed(simulation, save)), arrays
 
 
-def differing_end(scenario: Scenario, scheduler: Scheduler, result: Result, time_limit: float) -> str | None:
+def differing_end(
+    scenario: Scenario,
+    scheduler: Scheduler,
+    result: Result,
+    time_limit: float | None = None,
+    record: Record = True,
+) -> str | None:
     """How a run that is kept, or that goes on from what was kept, ends in another way than `result`.
+
+    time_limit, record : those of the run that came to `result`; see `gridsim.simulate`.
 
     It is kept after waves 1, 2, 4, ...; of these the last one and the middle one are gone on from.  None if
     all ends are the same.
     """
     kept: list[tuple[float, Snapshot]] = []
-    options = Options(record=True, time_limit=time_limit)
+    options = Options(record=record, time_limit=time_limit)
     run = Simulation(scenario, scheduler, options)
     waves = 0
 

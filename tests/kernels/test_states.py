@@ -85,6 +85,7 @@ def walks(events: int) -> tuple[Links, JobWalks]:
         probes=4,
         pick="best",
         probe_time=3 * 10**8,
+        log=1000,
     )
     if events:
         made.advance(events * 10**9 // 2)
@@ -201,7 +202,7 @@ def test_something_was_under_way() -> None:
         ("tree", "debt_counts"), ("tree", "references_0"), ("flow", "arrivals"),
         ("pull", "seen"), ("pull", "log"), ("backfill", "coming"), ("backfill", "runs"),
         ("work", "running"), ("work", "ranked"), ("work", "rows"), ("work", "faults"), ("work", "seen"),
-        ("walk", "ending"), ("walk", "searches"), ("walk", "steps"),
+        ("walk", "ending"), ("walk", "searches"), ("walk", "steps"), ("walk", "looks"),
     ):  # fmt: skip
         assert any(len(each[name][entry]) for each in seen), (name, entry)
     for each in seen:
@@ -308,7 +309,7 @@ def go_on(made: dict[str, Any], name: str) -> None:
             lambda: made["work"].run(made["work"].now + 10**13),
         ],
         "walk": [
-            lambda: (made["walk"].jobs(), made["walk"].totals(), made["walk"].settle()),
+            lambda: (made["walk"].jobs(), made["walk"].totals(), made["walk"].settle(), made["walk"].looks()),
             lambda: made["walk"].advance(8 * 10**9),
             lambda: made["walk"].getstate(),
             lambda: made["walk"].advance(2**63 - 1),

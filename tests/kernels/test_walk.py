@@ -13,6 +13,7 @@ from gridcore import walk
 from gridcore.links import Links
 from gridcore.reference import walk as twin
 from gridcore.reference.links import Links as TwinLinks
+from gridcore.walk_states import LOOKS, VERDICTS
 
 S = 10**9
 BOOKS = ("sent", "delivered", "traffic", "bytes_in", "bytes_out", "by_level")
@@ -89,6 +90,7 @@ def cases(draw: st.DrawFn) -> Case:
         "packet": draw(st.sampled_from((0, 100))),
         "seed": draw(st.integers(0, 2**40)),
         "neighbours": draw(st.sampled_from((None, neighbours))),
+        "log": draw(st.sampled_from((10**6, 0, 9))),
     }
 
 
@@ -105,12 +107,37 @@ def test_kernel_and_twin_are_equal(case: Case, stops: list[int]) -> None:
         other.setstate(walks.getstate())
         wires, walks = other_wires, other
         walks.settle()
-        for mine, wanted in ((walks.jobs(), twin_walks.jobs()), (walks.totals(), twin_walks.totals())):
+        assert walks.unlogged == twin_walks.unlogged
+        for told in ("jobs", "totals", "looks"):
+            mine, wanted = getattr(walks, told)(), getattr(twin_walks, told)()
             assert list(mine) == list(wanted)
             for name, column in wanted.items():
                 np.testing.assert_array_equal(mine[name], column, name, strict=True)
         for name in BOOKS:
             np.testing.assert_array_equal(getattr(wires, name), getattr(twin_wires, name), name)
+
+
+@settings(deadline=None, max_examples=60)
+@given(cases())
+def test_what_is_logged_changes_nothing_else(case: Case) -> None:
+    wires, jobs = run({**case, "log": 0})
+    logged, other = make(walk, Links, {**case, "log": 10**6})
+    other.advance(walk.NEVER)
+    other.settle()
+    assert {name: column.tolist() for name, column in other.jobs().items()} == jobs
+    for name in BOOKS:
+        np.testing.assert_array_equal(getattr(wires, name), getattr(logged, name), name)
+    looks = other.looks()
+    ends = looks["verdict"] >= VERDICTS.index("moves")
+    # a row for each answer, and one for each job, which says where it went
+    assert (~ends).sum() == wires.sent[1] and sorted(looks["job"][ends]) == list(range(len(jobs["machine"])))
+    went = np.where(
+        looks["node"][ends] < 0, np.array(case["node"], np.int64)[looks["job"][ends]], looks["node"][ends]
+    )
+    assert went.tolist() == [jobs["machine"][job] for job in looks["job"][ends]]
+    assert (looks["heard"] - looks["asked"])[~ends].tolist() == [
+        case["probe_time"] - case["probe_time"] // 2
+    ] * int((~ends).sum())
 
 
 @settings(deadline=None, max_examples=60)
@@ -250,6 +277,46 @@ def test_a_walk_passes_through_who_was_asked_before() -> None:
     assert wires.bytes_in.tolist() == [300, 200, 200] and wires.bytes_out.tolist() == [200, 300, 200]
 
 
+# -- what is logged -------------------------------------------------------------------------------------
+
+
+def test_the_log_says_what_was_heard_and_what_was_true() -> None:
+    """2 s to ask and hear; node 1 gets 20 s of work between its being asked and the answer."""
+    case = plain(
+        probe_time=2 * S, release=[0, S // 2], node=[1, 0], work=[4000.0, 1000.0], data=[0, 0], log=10
+    )
+    _, walks = make(walk, Links, case)
+    walks.advance(walk.NEVER)
+    looks = walks.looks()
+    assert [VERDICTS[k] for k in looks["verdict"]] == ["fits", "fits", "stays", "moves"]
+    assert list(looks) == list(LOOKS)
+    names = "job", "node", "asked", "heard", "free", "home_free", "true_free"
+    assert list(zip(*(looks[name].tolist() for name in names), strict=True)) == [
+        (0, 0, S, 2 * S, 0, 0, 0),
+        (1, 1, 3 * S // 2, 5 * S // 2, 0, 0, 22 * S),
+        (0, -1, -1, 2 * S, -1, 0, -1),
+        (1, 1, -1, 5 * S // 2, 0, 0, 22 * S),
+    ]
+    # three rows of room: the first ones, and one was not kept
+    _, walks = make(walk, Links, {**case, "log": 3})
+    walks.advance(walk.NEVER)
+    assert walks.unlogged == 1 and all((walks.looks()[name] == looks[name][:3]).all() for name in LOOKS)
+
+
+def test_the_log_says_why_a_node_was_passed_over() -> None:
+    two = {"release": [2 * S, 3 * S], "node": [0, 0], "work": [1000.0, 5000.0], "data": [0, 0], "log": 9}
+    for changes, job, verdict, count in (
+        ({"rate": [0.0, 1.0], "local_threshold": 0.36}, 0, "own", 0),
+        ({"remote_threshold": 0.33}, 1, "others", 1),
+        ({"min_speed": 300.0}, 0, "slow", 0),
+    ):
+        _, walks = make(walk, Links, plain(**two, **changes))
+        walks.advance(walk.NEVER)
+        looks = walks.looks()
+        (k,) = np.flatnonzero((looks["job"] == job) & (looks["asked"] >= 0))
+        assert (VERDICTS[looks["verdict"][k]], looks["count"][k]) == (verdict, count)
+
+
 # -- bad input ------------------------------------------------------------------------------------------
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -271,6 +338,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"local_threshold": np.nan}, "local_threshold must be in 0..inf, got nan"),
     ({"min_speed": -1.0}, "min_speed must be in 0..inf, got -1.0"),
     ({"probe_time": -1}, "probe_time must be in 0..2305843009213693952, got -1"),
+    ({"log": -1}, "log must be in 0..2305843009213693952, got -1"),
     ({"packet": 2**31}, "packet must be in 0..2147483647, got 2147483648"),
     ({"neighbours": [[1], [0]]}, "neighbours must be int32[nodes, degree]"),
     ({"neighbours": np.zeros((3, 1), np.int32)}, "neighbours must have 2 rows, got 3"),

@@ -1,0 +1,153 @@
+"""Nodes that say what they decide: what is noted, what is true, and that no run depends on it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import pytest
+
+import gridsim as gs
+from gridsim.testing.resuming import differing_end
+
+EQUAL = gs.Network(latency=0.5, bandwidth=math.inf, interfaces="equal")
+
+
+class Node(gs.LocalPolicy):
+    """Tells its neighbour of its queue every second; gives all that it gets to who has less, as far as it
+    knows."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.heard, self.at = math.nan, math.nan
+
+    def on_start(self, view: Any) -> None:
+        view.timer(1.0, "tell")
+
+    def on_timer(self, view: Any, name: str) -> None:
+        if view.now < 20:
+            view.send(view.neighbours[0], "queue", work=view.work, at=view.now)
+            view.timer(1.0, "tell")
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        (other,) = view.neighbours
+        gives = self.heard < view.work
+        action = "give" if gives else self.parameters.word
+        view.decide(
+            action, application.number, machine=other, tasks=tasks, among=2, saw=self.heard, limit=view.work,
+            age=view.now - self.at,
+        )  # fmt: skip
+        if gives:
+            view.send(other, "share", application=application.number, tasks=tasks)
+        else:
+            view.enqueue(application.number, tasks)
+
+    def on_message(self, view: Any, message: Any) -> None:
+        if message.kind == "share":
+            view.decide("take", message.application + self.parameters.wrong, tasks=message.tasks)
+            view.enqueue(message.application, message.tasks)
+        else:
+            self.heard, self.at = message.work, message.at
+
+
+class Telling(gs.LocalScheduler, frozen=True, kw_only=True):
+    name: ClassVar[str] = "telling"
+    policy = Node
+    timers: ClassVar[tuple[str, ...]] = ("tell",)
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "queue": gs.Message(100, work=float, at=float),
+        "share": gs.Message(100, moves_tasks=True, application=int, tasks=int),
+    }
+    decision_words: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "give": ("gives {tasks} tasks to machine {machine}", "a queue of", "s"),
+        "keep": ("keeps {tasks} tasks", "a queue of", "s"),
+        "take": ("takes {tasks} tasks", "", ""),
+    }
+    truths: ClassVar[dict[str, Any]] = {
+        "give": lambda truth, node, machine: truth.work(machine),
+        "keep": lambda truth, node, machine: (truth.work(machine), truth.now - truth.memory(node).at),
+    }
+    word: str = "keep"
+    wrong: int = 0
+
+
+def scenario(release: list[float], **further: Any) -> gs.Scenario:
+    bags = gs.Workload.of(release, 1, 4000.0, [0] * len(release))
+    return gs.Scenario(gs.Platform.of([1000.0, 1000.0]), bags, EQUAL, seed=1, **further)
+
+
+def test_what_a_node_says_and_what_is_true() -> None:
+    given = scenario([0.0, 1.75, 1.8, 2.25])
+    result = gs.simulate(given, Telling(), record="decisions")
+    names = "time", "action", "decider", "machine", "tasks", "among", "saw", "limit", "true", "age"
+    rows = [tuple(round(v, 6) if isinstance(v, float) else v for v in map(row.get, names))
+            for row in result.tables["decisions"].rows()]  # fmt: skip
+    # at 1 s machine 1 said that it had nothing, and at 2.25 s it has been given 4 s
+    assert [row[:6] for row in rows[1:]] == [
+        (1.75, "give", 0, 1, 1, 2), (1.8, "give", 0, 1, 1, 2), (2.25, "take", 1, -1, 1, -1),
+        (2.25, "give", 0, 1, 1, 2), (2.3, "take", 1, -1, 1, -1), (2.75, "take", 1, -1, 1, -1),
+    ]  # fmt: skip
+    assert [row[6:] for row in rows if row[1] == "give"] == [
+        (0.0, 2.25, 0.0, 0.75), (0.0, 2.2, 0.0, 0.8), (0.0, 1.75, 4.0, 1.25)
+    ]  # fmt: skip
+    assert rows[0][1] == "keep" and math.isnan(rows[0][6]) and rows[0][8] == 0.0
+    line = str(result.why(3)).splitlines()[1]
+    assert line == (
+        "t = 2.250000 s: machine 0 gives 1 tasks to machine 1; among 2; it saw a queue of 0 s, "
+        "held against 1.75 s; 1.25 s old; in truth 4 s"
+    )
+    assert result.digest == gs.simulate(given, Telling()).digest
+    few = gs.simulate(given, Telling(), record="decisions", decisions_limit=2)
+    assert few.digest == result.digest and few.why(0).dropped == len(rows) - 2
+    # where machines fail, and going on from a checkpoint
+    given = scenario([0.0, 1.75, 1.8, 2.25], faults=gs.Faults.of([1], [3.0], [4.0]))
+    result = gs.simulate(given, Telling(), record="decisions")
+    assert result.digest == gs.simulate(given, Telling()).digest
+    assert differing_end(given, Telling(), result, record="decisions") is None
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(
+        gs.SchedulerError, match="node 0 decides 'hold'; of decision_words there are give, keep"
+    ):
+        gs.simulate(scenario([0.0]), Telling(word="hold"))
+    given = scenario([0.0, 2.0])
+    with pytest.raises(gs.SchedulerError, match="node 1 decides on application 6 of 2"):
+        gs.simulate(given, Telling(wrong=5), record="decisions")
+
+
+SEARCHES = gs.ExpandingRing(), gs.RandomWalkSearch(), gs.Advertisement(), gs.Rendezvous()
+
+
+def test_a_search_of_two_machines() -> None:
+    bags = gs.Workload.of([10.0], 3, 100_000.0, [0])
+    pair = gs.Scenario(gs.Platform.of([1000.0, 1000.0]), bags, EQUAL, seed=1)
+    result = gs.simulate(pair, gs.ExpandingRing(degree=1, hop_time=1.0, max_hops=1), record="decisions")
+    names = "time", "action", "machine", "saw", "limit", "true", "age"
+    rows = [tuple(row[name] for name in names) for row in result.why(0).decisions.rows()]
+    assert rows[0][:4] == (10.0, "own", 0, 3.0) and rows[0][6] == 0.0
+    assert rows[1][:2] == (10.0, "ask") and rows[1][3:6] == (0.0, 2.0, 1.0)
+    # it offered itself at 10.5 s
+    assert rows[2][:4] == (11.0, "send", 1, 1.0) and rows[2][5:] == (1.0, 0.5)
+    assert rows[3][:2] == (12.0, "pause") and rows[3][3:6] == (1.0, 2.0, 1.0)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("scheduler", SEARCHES, ids=lambda each: each.name)
+def test_searches_do_not_depend_on_it(scheduler: gs.LocalScheduler, fails: bool) -> None:
+    given = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=20, seed=1),
+        gs.Workload.bags(applications=5, interarrival=60.0, tasks=12.0, task_size=120_000.0, seed=1),
+        seed=1,
+        faults=gs.Faults.poisson(3600.0, seed=1) if fails else None,
+    )
+    result = gs.simulate(given, scheduler, record="decisions")
+    assert result.digest == gs.simulate(given, scheduler).digest
+    table = result.tables["decisions"]
+    placed = table["action"]
+    assert ((placed == "own") | (placed == "send")).sum() >= result.applications["tasks"].sum()
+    asks = placed == "ask"
+    assert (table["saw"] <= table["true"])[asks].all() and asks.any()
+    assert (table["age"] > 0)[placed == "send"].all()
+    if fails:
+        assert differing_end(given, scheduler, result, record="decisions") is None

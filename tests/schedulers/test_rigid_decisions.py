@@ -1,0 +1,88 @@
+"""What the centralized schedulers of rigid jobs note of their decisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.testing.resuming import differing_end
+
+
+def said(result: gs.Result, job: int, *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in names) for row in result.why(job).decisions.rows()]
+
+
+def test_easy_says_whom_it_lets_ahead() -> None:
+    """Five machines: job 0 has three until 100 s by its run time, 300 s by its request; job 1 wants four."""
+    jobs = gs.Workload.jobs_of(
+        [0.0, 1.0, 2.0, 3.0], [3, 4, 1, 1], [100.0, 50.0, 50.0, 400.0], requested=[300.0, 50.0, 90.0, 400.0]
+    )
+    scenario = gs.Scenario(gs.Platform.equal(5), jobs, seed=1)
+    columns = "time", "action", "among", "saw", "limit", "true"
+    result = gs.simulate(scenario, gs.Backfill(duration="requested"), record="decisions")
+    assert said(result, 0, *columns) == [(0.0, "head", 1, 5.0, 3.0, 5.0)]
+    reserved, started = said(result, 1, *columns)
+    assert reserved[:4] == (1.0, "reserve", 1, 300.0) and reserved[5] == 100.0
+    assert started == (100.0, "head", 1, 4.0, 4.0, 4.0)
+    assert said(result, 2, *columns) == [(2.0, "short", 2, 92.0, 300.0, 52.0)]
+    # at 300 s all are free but for the one that it takes
+    assert said(result, 3, *columns) == [(3.0, "narrow", 2, 1.0, 1.0, 1.0)]
+    assert "gives the head of the queue a reservation, as it does not fit" in str(result.why(1))
+    result = gs.simulate(scenario, gs.Backfill(mode="fcfs"), record="decisions")
+    assert said(result, 1, *columns) == [(1.0, "block", 1, 2.0, 4.0, 2.0), (100.0, "head", 3, 5.0, 4.0, 5.0)]
+    result = gs.simulate(scenario, gs.Asap(), record="decisions")
+    assert said(result, 1, "time", "saw", "limit", "true", "among") == [(1.0, 120.0, 60.0, 120.0, 5)]
+
+
+def scenario(fails: bool) -> gs.Scenario:
+    chance = np.random.default_rng(4)
+    made = gs.Workload.jobs_of(
+        np.sort(chance.uniform(0, 1800, 80)).round(), chance.integers(1, 21, 80), chance.uniform(60, 900, 80),
+        requested=chance.uniform(60, 3000, 80),
+    )  # fmt: skip
+    faults = gs.Faults.poisson(20_000.0, seed=5) if fails else None
+    return gs.Scenario(gs.Platform.equal(40), made, seed=2, faults=faults)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(
+    "scheduler",
+    [gs.Asap(), gs.Backfill(), gs.Backfill(duration="requested"), gs.Backfill(mode="fcfs")],
+    ids=str,
+)
+def test_what_is_noted_is_what_was_done(scheduler: gs.Scheduler, fails: bool) -> None:
+    given = scenario(fails)
+    plain = gs.simulate(given, scheduler)
+    noted = gs.simulate(given, scheduler, record="all")
+    assert noted.digest == plain.digest == gs.simulate(given, scheduler, record="decisions").digest
+    table = noted.tables["decisions"]
+    ran = noted.tables["schedule"]
+    runs = set(zip(ran["application"].tolist(), ran["start"].tolist(), strict=True))
+    action = table["action"]
+    started = np.isin(action, ["head", "short", "narrow"]) & (scheduler.name == "backfill")
+    if scheduler.name == "backfill":
+        mine = zip(table["application"][started].tolist(), table["time"][started].tolist(), strict=True)
+        assert set(mine) == runs and started.sum() == len(runs)
+        # the kernel's rules hold for what is told here
+        assert (table["saw"] >= table["limit"])[action == "head"].all()
+        assert (table["saw"] <= table["limit"])[np.isin(action, ["short", "narrow"])].all()
+        assert (table["saw"] < table["limit"])[action == "block"].all()
+        reserve = action == "reserve"
+        assert (table["true"] <= table["saw"])[reserve].all() and (table["true"] > table["time"])[
+            reserve
+        ].all()
+        assert (
+            fails or not (table["saw"] != table["true"])[reserve].any() or scheduler.duration == "requested"
+        )
+        assert (action == "lost").any() == fails
+    else:
+        placed = action == "place"
+        mine = set(zip(table["application"][placed].tolist(), table["saw"][placed].tolist(), strict=True))
+        assert mine >= runs and (table["saw"] >= table["limit"])[placed].all()
+    few = gs.simulate(given, scheduler, record="decisions", decisions_limit=5)
+    assert few.digest == plain.digest and few.why(0).dropped == len(table) - 5
+    if fails:
+        assert differing_end(given, scheduler, noted, record="all") is None

@@ -1,0 +1,154 @@
+"""What RJSS and its rivals note of their decisions: numbers worked out by hand; no run depends on it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.testing.resuming import differing_end
+
+#: A message of b bytes takes 1 s + b ms.
+SECOND = gs.Network(latency=1.0, bandwidth=1000.0, interfaces="equal")
+
+
+def decided(
+    scheduler: gs.Scheduler,
+    release: list[float],
+    home: list[int],
+    size: list[float],
+    speeds: tuple[float, ...] = (100.0, 200.0),
+    data: int = 0,
+    network: gs.Network = SECOND,
+) -> list[dict[str, Any]]:
+    jobs = gs.Workload.of(release, 1, size, home, data)
+    scenario = gs.Scenario(gs.Platform.of(speeds), jobs, network, seed=1)
+    result = gs.simulate(scenario, scheduler, record="decisions")
+    assert result.digest == gs.simulate(scenario, scheduler).digest
+    table = result.tables["decisions"]
+    return [row for i in range(len(release)) for row in result.why(i).decisions.rows()][: len(table)]
+
+
+def said(rows: list[dict[str, Any]], job: int, *names: str) -> list[tuple[Any, ...]]:
+    chosen = [row for row in rows if row["application"] == job]
+    return [tuple(row[n] if n == "action" else round(row[n], 6) for n in names) for row in chosen]
+
+
+COMPARED = "action", "machine", "saw", "limit", "true", "age"
+
+
+def test_a_job_moves_and_says_why() -> None:
+    """10 s at home; 1.1 s to go, 5 s there, 1.1 s back."""
+    rows = decided(gs.Rjss(k=1.0), [0.0], [0], [1000.0], data=100)
+    assert said(rows, 0, *COMPARED) == [
+        ("earlier", 1, 7.2, 10.0, 7.2, 0.0), ("moves", 1, 7.2, 10.0, 7.2, 0.0)
+    ]  # fmt: skip
+    assert said(rows, 0, "time", "decider", "task", "tasks", "among") == [(0, 0, 0, 1, -1), (0, 0, 0, 1, 1)]
+    # 2.5 s each way are as long as it takes at home
+    rows = decided(gs.Rjss(k=1.0), [0.0], [0], [1000.0], data=1500)
+    assert said(rows, 0, *COMPARED) == [
+        ("later", 1, 10.0, 10.0, 10.0, 0.0), ("stays", 0, 10.0, 10.0, 10.0, 0.0)
+    ]  # fmt: skip
+
+
+def test_what_was_heard_is_old_and_no_longer_true() -> None:
+    """2 s to ask and hear.  Machine 1 is asked at 1.5 s and idle; at 2 s it begins a job of 20 s."""
+    rows = decided(gs.Rjss(k=1.0, probe_latency=2.0), [0.0, 0.5], [1, 0], [4000.0, 1000.0])
+    # what leaves at 2.5 s comes at 3.5 s, and waits until 22 s: 18.5 s, 5 s, and two ways
+    moved = (1, 7.0, 10.0, 25.5, 1.0)
+    assert said(rows, 1, *COMPARED) == [("earlier", *moved), ("moves", *moved)]
+    assert said(rows, 1, "time") == [(2.5,), (2.5,)]
+    # 40 s there and two ways, and 20 s at home
+    assert said(rows, 0, *COMPARED) == [
+        ("later", 0, 42.0, 20.0, 42.0, 1.0), ("stays", 1, 20.0, 42.0, 20.0, 0.0)
+    ]  # fmt: skip
+
+
+def test_who_is_passed_over_and_why() -> None:
+    """Two jobs at node 1 in 2 s, and 1.1 s on the way: the chance of another is 1 - exp(-1.1)."""
+    release, home, size = [1.0, 1.0, 2.0], [1, 1, 0], [1.0, 1.0, 1000.0]
+    for rule, chance in (("at-least-one", 1 - math.exp(-1.1)), ("exactly-one", 1.1 * math.exp(-1.1))):
+        scheduler = gs.Rjss(k=1.0, rule=rule, local_threshold=0.3)  # type: ignore[arg-type]
+        rows = decided(scheduler, release, home, size, data=100)
+        assert said(rows, 2, "action", "saw") == [
+            ("earlier", 7.2), ("own", round(chance, 6)), ("stays", 10.0)
+        ]  # fmt: skip
+    # one job sent there in 3 s, and 1 s on the way
+    rows = decided(gs.Rjss(k=1.0, remote_threshold=0.33), [2.0, 3.0], [0, 0], [1000.0, 5000.0])
+    assert said(rows, 1, "action", "saw", "limit")[1] == ("others", 0.333333, 0.33)
+    rows = decided(gs.ResourceExclusion(k=1.0, min_speed=250.0), [0.0], [0], [1000.0])
+    assert said(rows, 0, *COMPARED)[1] == ("slow", 1, 200.0, 250.0, 200.0, 0.0)
+    rows = decided(gs.ResourceExclusion(k=1.0, reading="fastest"), [0.0], [0], [10.0])
+    assert said(rows, 0, *COMPARED)[-1] == ("fastest", 1, 200.0, 100.0, 200.0, 0.0)
+    rows = decided(gs.NoMigration(), [0.0, 0.0], [0, 0], [1000.0, 1000.0])
+    assert said(rows, 1, *COMPARED[:3]) == [("stays", 0, 20.0)]
+
+
+def streams(congestion: float, **workload: Any) -> gs.Scenario:
+    usual = {"horizon": 60.0, "interarrival": 20.0, "processing_time": 16.0, "seed": 5}
+    jobs = gs.Workload.job_streams(**{**usual, **workload})
+    return gs.Scenario(gs.Platform.normal(40, 5), jobs, gs.Network.star(congestion=congestion), seed=5)
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        gs.Rjss(k=0.3, rule="at-least-one"),
+        gs.Rjss(k=0.3, pick="best", probe_latency=0.5),
+        gs.Rjss(k=0.3, probe_latency="network", turnaround="printed"),
+        gs.Rjss(k=0.5, overlay=3),
+        gs.ResourceExclusion(k=0.3),
+        gs.ResourceExclusion(k=0.3, reading="fastest"),
+        gs.NoMigration(),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("congestion", [1.0, 9.0])
+def test_it_is_what_the_kernel_decided(scheduler: gs.Scheduler, congestion: float) -> None:
+    scenario = streams(congestion)
+    plain, noted = (gs.simulate(scenario, scheduler, record=record) for record in (False, "decisions"))
+    assert noted.digest == plain.digest and "decisions" not in plain.tables
+    table, jobs = noted.tables["decisions"], noted.tables["jobs"]
+    action, job = table["action"], table["application"]
+    last = np.isin(action, ["moves", "fastest", "stays"])
+    assert sorted(job[last].tolist()) == list(range(len(jobs)))
+    assert (table["machine"][last] == jobs["machine"][job[last]]).all()
+    fresh = (table["age"] == 0) & ~np.isnan(table["true"])
+    assert (table["saw"] == table["true"])[fresh].all()
+    if getattr(scheduler, "probe_latency", 0.0) == 0:
+        assert (table["age"] == 0).all()
+    if isinstance(scheduler, gs.Rjss):
+        moves = action == "moves"
+        assert (table["saw"] < table["limit"])[moves].all() and moves.any()
+        if scheduler.pick == "first":
+            # a job goes to the first one from where it would be back earlier, unless that is passed over
+            follows = np.append(action[1:], "")
+            good = (action == "earlier") & ~np.isin(follows, ["own", "others"])
+            assert job[good].tolist() == job[moves].tolist()
+            assert (table["machine"][good] == table["machine"][moves]).all()
+        # what it counts on is the wait that the kernel predicted, the job itself, and the ways
+        if scheduler.turnaround == "complete":
+            speed = noted.machines["speed"][table["machine"][moves]]
+            done = jobs["predicted"][job[moves]] + noted.applications["size"][job[moves]] / speed
+            ways = (table["saw"][moves] - done) / 2
+            network = scenario.network
+            carried = noted.applications["data"][job[moves]] / network.bandwidth
+            assert np.allclose(ways, network.latency + carried, atol=1e-8)
+    few = gs.simulate(scenario, scheduler, record="decisions", decisions_limit=5)
+    assert few.digest == plain.digest and len(few.tables["decisions"]) == 5
+    assert few.why(0).dropped >= len(jobs) - 5
+
+
+def test_tasks_of_one_application_and_a_run_that_goes_on() -> None:
+    bags = gs.Workload.of_tasks([0.0, 50.0], [[2000.0, 100.0], [100.0, 2000.0]], [0, 0])
+    scenario = gs.Scenario(gs.Platform.of([100.0, 400.0]), bags, SECOND, seed=1)
+    scheduler = gs.Rjss(k=1.0, rule="none", probe_latency=0.25)
+    result = gs.simulate(scenario, scheduler, record="decisions")
+    assert [row["action"] for row in result.why(0, task=0).decisions.rows()] == ["earlier", "moves"]
+    assert [row["action"] for row in result.why(0, task=1).decisions.rows()] == ["later", "stays"]
+    scenario = streams(1.0)
+    result = gs.simulate(scenario, scheduler, record="decisions")
+    assert differing_end(scenario, scheduler, result, record="decisions") is None
