@@ -19,6 +19,7 @@ import click
 
 from gridsim.errors import CheckpointWarning, GridSimError, ModelWarning, ScenarioError, TraceWarning
 from gridsim.extras import MissingExtra
+from gridsim.interchange_command import export
 from gridsim.output import check_output, deliver, file_name, in_folder, progress_of
 from gridsim.repro import repro
 from gridsim.reproduce.command import reproduce
@@ -245,6 +246,7 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
         click.echo(f"saved {file}")
 
 
+cli.add_command(export)
 cli.add_command(reproduce)
 cli.add_command(repro)
 cli.add_command(resume_command)
