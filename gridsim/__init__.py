@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gridsim.experiment import Comparison, compare
     from gridsim.faults import Faults
     from gridsim.fluctuation import Fluctuation
+    from gridsim.interchange import check_same_jobs, result_from_log, to_batsim, to_swf
     from gridsim.local import LocalPolicy, LocalScheduler, Message
     from gridsim.matrices import BRAUN_CLASSES, TaskMapping, expected_times, map_tasks
     from gridsim.model import Applications
@@ -127,6 +128,7 @@ __all__ = [
     "WqrFt",
     "Zones",
     "__version__",
+    "check_same_jobs",
     "compare",
     "discrete_bound",
     "expected_times",
@@ -135,8 +137,11 @@ __all__ = [
     "offered_load",
     "register",
     "replicate",
+    "result_from_log",
     "resume",
     "simulate",
+    "to_batsim",
+    "to_swf",
 ]
 
 _HOMES = {
@@ -154,6 +159,7 @@ _HOMES = {
     ),
     "matrices": ("BRAUN_CLASSES", "TaskMapping", "expected_times", "map_tasks"),
     "experiment": ("Comparison", "compare"),
+    "interchange": ("check_same_jobs", "result_from_log", "to_batsim", "to_swf"),
     "local": ("LocalPolicy", "LocalScheduler", "Message"),
     "network": ("Network",),
     "platform": ("Platform",),

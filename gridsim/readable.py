@@ -24,16 +24,21 @@ def as_text(facts: Facts, released_within: float, name: str | None = None) -> st
         "makespan": f"{facts['makespan']:.1f} s",
         **(_of_turnaround(facts) if "mean_turnaround" in facts else {}),
         **(_of_cycles(facts) if "wasted" in facts else {}),
-        "utilization": f"{100 * facts['utilization']:.1f} %",
+        "utilization": _known(facts["utilization"], 100, ".1f", "%"),
         "resubmitted": f"{facts['resubmitted']} tasks",
         "messages": f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB){_task_data(facts)}",
-        "wall time": f"{facts['wall_seconds'] or math.nan:.2f} s",
-        "peak memory": f"{(facts['peak_memory'] or math.nan) / 1e6:.0f} MB (of the process so far)",
+        "wall time": _known(facts["wall_seconds"], 1, ".2f", "s"),
+        "peak memory": _known(facts["peak_memory"], 1e-6, ".0f", "MB (of the process so far)"),
         "digest": facts["digest"],
     }
     return "\n".join(
         textwrap.fill(f"{key:<12}  {value}", 110, subsequent_indent=" " * 14) for key, value in lines.items()
     )
+
+
+def _known(value: float | None, factor: float, digits: str, unit: str) -> str:
+    """`value` times `factor` in its unit; - for what is not told, as by a job log."""
+    return "-" if value is None or math.isnan(value) else f"{factor * value:{digits}} {unit}"
 
 
 def scenario_lines(facts: Facts, released_within: float) -> Lines:

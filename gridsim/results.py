@@ -21,6 +21,7 @@ from gridsim.extras import need
 from gridsim.readable import as_text, scenario_lines
 from gridsim.records import Table, atomic_file, check_name, digest, frozen, plain
 from gridsim.scenario import Scenario
+from gridsim.units import COLUMN_UNITS
 
 #: Version of the file format.
 FORMAT = 1
@@ -417,14 +418,18 @@ class Result:
         """The tables as an xarray DataTree: a group a table, with the digest and the facts as attributes.
 
         Columns of ``applications`` and ``cycles`` are along the dimension ``application``, those of
-        ``machines`` along ``machine``, others along ``row``; they are shared, as `Table.to_xarray` says.
+        ``machines`` along ``machine``, others along ``row``.  They are shared, as `Table.to_xarray` says, and
+        have their unit, unless they count something, as attribute ``units``.
 
         Raises ImportError when xarray is not installed.
         """
         xarray = need("xarray", "data", "to_xarray")
-        tree = xarray.DataTree.from_dict(
-            {name: table.to_xarray(_DIMENSIONS.get(name, "row")) for name, table in self.tables.items()}
-        )
+        groups = {name: table.to_xarray(_DIMENSIONS.get(name, "row")) for name, table in self.tables.items()}
+        for name, group in groups.items():
+            for column, unit in COLUMN_UNITS.get(name, {}).items():
+                if column in group:
+                    group[column].attrs["units"] = unit
+        tree = xarray.DataTree.from_dict(groups)
         tree.attrs = {"scheduler": self.scheduler["name"], "digest": self.digest, **self.facts}
         return tree
 

@@ -24,6 +24,7 @@ class RigidJobs:
             ran for longer than they asked are as in the log.
         user: int64; -1 when the log does not tell users.
         job: int64; the number in the log.
+        row: int64; the row of `JobLog.jobs`.
     """
 
     release: NDArray[np.float64]
@@ -32,6 +33,7 @@ class RigidJobs:
     requested: NDArray[np.float64]
     user: NDArray[np.int64]
     job: NDArray[np.int64]
+    row: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.release)
@@ -101,6 +103,7 @@ def derive_jobs(
         requested=requested[order],
         user=jobs["user"][order],
         job=jobs["job"][order],
+        row=np.flatnonzero(kept)[order],
     )
 
 

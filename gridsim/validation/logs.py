@@ -118,8 +118,10 @@ def validate_swf(
     machines : processors there are; default: ``MaxProcs`` of the header, else not checked.
     job_log : the log of the jobs that were to be run: each of them must be there once, as it was submitted.
 
-    Jobs that did not run (unknown wait or run time) are left out.  Raises TraceFormatError for a file that is
-    no job log.
+    Jobs that did not run (unknown wait or run time) are left out.  Jobs may run for longer than they
+    requested if the header says ``AllowOveruse: Yes``.
+
+    Raises TraceFormatError for a file that is no job log.
     """
     log = read_jobs(path)
     jobs, procs, name = log.jobs, log.procs, os.fspath(path)
@@ -137,9 +139,10 @@ def validate_swf(
         lambda k: f"job {label[k]} waits for {wait[k]} s",
     )
     limit = jobs["req_time"]
+    overuse = log.header.get("AllowOveruse", "").lower() in ("yes", "true")
     found += broken(
         "duration",
-        (limit > 0) & (lasts > limit) & (jobs["status"] == 1),
+        (limit > 0) & (lasts > limit) & (jobs["status"] == 1) & (not overuse),
         where,
         lambda k: f"job {label[k]} runs for {lasts[k]} s and is completed, it requested {limit[k]} s",
     )
@@ -154,7 +157,7 @@ def validate_swf(
             lambda k: f"job {label[k]} runs on {procs[k]} of {machines} processors",
         )
         start = (submit + wait)[ran]
-        if over := over_capacity(start, start + lasts[ran], procs[ran], machines):
+        if over := over_capacity(start, start + lasts[ran] - ROUNDING, procs[ran], machines):
             said = f"{over[1]} processors are in use at {over[0]} s, there are {machines}"
             found.append(Violation("overlap", 1, name, said))
     if job_log is not None:

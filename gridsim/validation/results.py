@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.errors import ScenarioError
 from gridsim.faults import Faults
 from gridsim.metrics import job_slowdown
 from gridsim.model import Applications, durations
@@ -33,11 +34,13 @@ def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
     The scenario in it says what machines there are, when they fail and what was to be done.  Without a
     recorded schedule (`simulate(record=True)`) the tables alone are checked.
 
-    Raises GridSimError for a file that cannot be read as a result, ScenarioError or TraceFormatError when the
-    scenario cannot be made again.
+    Raises GridSimError for a file that cannot be read as a result, ScenarioError for one made of a job log,
+    ScenarioError or TraceFormatError when the scenario cannot be made again.
     """
     if not isinstance(result, Result):
         result = Result.load(result, verify=False)
+    if "tasks" not in result.machines:
+        raise ScenarioError("result must tell what machines did; of a job log, validate the log itself")
     given = result.scenario.workload.realize(result.scenario.platform)
     found = _digest(result) + _applications(result, given) + _machines(result) + _messages(result)
     if "schedule" in result.tables:

@@ -20,6 +20,7 @@ from gridsim.fluctuation import FluctuationRecipe
 from gridsim.naming import make_scheduler
 from gridsim.platform import PlatformRecipe
 from gridsim.results import UNITS
+from gridsim.units import COLUMN_UNITS
 from gridsim.workload import WorkloadRecipe
 from gridsim.zones import Zones
 
@@ -205,6 +206,18 @@ def test_outputs_names_everything(scheduler):
     assert set(result.summary()) <= names(said["Summary"])
     assert set(result.provenance) | set(result.scheduler) <= names(said["Provenance"])
     assert set(UNITS) <= names(said["Summary"])
+
+
+def test_outputs_and_the_library_have_the_same_units():
+    stated = {}
+    for title, text in sections(DOCS / "outputs.md").items():
+        if not title.startswith(("Table", "Column")):
+            continue
+        name = title.split("`")[1] if title.startswith("Table") else "applications"
+        for column, unit in re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]*) \|", text, re.MULTILINE):
+            if unit in ("s", "Mflop", "Mflop/s", "s/Mflop", "B", "1"):
+                stated.setdefault(name, {})[column] = unit
+    assert stated == COLUMN_UNITS
 
 
 RIGID = gs.Scenario(gs.Platform.equal(30), gs.Workload.jobs(20, utilization=0.8, max_nodes=9, seed=2), seed=3)

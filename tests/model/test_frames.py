@@ -77,3 +77,5 @@ def test_a_result_is_a_tree_of_its_tables():
     assert tree["applications"].sizes == tree["cycles"].sizes == {"application": 3}
     assert tree["machines"].sizes == {"machine": 4} and set(tree["schedule"].sizes) == {"row"}
     assert float(tree["applications"]["stretch"].max()) == result.max_stretch
+    assert tree["applications"]["stretch"].attrs == {"units": "s/Mflop"}
+    assert tree["applications"]["tasks"].attrs == {} and tree["schedule"]["begin"].attrs == {"units": "Mflop"}

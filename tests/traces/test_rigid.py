@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import gridsim as gs
 from gridsim.errors import ScenarioError, TraceWarning
 from gridsim.traces import JOB_DTYPE, JobLog, derive_jobs, read_swf
 
@@ -199,3 +200,18 @@ def test_real_parallel_log(traces):
     assert factor == pytest.approx(now / 0.95) == pytest.approx(0.2549, abs=1e-4)
     assert packed.utilization(5000) == pytest.approx(0.95)
     assert packed.release[0] == jobs.release[0] and (packed.job == jobs.job).all()
+
+
+def test_the_schedule_of_a_real_log(traces, tmp_path):
+    """Its own means, and the same result again from the log that is written of it."""
+    path = traces / "kth-sp2/KTH-SP2-1996-2.1-cln.swf.gz"
+    with pytest.warns(TraceWarning, match="8 jobs of run time 0 s"):
+        own = gs.result_from_log(path)
+        gs.check_same_jobs(own, gs.Scenario(gs.Platform.equal(100), gs.Workload.jobs_from_log(path)))
+        gs.to_swf(own, tmp_path / "again.swf")
+        again = gs.result_from_log(tmp_path / "again.swf")
+    wait = read_swf(path).jobs["wait"]
+    assert own.mean_waiting == pytest.approx(wait.mean()) and own.failed == 0
+    assert again.digest == own.digest
+    with pytest.warns(TraceWarning), pytest.raises(gs.ScenarioError, match="no job has a known wait"):
+        gs.result_from_log(traces / "nasa-ipsc/NASA-iPSC-1993-3.1-cln.swf.gz")

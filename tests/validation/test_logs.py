@@ -238,3 +238,10 @@ def test_capacity_is_that_of_each_instant(rows: list[tuple[int, int, int]], capa
     used = {t: int(amount[(start <= t) & (t < end)].sum()) for t in sorted({*start.tolist()})}
     first = next(((float(t), n) for t, n in used.items() if n > capacity), None)
     assert over_capacity(start.astype(float), end.astype(float), amount, capacity) == first
+
+
+def test_a_header_may_allow_overuse(tmp_path: Path) -> None:
+    rows = [(1, 0, 0, 10, 2, 5)]
+    assert laws(validate_swf(swf(tmp_path / "a.swf", rows))) == {"duration"}
+    assert laws(validate_swf(swf(tmp_path / "b.swf", rows, "; AllowOveruse: No\n"))) == {"duration"}
+    assert validate_swf(swf(tmp_path / "c.swf", rows, "; AllowOveruse: Yes\n")) == []

@@ -1,0 +1,284 @@
+"""Schedules for others: what is exported passes `gridsim validate`, and job logs come back as they went."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.cli import cli
+from gridsim.interchange import COLUMNS
+from gridsim.validation.logs import validate_batsim, validate_swf
+from gridsim.validation.results import validate_result
+
+# six jobs on 30 machines that fail often
+JOBS = gs.Scenario(
+    gs.Platform.equal(30),
+    gs.Workload.jobs_of(
+        release=[0.0, 100.0, 200.0, 300.0, 400.0, 550.0],
+        nodes=[5, 9, 2, 30, 25, 3],
+        run_time=[200.0, 300.0, 100.0, 30.5, 50.0, 400.0],
+    ),
+    faults=gs.Faults.exponential(up=3000.0, down=300.0, seed=3),
+    seed=3,
+)
+BAGS = gs.Scenario(
+    gs.Platform.desktop_grid(9, 1),
+    gs.Workload.bags(5, 10.0, 4.0, seed=2),
+    faults=gs.Faults.exponential(up=200.0, down=30.0, seed=4),
+)
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def log(path: Path, jobs: list[tuple[float, ...]], header: str = "; MaxProcs: 4\n") -> Path:
+    """A job log; a job is (submit, wait, run time, procs, requested time, status), numbered from 1."""
+    lines = [
+        f"{k} {submit} {wait} {lasts} {procs} -1 -1 {procs} {limit} -1 {status} 1 1 -1 1 1 -1 -1"
+        for k, (submit, wait, lasts, procs, limit, status) in enumerate(jobs, 1)
+    ]
+    path.write_text(header + "\n".join(lines) + "\n")
+    return path
+
+
+LOG = [(100, 0, 10, 2, 20, 1), (101, 9, 5, 3, 20, 0), (102, 0, 8, 1, 20, 1), (103, 7, 2, 1, -1, 5)]
+
+
+# -- results for others -----------------------------------------------------------------------------------
+
+
+def test_rigid_jobs_have_a_row_each(tmp_path: Path) -> None:
+    result = gs.simulate(JOBS, gs.DgsAsap(), record=True)
+    assert gs.to_batsim(result, tmp_path / "out_jobs.csv") == 6
+    assert validate_batsim(tmp_path / "out_jobs.csv", machines=30) == []
+    found, table = rows(tmp_path / "out_jobs.csv"), result.applications
+    assert list(found[0]) == list(COLUMNS["batsim"]) and [row["job_id"] for row in found] == list("123456")
+    assert table["resubmitted"].any() and 0 < result.failed < 6
+    for k, row in enumerate(found):
+        failed = bool(table["failed"][k])
+        assert row["success"] == str(int(not failed)) and float(row["submission_time"]) == table["release"][k]
+        assert row["requested_number_of_resources"] == str(table["tasks"][k]) and row["metadata"] == ""
+        if failed:
+            assert row["final_state"] == "REJECTED"
+            assert not (row["starting_time"] or row["finish_time"] or row["allocated_resources"])
+        else:
+            assert row["final_state"] == "COMPLETED_SUCCESSFULLY"
+            assert float(row["finish_time"]) == table["finish"][k]
+            assert float(row["waiting_time"]) == table["waiting"][k]
+
+
+def test_allocated_resources_are_intervals(tmp_path: Path) -> None:
+    """By hand: machine 3 runs another job when one of five comes."""
+    workload = gs.Workload.jobs_of(
+        release=[0.0, 0.0, 0.0, 1.0], nodes=[3, 1, 4, 5], run_time=[1.0, 5.0, 1.0, 1.0]
+    )
+    result = gs.simulate(gs.Scenario(gs.Platform.equal(8), workload), gs.Backfill(), record=True)
+    gs.to_batsim(result, tmp_path / "out.csv")
+    assert [row["allocated_resources"] for row in rows(tmp_path / "out.csv")] == [
+        "0-2",
+        "3",
+        "4-7",
+        "0-2 4-5",
+    ]
+
+
+@pytest.mark.parametrize("scheduler", [gs.WqrFt(), gs.FairTree(), gs.MinCent()], ids=lambda each: each.name)
+def test_bags_have_a_row_for_what_ran_on_a_machine(tmp_path: Path, scheduler: gs.Scheduler) -> None:
+    result = gs.simulate(BAGS, scheduler, record=True)
+    schedule = result.tables["schedule"]
+    assert (
+        gs.to_batsim(result, tmp_path / "out.csv") == gs.to_swf(result, tmp_path / "out.swf") == len(schedule)
+    )
+    assert validate_batsim(tmp_path / "out.csv", machines=9) == [] == validate_swf(tmp_path / "out.swf")
+    found = rows(tmp_path / "out.csv")
+    have = sorted(
+        (int(r["profile"]) - 1, int(r["allocated_resources"]), float(r["starting_time"])) for r in found
+    )
+    names = ("application", "machine", "start")
+    assert have == sorted(zip(*(schedule[name].tolist() for name in names), strict=True))
+    assert sum(row["success"] == "1" for row in found) == (schedule["completed"] > 0).sum() < len(found)
+    assert sum(int(row["metadata"].removeprefix("tasks=")) for row in found) == schedule["tasks"].sum()
+    assert {row["final_state"] for row in found} == {"COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED"}
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 2**32), share=st.floats(0.3, 2.0))
+def test_what_is_exported_keeps_the_laws_and_comes_back(
+    tmp_path_factory: Any, seed: int, share: float
+) -> None:
+    folder = tmp_path_factory.mktemp("export")
+    scenario = gs.Scenario(gs.Platform.equal(20), gs.Workload.jobs(60, utilization=share, seed=seed))
+    result = gs.simulate(scenario, gs.Backfill(), record=True)
+    gs.to_batsim(result, folder / "out_jobs.csv")
+    gs.to_swf(result, folder / "out.swf")
+    assert validate_swf(folder / "out.swf") == []
+    assert validate_batsim(folder / "out_jobs.csv", machines=20, job_log=folder / "out.swf") == []
+    back = gs.result_from_log(folder / "out.swf")
+    gs.check_same_jobs(back, scenario)
+    for name in ("first_start", "finish", "waiting", "slowdown", "requested", "stretch"):
+        assert back.applications[name] == pytest.approx(result.applications[name], rel=1e-9, abs=2e-9), name
+    assert back.facts["utilization"] == pytest.approx(result.utilization)
+
+
+def test_a_log_of_a_log_is_the_same(tmp_path: Path) -> None:
+    """Cancelled jobs, fractions of seconds and all."""
+    jobs = [*LOG, (103.25, 6.5, 2.125, 1, 3, 1), (104, 30, 0, 2, 5, 5)]
+    with pytest.warns(gs.TraceWarning, match="run time 0 s"):
+        one = gs.result_from_log(log(tmp_path / "a.swf", jobs))
+        gs.to_swf(one, tmp_path / "b.swf")
+        other = gs.result_from_log(tmp_path / "b.swf")
+    assert one.failed == other.failed == 1 and other.tables == one.tables
+    assert one.digest == other.digest
+
+
+def test_without_a_schedule_one_error_says_how_to_get_it(tmp_path: Path) -> None:
+    bags, jobs = gs.simulate(BAGS, gs.MinCent()), gs.simulate(JOBS, gs.Backfill())
+    for export, result in ((gs.to_batsim, bags), (gs.to_batsim, jobs), (gs.to_swf, bags)):
+        with pytest.raises(gs.ScenarioError, match=rf"{export.__name__} needs a recorded schedule.*--record"):
+            export(result, tmp_path / "out")
+    assert gs.to_swf(jobs, tmp_path / "out") == 6  # of rigid jobs a log does not tell where they ran
+    with pytest.raises(gs.ScenarioError, match="dialect must be batsim or evalys, got 'x'"):
+        gs.to_batsim(jobs, tmp_path / "out", dialect="x")  # type: ignore[arg-type]
+
+
+def test_evalys_columns(tmp_path: Path) -> None:
+    gs.to_batsim(gs.simulate(BAGS, gs.MinCent(), record=True), tmp_path / "out.csv", dialect="evalys")
+    found = rows(tmp_path / "out.csv")
+    wanted = """jobID workload_name submission_time requested_number_of_resources requested_time success
+        starting_time execution_time finish_time waiting_time turnaround_time stretch allocated_resources"""
+    assert set(wanted.split()) <= set(found[0])  # what evalys names as `JobSet.columns`
+    assert "job_id" not in found[0] and found[0]["jobID"] == "1_1"
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shell = CliRunner()
+    gs.simulate(JOBS, gs.Backfill(), record=True).save("r.gridsim")
+    for kind in ("batsim", "swf"):
+        done = shell.invoke(cli, ["export", "r.gridsim", "--format", kind, "--out", f"out.{kind}"])
+        assert (done.exit_code, done.stdout) == (0, f"saved out.{kind}: 6 rows\n")
+        assert shell.invoke(cli, ["validate", f"out.{kind}", "--nodes", "30"]).exit_code == 0
+    done = shell.invoke(cli, ["export", "r.gridsim", "--format", "evalys", "--out", "e.csv", "--json"])
+    assert json.loads(done.stdout) == {"file": "r.gridsim", "format": "evalys", "rows": 6, "out": "e.csv"}
+    gs.simulate(BAGS, gs.MinCent()).save("bare.gridsim")
+    for arguments, said in (
+        (["bare.gridsim", "--format", "swf", "--out", "x"], "gridsim: to_swf needs a recorded schedule"),
+        (["r.gridsim", "--format", "swf", "--out", "r.gridsim"], "gridsim: --out names the result itself"),
+        (["r.gridsim", "--format", "swf", "--out", "no/x"], "gridsim: no: no such folder"),
+        (["r.gridsim", "--format", "xls", "--out", "x"], "gridsim: Invalid value for '--format'"),
+    ):
+        done = shell.invoke(cli, ["export", *arguments])
+        assert done.exit_code == 2 and done.stderr.startswith(said) and done.stderr.count("\n") == 1
+
+
+# -- job logs as results ----------------------------------------------------------------------------------
+
+
+def test_the_schedule_of_a_log_by_hand(tmp_path: Path) -> None:
+    path = log(tmp_path / "own.swf", LOG)
+    result = gs.result_from_log(path, name="maui")
+    table = result.applications
+    assert table["release"].tolist() == [0, 1, 2, 3] and table["first_start"].tolist() == [0, 10, 2, 10]
+    assert table["finish"].tolist() == [10, 15, 10, 12] and table["waiting"].tolist() == [0, 9, 0, 7]
+    # failed or cancelled on the way: it ran for its run time
+    assert table["failed"].tolist() == [0, 0, 0, 0] and table["requested"].tolist() == [20, 20, 20, 2]
+    assert table["slowdown"].tolist() == [1, 1.4, 1, 1] and table["stretch"][1] == 14 / 15_000
+    assert len(result.machines) == 4 and math.isnan(result.utilization) and result.makespan == 15
+    assert result.facts == {"cancelled": 0, "unknown_waits": 0, "utilization": 45 / 60}
+    assert result.mean_waiting == 4 and result.rigid and table["submitter"].tolist() == [-1] * 4
+    summary = result.summary()
+    assert summary["scheduler"] == "maui" and summary["aggregate_speed"] == 4000 and summary["messages"] == 0
+    assert "given up      0 of 4 jobs" in result.format() and "utilization   -\n" in result.format()
+    result.save(tmp_path / "log.gridsim")
+    loaded = gs.Result.load(tmp_path / "log.gridsim")
+    assert loaded.digest == result.digest and loaded.tables == result.tables
+    gs.check_same_jobs(result, loaded.scenario)
+    with pytest.raises(gs.ScenarioError, match="of a job log, validate the log itself"):
+        validate_result(result)
+
+
+def test_jobs_that_did_not_run_and_waits_that_are_not_told(tmp_path: Path) -> None:
+    jobs = [*LOG, (104, 30, 0, 2, 5, 5), (105, -1, 4, 1, 5, 1), (106, 1, -1, 1, 5, 1), (107, 2, 0, 1, 5, 1)]
+    with pytest.warns(gs.TraceWarning) as told:
+        result = gs.result_from_log(log(tmp_path / "x.swf", jobs))
+    said = " ".join(str(each.message) for each in told)
+    assert "x.swf:7: 1 jobs of unknown wait, taken as failed" in said
+    assert "1 jobs of unknown run time, left out" in said and "2 jobs of run time 0 s" in said
+    table = result.applications
+    assert table["failed"].tolist() == [0, 0, 0, 0, 1, 1, 0] and result.failed == 2
+    assert np.isnan(table["finish"]).tolist() == [False] * 4 + [True, True, False]
+    assert result.facts["cancelled"] == result.facts["unknown_waits"] == 1
+    assert table["nodes_used"].tolist() == [2, 3, 1, 1, 0, 0, 1] and table["waiting"][-1] == 2
+    with pytest.warns(gs.TraceWarning):  # those of the scenario, too
+        gs.check_same_jobs(result, result.scenario)
+
+
+def test_windows_and_nodes_are_those_of_a_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "x.swf.gz"
+    text = log(tmp_path / "x.swf", LOG, "; MaxProcs: 9 (of 12)\n").read_text()
+    path.write_bytes(gzip.compress(text.encode()))
+    result = gs.result_from_log(path, procs_per_node=2, start=1.0, end=3.0, speed=500.0)
+    assert len(result.machines) == 5 and result.applications["tasks"].tolist() == [2, 1]
+    jobs = gs.Workload.jobs_from_log(path, procs_per_node=2, start=1.0, end=3.0)
+    gs.check_same_jobs(result, gs.Scenario(gs.Platform.equal(5, 500.0), jobs, seed=9))
+    for scenario, message in (
+        (
+            gs.Scenario(gs.Platform.equal(6, 500.0), jobs),
+            "machines of the result, 5 of 500 to 500 Mflop/s, got 6 of",
+        ),
+        (gs.Scenario(gs.Platform.equal(5), jobs), "got 5 of 1000 to 1000 Mflop/s"),
+        (
+            gs.Scenario(gs.Platform.equal(5, 500.0), gs.Workload.jobs_from_log(path, procs_per_node=2)),
+            "the 2 applications of the result, got 4",
+        ),
+        (
+            gs.Scenario(gs.Platform.equal(5, 500.0), gs.Workload.jobs_from_log(path, start=1.0, end=3.0)),
+            "tasks of application 0 is 2 tasks, got 3 tasks",
+        ),
+        (
+            gs.Scenario(gs.Platform.equal(5, 500.0), gs.Workload.jobs_from_log(path, 2, 0.5, 1.0, 3.0)),
+            "release of application 1 is 1 s, got",
+        ),
+    ):
+        with pytest.raises(gs.ScenarioError, match=message):
+            gs.check_same_jobs(result, scenario)
+
+
+@pytest.mark.parametrize(
+    ("header", "jobs", "given", "message"),
+    [
+        ("", LOG, {}, "machines must be given: .*x.swf has no MaxProcs and no MaxNodes in its header"),
+        ("; MaxNodes: 2\n", LOG, {}, "machines must be at least 3, which job 2 of .*x.swf wants, got 2"),
+        ("", LOG, {"machines": 0}, "machines must be"),
+        ("", LOG, {"machines": 4, "speed": 0.0}, "speed must be a finite number > 0 Mflop/s"),
+        ("", LOG, {"machines": 4, "name": ""}, "name must"),
+        ("", LOG, {"machines": 4, "start": 50.0}, "no job of known run time within the window"),
+        ("", [(0, -1, 5, 1, 5, 1)], {"machines": 4}, "no job has a known wait, so the log tells no schedule"),
+    ],
+)
+def test_wrong_logs(tmp_path: Path, header: str, jobs: Any, given: Any, message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
+        gs.result_from_log(log(tmp_path / "x.swf", jobs, header), **given)
+
+
+def test_a_log_stands_beside_a_comparison(tmp_path: Path) -> None:
+    path = log(tmp_path / "own.swf", LOG)
+    scenario = gs.Scenario(gs.Platform.equal(4), gs.Workload.jobs_from_log(path))
+    ours = gs.compare(scenario, {"easy": gs.Backfill(), "fcfs": gs.Backfill(mode="fcfs")})
+    own = gs.result_from_log(path)
+    gs.check_same_jobs(own, scenario)
+    both = gs.Comparison(scenario, {**ours.results, "log": own}, "log")
+    assert both.ratio("easy") == ours["easy"].mean_waiting / 4 and both.ratio("log") == 1
+    assert "\nlog " in both.format() and json.loads(both.to_json())["schedulers"][-1]["name"] == "log"
