@@ -16,6 +16,7 @@ import click
 
 from gridsim.cli_scenario import Flags, inputs, scenario_of, scenario_options, scheduler_of, setting_of
 from gridsim.errors import CheckpointWarning, GridSimError, ModelWarning, ScenarioError, TraceWarning
+from gridsim.ladder_command import ladder_command
 from gridsim.output import check_output, deliver, file_name, in_folder, progress_of
 from gridsim.repro import repro
 from gridsim.reproduce.command import reproduce
@@ -219,6 +220,7 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
 
 cli.add_command(reproduce)
 cli.add_command(repro)
+cli.add_command(ladder_command, "ladder")
 cli.add_command(resume_command)
 cli.add_command(validate)
 

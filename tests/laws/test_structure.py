@@ -29,7 +29,7 @@ MEMORY = {"getstate", "setstate"}
 ABOVE = {
     "scenario", "results", "simulation", "experiment", "replication", "reproduce", "cli", "__main__",
     "comparison", "repro", "testing", "validation", "reporting", "resumption", "output", "turnaround",
-    "cli_scenario",
+    "cli_scenario", "ladder", "ladder_command",
 }  # fmt: skip
 
 
