@@ -134,7 +134,7 @@ class Ladder:
             lines += ["", f"{measure.replace('_', ' ')}, {unit}", "", *align(columns, left=1)]
             for row in (row for row in rows if row["beside"]):
                 lines.append(
-                    f"beside: {row['name']}: {_shown(row['mean'], factor)}; the last step is "
+                    f"beside: {row['name']}: {_shown(row['mean'], '.5g', factor)}; the last step is "
                     f"{_shown(row['ratio'])} times that"
                 )
         lines += ["", *(f"{step.name}: {step.adds}" for step in self.steps)]
