@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +90,13 @@ class Ladder:
         row.  What is beside the others (key ``beside``) has no difference, and its ratio is that of the last
         step to it.
         """
-        measure = self.measures[0] if measure is None else measure
+        return list(self._tables[self.measures[0] if measure is None else measure])
+
+    @cached_property
+    def _tables(self) -> dict[str, list[dict[str, Any]]]:
+        return {measure: self._table(measure) for measure in self.measures}
+
+    def _table(self, measure: str) -> list[dict[str, Any]]:
         steps = [step for step in self.steps if step.scheduler is not None or measure == "max_stretch"]
         names = [step.name for step in steps if not step.beside]
         made, rows = self.replicates, []
@@ -126,15 +132,15 @@ class Ladder:
             steps = [row for row in rows if not row["beside"]]
             columns = [
                 ["step", *(row["name"] for row in steps)],
-                [measure.replace("_", " "), *(_shown(row["mean"], ".5g", factor) for row in steps)],
-                ["difference", *(_shown(row["difference"], "+.3g", factor) for row in steps)],
+                [measure.replace("_", " "), *(_shown(row["mean"], _plain, factor) for row in steps)],
+                ["difference", *(_shown(row["difference"], _signed, factor) for row in steps)],
                 ["ratio", *(_shown(row["ratio"]) for row in steps)],
                 ["to the first", *(_shown(row["over_first"]) for row in steps)],
             ]
             lines += ["", f"{measure.replace('_', ' ')}, {unit}", "", *align(columns, left=1)]
             for row in (row for row in rows if row["beside"]):
                 lines.append(
-                    f"beside: {row['name']}: {_shown(row['mean'], '.5g', factor)}; the last step is "
+                    f"beside: {row['name']}: {_shown(row['mean'], _plain, factor)}; the last step is "
                     f"{_shown(row['ratio'])} times that"
                 )
         lines += ["", *(f"{step.name}: {step.adds}" for step in self.steps)]
@@ -372,10 +378,22 @@ def _scaled(estimate: Estimate, factor: float) -> Estimate:
     )
 
 
-def _shown(estimate: Estimate | None, spec: str = ".4f", factor: float = 1.0) -> str:
+def _shown(
+    estimate: Estimate | None, write: Callable[[float], str] = "{:.4f}".format, factor: float = 1.0
+) -> str:
     """The mean and its interval, if there is one."""
     if estimate is None:
         return ""
     scaled = _scaled(estimate, factor)
-    middle, low, high = (format(value, spec) for value in (scaled.mean, scaled.low, scaled.high))
+    middle, low, high = (write(value) for value in (scaled.mean, scaled.low, scaled.high))
     return middle if math.isnan(scaled.low) else f"{middle} [{low}, {high}]"
+
+
+def _plain(value: float) -> str:
+    """Five digits, or all before the point."""
+    return f"{value:.5g}" if abs(value) < 1e5 else f"{value:.0f}"
+
+
+def _signed(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:+.3g}" if abs(value) < 1e3 else f"{value:+.0f}"
