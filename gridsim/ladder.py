@@ -90,7 +90,10 @@ class Ladder:
         row.  What is beside the others (key ``beside``) has no difference, and its ratio is that of the last
         step to it.
         """
-        return list(self._tables[self.measures[0] if measure is None else measure])
+        measure = self.measures[0] if measure is None else measure
+        if measure not in self._tables:
+            raise KeyError(f"no measure {measure!r}; there are {', '.join(self.measures)}")
+        return list(self._tables[measure])
 
     @cached_property
     def _tables(self) -> dict[str, list[dict[str, Any]]]:
@@ -287,12 +290,13 @@ def steps_of_dgs_asap(scenario: Scenario, dgs: DgsAsap, faults: Faults | None) -
     near = msgspec.structs.replace(far, hops=1)
     stale = msgspec.structs.replace(near, policy="poll")
     asap = Asap(slot=dgs.slot, duration=dgs.duration)
+    more = ", unless a job wants more machines" if near.wide == "widen" else ""
     what = f"{far.forward} neighbours search among theirs, {far.degree} each, and those of those"
     steps = [
         Step("whole grid", "the earliest start on all machines", calm, asap),
         Step(f"{far.hops} hops, fresh views", what, _free(calm), far),
         Step("messages take time", "latency, bandwidth and interfaces of the scenario", calm, far),
-        Step("1 hop", "neighbours of neighbours only for jobs that want more machines", calm, near),
+        Step("1 hop", f"a search goes no further than neighbours{more}", calm, near),
         Step("stale views", f"schedules are asked for every {stale.poll_period:g} s", calm, stale),
     ]
     if faults is not None:

@@ -141,7 +141,7 @@ def _share(step: float, start: float) -> str:
     """A signed step as a share of the start, if there is one."""
     if not start:
         return f"{step:+.3g}"
-    share = 100.0 * step / start
+    share = round(100.0 * step / start, 2) + 0.0  # 0 without a sign of its own
     return f"{share:+.2f} %" if abs(share) < 10.0 else f"{share:+.0f} %"
 
 

@@ -129,6 +129,11 @@ def test_told(bags: Ladder) -> None:
     assert len(plain["values"]["max_stretch"]["failures"]) == 3
 
 
+def test_a_measure_that_there_is_not(bags: Ladder) -> None:
+    with pytest.raises(KeyError, match="no measure 'x'; there are max_stretch, mean_stretch"):
+        bags.table("x")
+
+
 def test_one_replicate_has_no_intervals_and_says_so() -> None:
     said = str(ladder(JOBS, 1))
     assert "no interval: one seed" in said and "[" not in said.split("whole grid")[1].split("\n")[0]
