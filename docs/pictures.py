@@ -12,6 +12,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import gridsim as gs
+from gridsim import plots
+from gridsim.cli_scenario import default_scenario
+from gridsim.ladders import ladder
 
 IMAGES = Path(__file__).parent / "images"
 COLOURS = {"fair-tree": "#0072B2", "mincent": "#009E73", "fcfs": "#D55E00"}  # Okabe and Ito
@@ -50,6 +53,16 @@ def compare() -> None:
     figure.savefig(IMAGES / "compare.png", dpi=110)
 
 
+def ladders() -> None:
+    """The waterfalls of docs/ladder.md, as `gridsim ladder --figure` draws them; takes minutes."""
+    jobs = gs.Workload.jobs(jobs=3000, utilization=0.9, max_nodes=40, seed=1)
+    rigid = gs.Scenario(platform=gs.Platform.equal(nodes=1000), workload=jobs, seed=1)
+    for name, scenario in (("ladder", default_scenario()), ("ladder-rigid", rigid)):
+        with (IMAGES / f"{name}.png").open("wb") as stream:
+            plots.save(ladder(scenario, replicates=10).figure(), stream)
+
+
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
     compare()
+    ladders()

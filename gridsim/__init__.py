@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gridsim.faults import Faults
     from gridsim.fluctuation import Fluctuation
     from gridsim.interchange import check_same_jobs, result_from_log, to_batsim, to_swf
+    from gridsim.ladders import Ladder, ladder
     from gridsim.local import LocalPolicy, LocalScheduler, Message
     from gridsim.matrices import BRAUN_CLASSES, TaskMapping, expected_times, map_tasks
     from gridsim.model import Applications
@@ -63,17 +64,20 @@ if TYPE_CHECKING:
         Wave,
         WqrFt,
     )
+    from gridsim.seeding import replica
     from gridsim.simulation import simulate
+    from gridsim.store import Store
+    from gridsim.sweeps import Sweep, SweepResult, sweep
     from gridsim.workload import Workload, offered_load
     from gridsim.zones import Zones
 
     __version__: str
 
 __all__ = [
-    "BRAUN_CLASSES",
     "Advertisement",
     "Applications",
     "Asap",
+    "BRAUN_CLASSES",
     "Backfill",
     "Bound",
     "CheckpointWarning",
@@ -89,6 +93,7 @@ __all__ = [
     "IdealTree",
     "InvariantViolation",
     "KPercentBest",
+    "Ladder",
     "LocalPolicy",
     "LocalScheduler",
     "LogUniform",
@@ -117,7 +122,10 @@ __all__ = [
     "ScenarioError",
     "Scheduler",
     "SchedulerError",
+    "Store",
     "Sufferage",
+    "Sweep",
+    "SweepResult",
     "SwitchingAlgorithm",
     "Table",
     "TaskMapping",
@@ -133,13 +141,16 @@ __all__ = [
     "discrete_bound",
     "expected_times",
     "fluid_bound",
+    "ladder",
     "map_tasks",
     "offered_load",
     "register",
+    "replica",
     "replicate",
     "result_from_log",
     "resume",
     "simulate",
+    "sweep",
     "to_batsim",
     "to_swf",
 ]
@@ -165,7 +176,11 @@ _HOMES = {
     "platform": ("Platform",),
     "records": ("Table",),
     "estimates": ("Estimate",),
+    "ladders": ("Ladder", "ladder"),
     "replication": ("Replicates", "replicate"),
+    "seeding": ("replica",),
+    "store": ("Store",),
+    "sweeps": ("Sweep", "SweepResult", "sweep"),
     "results": ("Result",),
     "resumption": ("resume",),
     "faults": ("Faults",),

@@ -19,6 +19,7 @@ from gridsim.compare_command import compare
 from gridsim.errors import CheckpointWarning, GridSimError, ModelWarning, ScenarioError, TraceWarning
 from gridsim.extras import MissingExtra
 from gridsim.interchange_command import export
+from gridsim.ladder_command import ladder_command
 from gridsim.output import check_output, deliver, in_folder, progress_of
 from gridsim.repro import repro
 from gridsim.reproduce.command import reproduce
@@ -128,8 +129,10 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
 cli.add_command(compare)
 cli.add_command(sweep)
 cli.add_command(export)
+cli.add_command(ladder_command)
 cli.add_command(reproduce)
 cli.add_command(repro)
+cli.add_command(ladder_command)
 cli.add_command(resume_command)
 cli.add_command(validate)
 cli.add_command(why)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gridsim.cli_scenario import Flags, prepare, recorded, run_options, scenario_of
+from gridsim.cli_scenario import Flags, inputs, prepare, recorded, run_options, scenario_of
 from gridsim.cli_study import check_figure, draw, names_of, places, replica_options, where_options
 from gridsim.errors import ScenarioError
 from gridsim.output import file_name, progress_of
@@ -122,7 +122,7 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
             raise ScenarioError(
                 f"--{flag} is for a single run; with --replicates, --store keeps what was run"
             )
-    check_figure(flags["figure"])
+    check_figure(flags["figure"], inputs(flags))
     scenario, schedulers, keep = prepare(chosen, flags, [])
     with places(flags) as where:
         found = replicate(

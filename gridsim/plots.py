@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 #: Of a figure of a sweep, at most.
 PANELS = 6
+#: Of bars that stand for a whole, beside parts in colours.
+_WHOLE = "#999999"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
@@ -133,6 +135,42 @@ def intervals(axes: Axes, samples: Mapping[str, Any], estimates: Mapping[str, Es
     return axes
 
 
+def waterfall(
+    axes: Axes, labels: Sequence[str], start: Estimate, steps: Sequence[Estimate], end: Estimate
+) -> Axes:
+    """From `start` by signed steps, which add up to `end`: a bar each, from the top down, with error bars.
+
+    labels : of the start and of the k steps.  start, end : values.  steps : k differences.
+    Bars that go up and down have different colours and the sign beside them, as a share of the start.
+    """
+    places = np.arange(len(steps) + 2)
+    middle, low, high = _columns([start, *steps, end])
+    before = np.concatenate(([0.0, start.mean], start.mean + np.cumsum(middle[1:-1])))[:-1]
+    left = np.concatenate((before, [0.0]))
+    spread = np.nan_to_num(np.abs(np.stack([middle - low, high - middle])))
+    colours = [COLOURS[1] if step.mean > 0 else COLOURS[0] for step in steps]
+    axes.barh(places, middle, 0.6, left=left, color=[_WHOLE, *colours, _WHOLE])
+    axes.errorbar(left + middle, places, xerr=spread, fmt="none", ecolor="black", elinewidth=1, capsize=3)
+    for place, at in enumerate(left[1:-1] + middle[1:-1], 1):
+        axes.plot([at, at], [place, place + 1], color="black", linewidth=0.6, linestyle=":")
+    for place, step in enumerate(steps, 1):
+        at = max(left[place], left[place] + max(middle[place], np.nan_to_num(high[place])))
+        axes.annotate(
+            _share(step.mean, start.mean),
+            (at, place),
+            (5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+        )
+    axes.set_yticks(places, [*labels, "all together"])
+    axes.invert_yaxis()
+    axes.margins(x=0.15)
+    axes.set_xlim(left=min(0.0, float((left + middle).min())))
+    axes.grid(alpha=0.3, axis="x")
+    return axes
+
+
 def comparison(found: Replicates) -> Figure:
     """What schedulers are compared by, of each its mean and its ratio to the baseline's."""
     metric, base = found.measure, found.baseline
@@ -174,6 +212,14 @@ def swept(found: SweepResult) -> Figure:
         axes.set_xlabel(axis)
         axes.set_ylabel(metric.replace("_", " "))
     return made
+
+
+def _share(step: float, start: float) -> str:
+    """A signed step as a share of the start, if there is one."""
+    if not start:
+        return f"{step:+.3g}"
+    share = round(100.0 * step / start, 2) + 0.0  # 0 without a sign of its own
+    return f"{share:+.2f} %" if abs(share) < 10.0 else f"{share:+.0f} %"
 
 
 def _style(number: int) -> tuple[str, str]:

@@ -37,7 +37,7 @@ def sweep(
     from gridsim.records import to_json
     from gridsim.sweeps import Sweep
 
-    check_figure(flags["figure"])
+    check_figure(flags["figure"], {"SWEEP.toml": file})
     _check_table(out)
     changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}
     given = {key: value for key, value in changes.items() if value is not None}

@@ -55,16 +55,20 @@ class Down(Once):
         """See `gridsim.schedulers.once.Once.divide`."""
         routers = len(room) - 1
         rooms = np.concatenate((np.zeros(routers, np.int64), room))
-        tasks = np.zeros_like(rooms)
-        for low, high in reversed(_levels(routers)):
+        for low, high in _levels_up(routers):
             rooms[low:high] = rooms[2 * low + 1 : 2 * high + 1].reshape(-1, 2).sum(axis=1)
-        tasks[0] = count
-        for low, high in _levels(routers):
-            for k in low + np.flatnonzero(tasks[low:high]):
-                tasks[2 * k + 1 : 2 * k + 3] = split(rooms[2 * k + 1 : 2 * k + 3], int(tasks[k]))
-        return tasks[routers:]
+        tasks, todo = np.zeros_like(room), [(0, count)]
+        while todo:
+            node, share = todo.pop()
+            if node >= routers:
+                tasks[node - routers] = share
+                continue
+            shares = split(rooms[2 * node + 1 : 2 * node + 3], share).tolist()
+            todo += [(2 * node + 1 + j, part) for j, part in enumerate(shares) if part]
+        return tasks
 
 
-def _levels(routers: int) -> list[tuple[int, int]]:
-    """The routers of each level of the tree, as ranges, from the root down."""
-    return [(2**d - 1, min(2 ** (d + 1) - 1, routers)) for d in range(routers.bit_length())]
+def _levels_up(routers: int) -> list[tuple[int, int]]:
+    """The routers of each level of the tree, as ranges, from the deepest to the root."""
+    levels = range(routers.bit_length())
+    return [(2**d - 1, min(2 ** (d + 1) - 1, routers)) for d in reversed(levels)]

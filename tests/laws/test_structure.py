@@ -29,7 +29,7 @@ MEMORY = {"getstate", "setstate"}
 ABOVE = {
     "scenario", "results", "simulation", "experiment", "replication", "reproduce", "cli", "__main__",
     "comparison", "repro", "testing", "validation", "reporting", "resumption", "output", "turnaround",
-    "measures", "seeding", "cells", "execution", "store", "collecting", "sweeps", "sweep_command", "ladder",
+    "measures", "seeding", "cells", "execution", "store", "collecting", "sweeps", "sweep_command",
     "ladder_command", "interchange", "interchange_command", "why_command",
     "cli_scenario", "cli_study", "compare_command", "ladders",
 }  # fmt: skip

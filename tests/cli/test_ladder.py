@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import gridsim as gs
+from gridsim.cli import cli
+
+SMALL = ("--nodes", 12, "--applications", 4, "--tasks-per-node", 2, "--replicates", 2, "--workers", 1)
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(cli, ["ladder", *map(str, arguments)])
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_fair_tree():
+    done = invoke(*SMALL, "--figure", "steps.png")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[0].startswith("means over 2 replicates")
+    assert "tree, perfect information" in done.stdout and done.stdout.endswith("saved steps.png\n")
+    assert Path("steps.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_flags_change_scenario_parameters_and_failures():
+    settings = ("--set", "fair-tree.bound=1.25", "--set", "fair-tree.samples=4,3,2", "--failures", 5000)
+    done = invoke(*SMALL, *settings, "--latency", 0.2, "--seed", 5, "--json")
+    answer = json.loads(done.stdout)
+    assert answer["figure"] is None and answer["replicates"] == 2
+    steps = {step["name"]: step for step in answer["steps"]}
+    parameters = steps["early acceptance"]["scheduler"]["parameters"]
+    assert (parameters["bound"], parameters["samples"]) == (1.25, [4, 3, 2])
+    assert steps["failures"]["faults"] == {"kind": "poisson", "mean": 5000.0, "seed": 5}
+    assert steps["messages take time"]["network"]["latency"] == 0.2
+    assert steps["tree, summaries"]["network"]["latency"] == 0.0
+    assert gs.Scenario.from_toml(answer["scenario"]).seed == 5
+
+
+def test_rigid_jobs_of_a_file():
+    workload = gs.Workload.jobs(jobs=10, utilization=0.9, max_nodes=5, seed=1)
+    gs.Scenario(gs.Platform.equal(nodes=15), workload, schedulers={"dgs-asap": {"degree": 4}}).save("j.toml")
+    done = invoke("j.toml", "--replicates", 2, "--workers", 2)
+    assert done.exit_code == 0, done.output
+    assert "4 each" in done.stdout and "stale views" in done.stdout and "failures" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--replicates", 0), "replicates must be a whole number"),
+        (("--workers", 0), "--workers must be"),
+        (("--set", "dgs-asap.hops=1"), "no scheduler 'dgs-asap' here; chosen: fair-tree"),
+        (("--set", "fair-tree.bound=-1"), "fair-tree.bound must be finite and >= 0, got -1"),
+        (("--failures", 0), "faults.mean must be"),
+        (("--figure", "none/x.png"), "no such folder"),
+        (("absent.toml",), "absent.toml: No such file"),
+    ],
+)
+def test_wrong_flags(flags, said):
+    done = invoke(*flags)
+    assert done.exit_code == 2 and said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_the_figure_is_not_written_over_the_scenario():
+    gs.Scenario(gs.Platform.of([1000.0]), gs.Workload.bags(applications=2, seed=1)).save("s.toml")
+    done = invoke("s.toml", "--figure", "./s.toml")
+    assert done.exit_code == 2 and "SCENARIO and --figure name the same file" in done.stderr

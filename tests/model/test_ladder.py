@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import math
+
+import msgspec
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim import plots
+from gridsim.ladders import FAILURES, Ladder, Step, ladder
+from gridsim.replication import Replicates
+from gridsim.seeding import replica
+
+BAGS = gs.Scenario(
+    gs.Platform.desktop_grid(nodes=20, seed=1),
+    gs.Workload.bags(applications=6, tasks_per_node=4.0, task_size=65536.0, seed=2),
+    gs.Network(latency=0.3, interfaces="fifo"),
+    seed=3,
+)
+JOBS = gs.Scenario(
+    gs.Platform.equal(nodes=30),
+    gs.Workload.jobs(jobs=30, utilization=0.9, max_nodes=8, seed=2),
+    gs.Network(interfaces="equal"),
+    seed=3,
+)
+
+
+@pytest.fixture(scope="module")
+def bags() -> Ladder:
+    return ladder(BAGS, 3, scheduler=gs.FairTree(samples=(4, 3, 2), bound=3.0))
+
+
+def by_name(found: Ladder) -> dict[str, Step]:
+    return {step.name: step for step in found.steps}
+
+
+def test_each_step_of_the_fair_tree_adds_one_thing(bags: Ladder) -> None:
+    names = [step.name for step in bags.steps if not step.beside]
+    assert names == [
+        "lower bound",
+        "central, replanning",
+        "central, bound at release",
+        "tree, perfect information",
+        "tree, summaries",
+        "messages take time",
+        "rate limit",
+        "early acceptance",
+        "failures",
+    ]
+    steps = by_name(bags)
+    root, limited, early = (steps[name].scheduler for name in (names[4], names[6], names[7]))
+    assert isinstance(root, gs.FairTree) and isinstance(early, gs.FairTree)
+    assert (root.bound, root.update_rate, root.samples) == (0.0, 0.0, (4, 3, 2))
+    assert steps["messages take time"].scheduler == root
+    assert limited == msgspec.structs.replace(early, bound=0.0)
+    assert early == steps["failures"].scheduler == gs.FairTree(samples=(4, 3, 2), bound=3.0)
+    free = steps["tree, summaries"].scenario
+    assert (free.network.latency, free.network.bandwidth) == (0.0, math.inf)
+    assert dataclasses.replace(free, network=BAGS.network) == BAGS
+    assert all(steps[name].scenario == BAGS for name in names if name not in (names[4], names[8]))
+    assert steps["failures"].scenario.faults == gs.Faults.poisson(FAILURES, 3)
+    assert bags.scenario == BAGS
+
+
+def test_values_are_those_of_single_runs_of_the_replicas(bags: Ladder) -> None:
+    steps = by_name(bags)
+    for name in ("central, bound at release", "tree, summaries", "early acceptance", "failures"):
+        for k in range(3):
+            alone = gs.simulate(replica(steps[name].scenario, k), steps[name].scheduler)
+            assert bags.replicates["max_stretch"][name][k] == alone.max_stretch
+            assert bags.replicates["mean_stretch"][name][k] == alone.mean_stretch
+    bound = bags.replicates["max_stretch"]["lower bound"]
+    alone = gs.simulate(replica(BAGS, 2), gs.MinCent())
+    assert bound[2] == alone.bound().stretch
+    calm = [name for name, step in steps.items() if step.scenario.faults is None]
+    assert all((bags.replicates["max_stretch"][name] >= bound * (1 - 1e-9)).all() for name in calm)
+
+
+def made_up() -> Ladder:
+    """Three steps and one beside, of values made up."""
+    steps = [Step(name, "", BAGS, gs.MinCent(), beside=name == "d") for name in "abcd"]
+    values = {"a": [1.0, 2.0], "b": [1.5, 4.5], "c": [1.0, 4.0], "d": [2.0, 3.0]}
+    columns = {name: np.array(column) for name, column in values.items()}
+    return Ladder(BAGS, tuple(steps), Replicates((0, 1), {"max_stretch": columns}))
+
+
+def test_differences_and_ratios_are_paired_and_to_the_step_before() -> None:
+    a, b, c, d = made_up().table()
+    assert (a["difference"], a["ratio"], a["over_first"]) == (None, None, None)
+    assert [row["difference"].mean for row in (b, c)] == [1.5, -0.5]
+    assert [row["ratio"].mean for row in (b, c)] == [2.0, pytest.approx(5 / 6)]
+    assert [row["over_first"].mean for row in (b, c, d)] == pytest.approx([2.0, 5 / 3, 5 / 3])
+    # what is beside is no step: the last one is set over it
+    assert d["beside"] and d["difference"] is None and d["ratio"].mean == 1.0
+    assert b["difference"].low == pytest.approx(0.5) and b["difference"].high == pytest.approx(2.5)
+
+
+def test_differences_add_up_to_the_last_step(bags: Ladder) -> None:
+    for measure in bags.measures:
+        rows = [row for row in bags.table(measure) if not row["beside"]]
+        total = rows[0]["mean"].mean + sum(row["difference"].mean for row in rows[1:])
+        assert total == pytest.approx(rows[-1]["mean"].mean)
+    assert bags.table("mean_stretch")[0]["name"] == "central, replanning"  # no bound of that
+
+
+def test_told(bags: Ladder) -> None:
+    said = str(bags)
+    assert "means over 3 replicates" in said and "early acceptance: a router below the root" in said
+    assert "max stretch, 1e-8 s/Mflop" in said and "B = 3" in said and "4 x 3 x 2" in said
+    plain = json.loads(bags.to_json())
+    assert gs.Scenario.from_toml(plain["scenario"]) == BAGS and plain["replicates"] == 3
+    assert [step["name"] for step in plain["steps"]] == [step.name for step in bags.steps]
+    assert plain["steps"][0]["scheduler"] is None and plain["steps"][4]["scheduler"]["name"] == "fair-tree"
+    row = plain["tables"]["max_stretch"][7]
+    assert row["ratio"]["mean"] == bags.table()[7]["ratio"].mean
+    assert len(plain["values"]["max_stretch"]["failures"]) == 3
+
+
+def test_a_measure_that_there_is_not(bags: Ladder) -> None:
+    with pytest.raises(KeyError, match="no measure 'x'; there are max_stretch, mean_stretch"):
+        bags.table("x")
+
+
+def test_one_replicate_has_no_intervals_and_says_so() -> None:
+    said = str(ladder(JOBS, 1))
+    assert "no interval: one seed" in said and "[" not in said.split("whole grid")[1].split("\n")[0]
+
+
+def test_rigid_jobs() -> None:
+    found = ladder(JOBS, 2, scheduler=gs.DgsAsap(slot=30.0, poll_period=300.0))
+    steps = by_name(found)
+    assert list(steps) == ["whole grid", "2 hops, fresh views", "messages take time", "1 hop", "stale views"]
+    schedulers = [step.scheduler for step in found.steps]
+    assert schedulers == [
+        gs.Asap(slot=30.0),
+        *[gs.DgsAsap(slot=30.0, poll_period=300.0)] * 2,
+        gs.DgsAsap(slot=30.0, poll_period=300.0, hops=1),
+        gs.DgsAsap(slot=30.0, poll_period=300.0, hops=1, policy="poll"),
+    ]
+    assert found.measures[0] == "mean_waiting" and "mean waiting, s" in str(found)
+    alone = gs.simulate(replica(JOBS, 1), gs.Asap(slot=30.0))
+    assert found.replicates["mean_waiting"]["whole grid"][1] == alone.mean_waiting
+
+
+def test_failures_of_rigid_jobs_are_those_of_the_scenario() -> None:
+    failing = dataclasses.replace(JOBS, faults=gs.Faults.of([3], [100.0], [4000.0]))
+    found = by_name(ladder(failing, 1))
+    assert list(found)[-2:] == ["failures", "whole grid, with failures"]
+    assert found["failures"].scenario == failing and found["stale views"].scenario == JOBS
+    other = gs.Faults.of([4], [100.0], [4000.0])
+    assert by_name(ladder(failing, 1, faults=other))["failures"].scenario.faults == other
+
+
+def test_parameters_come_from_the_scenario() -> None:
+    told = dataclasses.replace(JOBS, schedulers={"dgs-asap": {"hops": 3, "policy": "pull", "degree": 5}})
+    found = by_name(ladder(told, 1))
+    assert found["3 hops, fresh views"].scheduler == gs.DgsAsap(hops=3, policy="pull", degree=5)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "given", "said"),
+    [
+        (BAGS, {"replicates": 0}, "replicates must be"),
+        (BAGS, {"scheduler": gs.MinCent()}, "scheduler must be a FairTree for bags of tasks, got MinCent"),
+        (JOBS, {"scheduler": gs.FairTree()}, "scheduler must be a DgsAsap for rigid jobs, got FairTree"),
+        (BAGS, {"faults": 3.0}, "faults must be Faults or None, got 3.0"),
+    ],
+)
+def test_wrong_arguments(scenario: gs.Scenario, given: dict, said: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=said):
+        ladder(scenario, **given)
+
+
+def test_the_waterfall_goes_from_the_first_step_to_the_last() -> None:
+    made = made_up().figure()
+    (axes,) = made.axes
+    bars = [(bar.get_x(), bar.get_width()) for bar in axes.patches]
+    assert bars == [(0.0, 1.5e8), (1.5e8, 1.5e8), (3e8, -0.5e8), (0.0, 2.5e8)]
+    up, down = (axes.patches[k].get_facecolor() for k in (1, 2))
+    assert up != down and axes.patches[0].get_facecolor() == axes.patches[3].get_facecolor()
+    assert [text.get_text() for text in axes.texts] == ["+100 %", "-33 %"]
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == ["a", "b", "c", "all together"]
+    files = []
+    for _ in range(2):
+        stream = io.BytesIO()
+        plots.save(made_up().figure(), stream)
+        files.append(stream.getvalue())
+    assert files[0].startswith(b"\x89PNG") and files[0] == files[1]
