@@ -37,6 +37,7 @@ _ROW = np.dtype(
         ("age", "f8"),
     ]
 )
+_NAMES: tuple[str, ...] = _ROW.names or ()
 
 
 class Decisions(Stateful):
@@ -83,13 +84,10 @@ class Decisions(Stateful):
 
         What does not apply is left out.  KeyError for an action that has no words.
         """
-        given = {
-            "time": time, "application": application, "task": task, "decider": decider, "level": level,
-            "machine": machine, "tasks": tasks, "among": among, "saw": saw, "limit": limit, "true": true,
-            "age": age,
-        }  # fmt: skip
         code = self._code[action]
-        count = max((len(value) for value in given.values() if np.ndim(value)), default=1)
+        row = time, application, task, code, decider, level, machine, tasks, among, saw, limit, true, age
+        counts = [len(each) for each in row if isinstance(each, (list, np.ndarray)) and np.ndim(each)]
+        count = max(counts, default=1)
         room = min(count, self.limit - self.kept)
         self.dropped += count - room
         if not room:
@@ -97,10 +95,12 @@ class Decisions(Stateful):
         if self.kept + room > len(self.rows):
             more = min(self.limit, max(self.kept + room, 2 * self.kept))
             self.rows = np.concatenate((self.rows[: self.kept], np.empty(more - self.kept, _ROW)))
-        rows = self.rows[self.kept : self.kept + room]
-        rows["action"] = code
-        for name, value in given.items():
-            rows[name] = value[:room] if np.ndim(value) else value
+        if counts:
+            rows = self.rows[self.kept : self.kept + room]
+            for name, value in zip(_NAMES, row, strict=True):
+                rows[name] = value[:room] if np.ndim(value) else value
+        else:
+            self.rows[self.kept] = row
         self.kept += room
 
     def getstate(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class Decisions(Stateful):
     def table(self) -> Table:
         """The rows, with times in s."""
         rows = self.rows[: self.kept]
-        columns = {name: rows[name].copy() for name in _ROW.names or ()}
+        columns = {name: rows[name].copy() for name in _NAMES}
         columns["time"] = rows["time"] / _NS
         columns["action"] = np.array(list(self.words), np.str_)[rows["action"]]
         return Table(columns)
@@ -176,7 +176,7 @@ def why(table: Table, about: Mapping[str, Any], application: int, task: int | No
 
 def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     """`words` as they should be, else ScenarioError."""
-    row = dict.fromkeys(_ROW.names or (), 0)
+    row = dict.fromkeys(_NAMES, 0)
     for action, said in words.items():
         try:
             sentence, _, _ = said

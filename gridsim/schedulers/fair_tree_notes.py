@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gridcore.queues import TaskQueues
 from gridcore.tree import DECISION, REQUEST, SummaryTree
 from gridsim.decisions import Decisions, Words
-from gridsim.engine import NEVER, NS
+from gridsim.engine import NEVER, NS, joined
 from gridsim.overlays import tree_level
 from gridsim.scheduler import Run
 from gridsim.states import Stateful
@@ -110,7 +110,7 @@ class TreeNotes(Stateful):
                 self._divided(router, application, out, int(made["sample"][0]), rooms, since)
             sent.append(out)
             decisions.append(made)
-        return np.concatenate(sent), np.concatenate(decisions)
+        return joined(sent), joined(decisions)
 
     def _climbing(self, row: Any, out: Rows, made: Rows, rooms: Rows, minimum: float, since: int) -> None:
         """A router accepted a request that climbs, or passed it on."""
@@ -147,8 +147,7 @@ class TreeNotes(Stateful):
     ) -> None:
         """A router shared a request out to its children."""
         now = self.run.engine.now
-        for row in out:
-            child = int(row["node"])
+        for child, tasks in out[["node", "tasks"]].tolist():
             which = child - 2 * router - 1
             room = self._room(application, float(self.tree.grid.stretch[sample]), self._leaves(child))
             self.log.note(
@@ -158,7 +157,7 @@ class TreeNotes(Stateful):
                 decider=self.host(router),
                 level=_level(router),
                 machine=self.host(child),
-                tasks=row["tasks"],
+                tasks=tasks,
                 saw=rooms[sample, which],
                 true=room.sum(dtype=np.float64),
                 age=_age(now, since[which]),
