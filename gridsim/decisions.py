@@ -136,10 +136,12 @@ class Why:
     dropped: int = 0
 
     def format(self) -> str:
-        """A line a decision."""
+        """A line a decision, and another one for its grounds: what it saw, how old and how true that was."""
         what = f"application {self.application}" + ("" if self.task is None else f", task {self.task}")
-        lines = [f"{what}: {len(self.decisions)} decisions"]
-        lines += [_line(row, self.words[row["action"]]) for row in self.decisions.rows()]
+        count = len(self.decisions)
+        lines = [f"{what}: {count} decision{'s' * (count != 1)}"]
+        for row in self.decisions.rows():
+            lines.append("\n    ".join(_said(row, self.words[row["action"]])))
         if self.dropped:
             lines.append(f"{self.dropped} later decisions of this run were not kept: its limit was met")
         return "\n".join(lines)
@@ -147,8 +149,9 @@ class Why:
     __str__ = format
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values; of each decision also ``said``, its line."""
-        rows = [row | {"said": _line(row, self.words[row["action"]])} for row in self.decisions.rows()]
+        """As plain values; of each decision also ``said``, in words."""
+        words = self.words
+        rows = [row | {"said": "; ".join(_said(row, words[row["action"]]))} for row in self.decisions.rows()]
         return {
             "application": self.application,
             "task": self.task,
@@ -189,22 +192,22 @@ def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     return {action: tuple(said) for action, said in words.items()}
 
 
-def _line(row: dict[str, Any], said: tuple[str, str, str]) -> str:
+def _said(row: dict[str, Any], said: tuple[str, str, str]) -> list[str]:
+    """A decision in a line, and its grounds, if it has any, in another one."""
     sentence, quantity, unit = said
-    when = f"t = {row['time']:.6f} s:"
-    who = "the central scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
+    who = "the scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
     level = f" (level {row['level']})" if row["level"] >= 0 else ""
-    parts = [sentence.format(**row)]
-    if row["among"] >= 0 and "{among}" not in sentence:
-        parts.append(f"among {row['among']}")
-    if not np.isnan(row["saw"]):
-        told = np.isnan(row["limit"]) or "{limit" in sentence
-        held = "" if told else f", held against {row['limit']:.6g} {unit}".rstrip()
-        parts.append(f"it saw {quantity} {row['saw']:.6g} {unit}".rstrip() + held)
+    among = f"; among {row['among']}" if row["among"] >= 0 and "{among}" not in sentence else ""
+    lines = [f"t = {row['time']:.6f} s: {who}{level} {sentence.format(**row)}{among}"]
+    if np.isnan(row["saw"]):
+        return lines
+    held = "" if np.isnan(row["limit"]) or "{limit" in sentence else f", held against {row['limit']:.6g}"
+    grounds = [f"saw {quantity} {row['saw']:.6g} {unit}".rstrip() + held]
     if row["age"] == 0 and row["true"] == row["saw"]:
-        return f"{when} {who}{level} {'; '.join(parts)}; fresh and true"
-    if not np.isnan(row["age"]):
-        parts.append(f"{row['age']:.6g} s old" if row["age"] > 0 else "fresh")
-    if not np.isnan(row["true"]):
-        parts.append(f"in truth {row['true']:.6g} {unit}".rstrip())
-    return f"{when} {who}{level} {'; '.join(parts)}"
+        grounds.append("fresh and true")
+    else:
+        if not np.isnan(row["age"]):
+            grounds.append(f"{row['age']:.6g} s old" if row["age"] > 0 else "fresh")
+        if not np.isnan(row["true"]):
+            grounds.append(f"in truth {row['true']:.6g}")
+    return [*lines, "; ".join(grounds)]

@@ -12,7 +12,6 @@ from gridcore.queues import TaskQueues
 from gridcore.tree import DECISION, REQUEST, SummaryTree
 from gridsim.decisions import Decisions, Words
 from gridsim.engine import NEVER, NS, joined
-from gridsim.overlays import tree_level
 from gridsim.scheduler import Run
 from gridsim.states import Stateful
 
@@ -22,25 +21,18 @@ Rows = NDArray[Any]
 TOLERANCE = 1e-9
 
 _STRETCH = ("a stretch of", "s/Mflop")
-_ON = "passed the request for {tasks} tasks on to its father on machine {machine}: "
-_ROOT = "accepted, as the root, the request for {tasks} tasks"
-_PROMISED = " and promised the stretch; {among} machines below it"
+_ON = "passed {tasks} tasks on to machine {machine}: "
+_ROOT = "accepted {tasks} tasks for its {among} machines, as the root, "
 #: See `gridsim.scheduler.Scheduler.decision_words`.
 WORDS: Words = {
-    "requested": ("sent a request for {tasks} tasks to the router on machine {machine}", "", ""),
+    "requested": ("sent a request for {tasks} tasks to machine {machine}", "", ""),
     "requested-again": ("sent a request for {tasks} tasks that were lost to machine {machine}", "", ""),
-    "passed-on": (_ON + "for its {among} machines the stretch is too large", *_STRETCH),
-    "passed-on-idle": (
-        _ON + "it has {among} machines, and knows of no busy one to hold a stretch against",
-        *_STRETCH,
-    ),
-    "passed-on-full": (_ON + "its {among} machines have no room for them in any sample", *_STRETCH),
-    "accepted": ("accepted the request for {tasks} tasks" + _PROMISED, *_STRETCH),
-    "accepted-at-root": (_ROOT + _PROMISED, *_STRETCH),
-    "accepted-full": (
-        _ROOT + " without a promise: no sample of its {among} machines has room for them",
-        *_STRETCH,
-    ),
+    "passed-on": (_ON + "too large a stretch for its {among} machines", *_STRETCH),
+    "passed-on-idle": (_ON + "no busy one known, beside its {among}, to hold it against", *_STRETCH),
+    "passed-on-full": (_ON + "no room on its {among} machines in any sample", *_STRETCH),
+    "accepted": ("accepted {tasks} tasks for its {among} machines and promised the stretch", *_STRETCH),
+    "accepted-at-root": (_ROOT + "and promised the stretch", *_STRETCH),
+    "accepted-full": (_ROOT + "without a promise: no room in any sample", *_STRETCH),
     "gave": ("gave {tasks} tasks to its child on machine {machine}", "room for", "tasks"),
     "queued": ("queued {tasks} tasks", "a minimum stretch of all it has of", "s/Mflop"),
 }
@@ -224,7 +216,7 @@ class TreeNotes(Stateful):
 
 
 def _level(node: int) -> int:
-    return int(tree_level(np.array([node]))[0])
+    return (node + 1).bit_length() - 1
 
 
 def _age(now: int, since: int) -> float:
