@@ -44,7 +44,8 @@ class TreeNotes(Stateful):
     bound : B.  host : machines on which nodes sit now.
 
     What a router sees of its children rests on samples that leaves took.  The age of it is that of the oldest
-    one: a leaf that has nothing new to say stays silent, and its sample grows old but not wrong.
+    one: a leaf that has nothing new to say stays silent, and its sample grows old but hardly
+    wrong.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("sampled",)

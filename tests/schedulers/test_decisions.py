@@ -267,3 +267,41 @@ def test_they_are_kept_in_a_checkpoint(scheduler: gs.Scheduler, scenario: gs.Sce
         again.setstate(state.state)
         for name, column in again.run().tables["decisions"].items():
             np.testing.assert_array_equal(column, whole[name])
+
+
+#: Much at one instant, machines that fail, and requests that are lost with them.
+DESKTOPS = gs.Scenario(
+    gs.Platform.of([1000.0, 500.0] * 4),
+    gs.Workload.of([0.0, 0.0, 1.0, 5.0, 5.0], 9, 1000.0, [0, 3, 5, 5, 7]),
+    faults=gs.Faults.exponential(20.0, 3.0, seed=1),
+)
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    [FairTree(samples=SMALL, heartbeat=5.0), gs.MinCent(), gs.Mct(), gs.MinMin(), gs.WqrFt(predictor="past")],
+    ids=lambda each: each.name,
+)
+def test_they_do_not_depend_on_how_cohorts_are_cut(scheduler: gs.Scheduler) -> None:
+    whole, *cut = (
+        gs.simulate(DESKTOPS, scheduler, record="decisions", cohort_limit=limit) for limit in (None, 1, 3)
+    )
+    assert all(each.tables["decisions"] == whole.tables["decisions"] for each in cut)
+    assert whole.digest == gs.simulate(DESKTOPS, scheduler).digest
+    assert whole.machines["failures"].sum() > 3
+
+
+def test_machines_fail_when_a_work_queue_says_that_they_will_in_truth() -> None:
+    result = gs.simulate(DESKTOPS, gs.WqrFt(predictor="age", checkpoint_cost=0.1), record="all")
+    ran, noted = result.tables["schedule"], result.tables["decisions"]
+    names = "application", "task", "machine"
+    starts = zip(*(noted[name].tolist() for name in (*names, "time")), strict=True)
+    fails = dict(zip(starts, (noted["time"] + noted["true"]).tolist(), strict=True))
+    ran_from = zip(*(ran[name].tolist() for name in (*names, "start")), strict=True)
+    left = np.array([fails.pop(key) for key in ran_from]) - ran["end"]
+    assert not fails and left.min() > -1e-9
+    cut = (np.abs(left) < 1e-9) & (ran["completed"] == 0)
+    assert cut.sum() == result.machines["interrupted"].sum() > 3
+    acts = noted["action"].tolist()
+    assert acts.count("restarted") == result.applications["resubmitted"].sum()
+    assert acts.count("replicated") == result.applications["replicas"].sum()
