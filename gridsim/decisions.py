@@ -37,6 +37,7 @@ _ROW = np.dtype(
         ("age", "f8"),
     ]
 )
+_NAMES: tuple[str, ...] = _ROW.names or ()
 
 
 class Decisions(Stateful):
@@ -57,7 +58,7 @@ class Decisions(Stateful):
 
     def note(
         self,
-        action: Any,
+        action: str,
         *,
         time: Any,
         application: Any,
@@ -74,7 +75,6 @@ class Decisions(Stateful):
     ) -> None:
         """Note decisions: numbers, or arrays of one length.
 
-        action : one of the words, or an array of them.
         time : ns.  decider : the machine that decided, -1 for a central scheduler.  level : of it in the
             tree.
         machine : to which it was.  tasks : so many.  among : so many were to choose from.
@@ -84,14 +84,10 @@ class Decisions(Stateful):
 
         What does not apply is left out.  KeyError for an action that has no words.
         """
-        many = np.ndim(action) > 0
-        codes = np.array([self._code[each] for each in action], np.int16) if many else self._code[action]
-        given = {
-            "action": codes, "time": time, "application": application, "task": task, "decider": decider,
-            "level": level, "machine": machine, "tasks": tasks, "among": among, "saw": saw, "limit": limit,
-            "true": true, "age": age,
-        }  # fmt: skip
-        count = max((len(value) for value in given.values() if np.ndim(value)), default=1)
+        code = self._code[action]
+        row = time, application, task, code, decider, level, machine, tasks, among, saw, limit, true, age
+        counts = [len(each) for each in row if isinstance(each, (list, np.ndarray)) and np.ndim(each)]
+        count = max(counts, default=1)
         room = min(count, self.limit - self.kept)
         self.dropped += count - room
         if not room:
@@ -99,9 +95,12 @@ class Decisions(Stateful):
         if self.kept + room > len(self.rows):
             more = min(self.limit, max(self.kept + room, 2 * self.kept))
             self.rows = np.concatenate((self.rows[: self.kept], np.empty(more - self.kept, _ROW)))
-        rows = self.rows[self.kept : self.kept + room]
-        for name, value in given.items():
-            rows[name] = value[:room] if np.ndim(value) else value
+        if counts:
+            rows = self.rows[self.kept : self.kept + room]
+            for name, value in zip(_NAMES, row, strict=True):
+                rows[name] = value[:room] if np.ndim(value) else value
+        else:
+            self.rows[self.kept] = row
         self.kept += room
 
     def getstate(self) -> dict[str, Any]:
@@ -111,7 +110,7 @@ class Decisions(Stateful):
     def table(self) -> Table:
         """The rows, with times in s."""
         rows = self.rows[: self.kept]
-        columns = {name: rows[name].copy() for name in _ROW.names or ()}
+        columns = {name: rows[name].copy() for name in _NAMES}
         columns["time"] = rows["time"] / _NS
         columns["action"] = np.array(list(self.words), np.str_)[rows["action"]]
         return Table(columns)
@@ -137,10 +136,12 @@ class Why:
     dropped: int = 0
 
     def format(self) -> str:
-        """A line a decision."""
+        """A line a decision, and another one for its grounds: what it saw, how old and how true that was."""
         what = f"application {self.application}" + ("" if self.task is None else f", task {self.task}")
-        lines = [f"{what}: {len(self.decisions)} decisions"]
-        lines += [_line(row, self.words[row["action"]]) for row in self.decisions.rows()]
+        count = len(self.decisions)
+        lines = [f"{what}: {count} decision{'s' * (count != 1)}"]
+        for row in self.decisions.rows():
+            lines.append("\n    ".join(_said(row, self.words[row["action"]])))
         if self.dropped:
             lines.append(f"{self.dropped} later decisions of this run were not kept: its limit was met")
         return "\n".join(lines)
@@ -148,8 +149,9 @@ class Why:
     __str__ = format
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values; of each decision also ``said``, its line."""
-        rows = [row | {"said": _line(row, self.words[row["action"]])} for row in self.decisions.rows()]
+        """As plain values; of each decision also ``said``, in words."""
+        words = self.words
+        rows = [row | {"said": "; ".join(_said(row, words[row["action"]]))} for row in self.decisions.rows()]
         return {
             "application": self.application,
             "task": self.task,
@@ -177,7 +179,7 @@ def why(table: Table, about: Mapping[str, Any], application: int, task: int | No
 
 def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     """`words` as they should be, else ScenarioError."""
-    row = dict.fromkeys(_ROW.names or (), 0)
+    row = dict.fromkeys(_NAMES, 0)
     for action, said in words.items():
         try:
             sentence, _, _ = said
@@ -190,22 +192,22 @@ def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     return {action: tuple(said) for action, said in words.items()}
 
 
-def _line(row: dict[str, Any], said: tuple[str, str, str]) -> str:
+def _said(row: dict[str, Any], said: tuple[str, str, str]) -> list[str]:
+    """A decision in a line, and its grounds, if it has any, in another one."""
     sentence, quantity, unit = said
-    when = f"t = {row['time']:.6f} s:"
-    who = "the central scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
+    who = "the scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
     level = f" (level {row['level']})" if row["level"] >= 0 else ""
-    parts = [sentence.format(**row)]
-    if row["among"] >= 0 and "{among}" not in sentence:
-        parts.append(f"among {row['among']}")
-    if not np.isnan(row["saw"]):
-        told = np.isnan(row["limit"]) or "{limit" in sentence
-        held = "" if told else f", held against {row['limit']:.6g} {unit}".rstrip()
-        parts.append(f"it saw {quantity} {row['saw']:.6g} {unit}".rstrip() + held)
+    among = f"; among {row['among']}" if row["among"] >= 0 and "{among}" not in sentence else ""
+    lines = [f"t = {row['time']:.6f} s: {who}{level} {sentence.format(**row)}{among}"]
+    if np.isnan(row["saw"]):
+        return lines
+    held = "" if np.isnan(row["limit"]) or "{limit" in sentence else f", held against {row['limit']:.6g}"
+    grounds = [f"saw {quantity} {row['saw']:.6g} {unit}".rstrip() + held]
     if row["age"] == 0 and row["true"] == row["saw"]:
-        return f"{when} {who}{level} {'; '.join(parts)}; fresh and true"
-    if not np.isnan(row["age"]):
-        parts.append(f"{row['age']:.6g} s old" if row["age"] > 0 else "fresh")
-    if not np.isnan(row["true"]):
-        parts.append(f"in truth {row['true']:.6g} {unit}".rstrip())
-    return f"{when} {who}{level} {'; '.join(parts)}"
+        grounds.append("fresh and true")
+    else:
+        if not np.isnan(row["age"]):
+            grounds.append(f"{row['age']:.6g} s old" if row["age"] > 0 else "fresh")
+        if not np.isnan(row["true"]):
+            grounds.append(f"in truth {row['true']:.6g}")
+    return [*lines, "; ".join(grounds)]

@@ -52,7 +52,7 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
     decentralized: ClassVar[bool] = False
     decision_words: ClassVar[Words] = {
         "ordered": (
-            "ordered {among} applications by deadline, with {tasks} tasks of this one that have not started",
+            "ordered {among} applications by deadline; {tasks} tasks of this one wait",
             "a minimum stretch of",
             "s/Mflop",
         ),
@@ -97,8 +97,8 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
             "",
         ),
         "listed": (
-            "had {tasks} tasks in the list, which is of {among} applications",
-            "tasks before its own,",
+            "had {tasks} tasks of it in the list, which is of {among} applications",
+            "tasks of others ahead:",
             "",
         ),
     }

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from gridcore.queues import TaskQueues
 from gridcore.tree import DECISION, REQUEST, SummaryTree
 from gridsim.decisions import Decisions, Words
-from gridsim.engine import NEVER, NS
-from gridsim.overlays import tree_level
+from gridsim.engine import NEVER, NS, joined
 from gridsim.scheduler import Run
 from gridsim.states import Stateful
 
@@ -22,25 +21,18 @@ Rows = NDArray[Any]
 TOLERANCE = 1e-9
 
 _STRETCH = ("a stretch of", "s/Mflop")
-_ON = "passed the request for {tasks} tasks on to its father on machine {machine}: "
-_ROOT = "accepted, as the root, the request for {tasks} tasks"
-_PROMISED = " and promised the stretch; {among} machines below it"
+_ON = "passed {tasks} tasks on to machine {machine}: "
+_ROOT = "accepted {tasks} tasks for its {among} machines, as the root, "
 #: See `gridsim.scheduler.Scheduler.decision_words`.
 WORDS: Words = {
-    "requested": ("sent a request for {tasks} tasks to the router on machine {machine}", "", ""),
+    "requested": ("sent a request for {tasks} tasks to machine {machine}", "", ""),
     "requested-again": ("sent a request for {tasks} tasks that were lost to machine {machine}", "", ""),
-    "passed-on": (_ON + "for its {among} machines the stretch is too large", *_STRETCH),
-    "passed-on-idle": (
-        _ON + "it has {among} machines, and knows of no busy one to hold a stretch against",
-        *_STRETCH,
-    ),
-    "passed-on-full": (_ON + "its {among} machines have no room for them in any sample", *_STRETCH),
-    "accepted": ("accepted the request for {tasks} tasks" + _PROMISED, *_STRETCH),
-    "accepted-at-root": (_ROOT + _PROMISED, *_STRETCH),
-    "accepted-full": (
-        _ROOT + " without a promise: no sample of its {among} machines has room for them",
-        *_STRETCH,
-    ),
+    "passed-on": (_ON + "too large a stretch for its {among} machines", *_STRETCH),
+    "passed-on-idle": (_ON + "no busy one known, beside its {among}, to hold it against", *_STRETCH),
+    "passed-on-full": (_ON + "no room on its {among} machines in any sample", *_STRETCH),
+    "accepted": ("accepted {tasks} tasks for its {among} machines and promised the stretch", *_STRETCH),
+    "accepted-at-root": (_ROOT + "and promised the stretch", *_STRETCH),
+    "accepted-full": (_ROOT + "without a promise: no room in any sample", *_STRETCH),
     "gave": ("gave {tasks} tasks to its child on machine {machine}", "room for", "tasks"),
     "queued": ("queued {tasks} tasks", "a minimum stretch of all it has of", "s/Mflop"),
 }
@@ -52,7 +44,8 @@ class TreeNotes(Stateful):
     bound : B.  host : machines on which nodes sit now.
 
     What a router sees of its children rests on samples that leaves took.  The age of it is that of the oldest
-    one: a leaf that has nothing new to say stays silent, and its sample grows old but not wrong.
+    one: a leaf that has nothing new to say stays silent, and its sample grows old but hardly
+    wrong.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("sampled",)
@@ -110,7 +103,7 @@ class TreeNotes(Stateful):
                 self._divided(router, application, out, int(made["sample"][0]), rooms, since)
             sent.append(out)
             decisions.append(made)
-        return np.concatenate(sent), np.concatenate(decisions)
+        return joined(sent), joined(decisions)
 
     def _climbing(self, row: Any, out: Rows, made: Rows, rooms: Rows, minimum: float, since: int) -> None:
         """A router accepted a request that climbs, or passed it on."""
@@ -147,8 +140,7 @@ class TreeNotes(Stateful):
     ) -> None:
         """A router shared a request out to its children."""
         now = self.run.engine.now
-        for row in out:
-            child = int(row["node"])
+        for child, tasks in out[["node", "tasks"]].tolist():
             which = child - 2 * router - 1
             room = self._room(application, float(self.tree.grid.stretch[sample]), self._leaves(child))
             self.log.note(
@@ -158,7 +150,7 @@ class TreeNotes(Stateful):
                 decider=self.host(router),
                 level=_level(router),
                 machine=self.host(child),
-                tasks=row["tasks"],
+                tasks=tasks,
                 saw=rooms[sample, which],
                 true=room.sum(dtype=np.float64),
                 age=_age(now, since[which]),
@@ -225,7 +217,7 @@ class TreeNotes(Stateful):
 
 
 def _level(node: int) -> int:
-    return int(tree_level(np.array([node]))[0])
+    return (node + 1).bit_length() - 1
 
 
 def _age(now: int, since: int) -> float:

@@ -15,12 +15,12 @@ from gridsim.scheduler import Integers
 from gridsim.states import Stateful
 
 _UP = ("a time until it fails of", "s")
-_TO = " to machine {machine}, one of {among} that are free, where it takes {limit:.6g} s"
+_TO = " to machine {machine} (of {among} free), for {limit:.4g} s"
 #: See `gridsim.scheduler.Scheduler.decision_words`.
 WORDS: Words = {
     "started": ("gave task {task}, one of {tasks} that had never run," + _TO, *_UP),
-    "restarted": ("gave task {task}, which had waited the longest of the {tasks} that failed," + _TO, *_UP),
-    "replicated": ("gave task {task}, one of {tasks} with as few instances, once more" + _TO, *_UP),
+    "restarted": ("gave task {task}, the first of {tasks} that failed, again" + _TO, *_UP),
+    "replicated": ("gave task {task}, one of {tasks} with as few instances, also" + _TO, *_UP),
     "waited": ("kept task {task} for machine 0, which is not free", "", ""),
 }
 

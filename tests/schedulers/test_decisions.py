@@ -88,18 +88,25 @@ def test_a_scheduler_that_does_not_say_what_it_decides() -> None:
 
 def test_what_is_said_of_one() -> None:
     result = gs.simulate(bags([1000.0] * 2, [10.0], 4), FairTree(samples=SMALL), record="decisions")
-    said = str(result.why(0)).splitlines()
-    assert said[0] == "application 0: 6 decisions"
-    assert said[1] == "t = 10.000000 s: machine 0 sent a request for 4 tasks to the router on machine 0"
-    assert said[2] == (
-        "t = 10.000000 s: machine 0 (level 0) accepted, as the root, the request for 4 tasks and promised "
-        "the stretch; 2 machines below it; it saw a stretch of 0.0005 s/Mflop; 10 s old; "
-        "in truth 0.0005 s/Mflop"
-    )
-    assert said[5].endswith(
-        "machine 0 (level 1) queued 2 tasks; it saw a minimum stretch of all it has of 0.0005 s/Mflop; "
-        "fresh and true"
-    )
+    assert str(result.why(0)).splitlines() == [
+        "application 0: 6 decisions",
+        "t = 10.000000 s: machine 0 sent a request for 4 tasks to machine 0",
+        "t = 10.000000 s: machine 0 (level 0) accepted 4 tasks for its 2 machines, as the root, and promised "
+        "the stretch",
+        "    saw a stretch of 0.0005 s/Mflop; 10 s old; in truth 0.0005",
+        *(
+            line
+            for machine in (0, 1)
+            for line in (
+                f"t = 10.000000 s: machine 0 (level 0) gave 2 tasks to its child on machine {machine}",
+                "    saw room for 2 tasks; 10 s old; in truth 2",
+            )
+        ),
+        "t = 10.000000 s: machine 0 (level 1) queued 2 tasks",
+        "    saw a minimum stretch of all it has of 0.0005 s/Mflop; fresh and true",
+        "t = 10.051360 s: machine 1 (level 1) queued 2 tasks",
+        "    saw a minimum stretch of all it has of 0.00051284 s/Mflop; fresh and true",
+    ]
 
 
 def test_why_is_refused_without_decisions_and_out_of_range() -> None:
@@ -231,11 +238,11 @@ def test_what_a_work_queue_predicts_is_not_what_is_true() -> None:
     assert table["saw"].tolist() == [0.0, 0.0, 0.5, 1.0]
     assert table["true"].tolist() == [0.75, math.inf, 0.25, math.inf]
     assert result.why(0, 2).decisions["time"].tolist() == [0.5, 1.0]
-    assert str(result.why(0, 2)).splitlines()[1] == (
-        "t = 0.500000 s: the central scheduler gave task 2, one of 1 that had never run, to machine 0, one "
-        "of 1 that are free, where it takes 0.5 s; it saw a time until it fails of 0.5 s; fresh; "
-        "in truth 0.25 s"
-    )
+    assert str(result.why(0, 2)).splitlines()[1:3] == [
+        "t = 0.500000 s: the scheduler gave task 2, one of 1 that had never run, to machine 0 (of 1 free), "
+        "for 0.5 s",
+        "    saw a time until it fails of 0.5 s; fresh; in truth 0.25",
+    ]
 
 
 def test_a_work_queue_as_printed_waits_for_machine_0() -> None:
@@ -260,3 +267,41 @@ def test_they_are_kept_in_a_checkpoint(scheduler: gs.Scheduler, scenario: gs.Sce
         again.setstate(state.state)
         for name, column in again.run().tables["decisions"].items():
             np.testing.assert_array_equal(column, whole[name])
+
+
+#: Much at one instant, machines that fail, and requests that are lost with them.
+DESKTOPS = gs.Scenario(
+    gs.Platform.of([1000.0, 500.0] * 4),
+    gs.Workload.of([0.0, 0.0, 1.0, 5.0, 5.0], 9, 1000.0, [0, 3, 5, 5, 7]),
+    faults=gs.Faults.exponential(20.0, 3.0, seed=1),
+)
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    [FairTree(samples=SMALL, heartbeat=5.0), gs.MinCent(), gs.Mct(), gs.MinMin(), gs.WqrFt(predictor="past")],
+    ids=lambda each: each.name,
+)
+def test_they_do_not_depend_on_how_cohorts_are_cut(scheduler: gs.Scheduler) -> None:
+    whole, *cut = (
+        gs.simulate(DESKTOPS, scheduler, record="decisions", cohort_limit=limit) for limit in (None, 1, 3)
+    )
+    assert all(each.tables["decisions"] == whole.tables["decisions"] for each in cut)
+    assert whole.digest == gs.simulate(DESKTOPS, scheduler).digest
+    assert whole.machines["failures"].sum() > 3
+
+
+def test_machines_fail_when_a_work_queue_says_that_they_will_in_truth() -> None:
+    result = gs.simulate(DESKTOPS, gs.WqrFt(predictor="age", checkpoint_cost=0.1), record="all")
+    ran, noted = result.tables["schedule"], result.tables["decisions"]
+    names = "application", "task", "machine"
+    starts = zip(*(noted[name].tolist() for name in (*names, "time")), strict=True)
+    fails = dict(zip(starts, (noted["time"] + noted["true"]).tolist(), strict=True))
+    ran_from = zip(*(ran[name].tolist() for name in (*names, "start")), strict=True)
+    left = np.array([fails.pop(key) for key in ran_from]) - ran["end"]
+    assert not fails and left.min() > -1e-9
+    cut = (np.abs(left) < 1e-9) & (ran["completed"] == 0)
+    assert cut.sum() == result.machines["interrupted"].sum() > 3
+    acts = noted["action"].tolist()
+    assert acts.count("restarted") == result.applications["resubmitted"].sum()
+    assert acts.count("replicated") == result.applications["replicas"].sum()
