@@ -39,8 +39,8 @@ from gridsim.errors import ScenarioError
 from gridsim.model import reserved
 from gridsim.platform import real, whole
 from gridsim.scheduler import Outcome, Policy, Run, Scheduler
-from gridsim.schedulers.dgs_decisions import WORDS, DgsDecisions
 from gridsim.schedulers.dgs_failures import Failures
+from gridsim.schedulers.dgs_notes import WORDS, DgsNotes
 from gridsim.schedulers.dgs_views import Neighbourhood
 from gridsim.schedulers.rigid_runs import Runs
 from gridsim.transport import Rows
@@ -170,7 +170,7 @@ class Negotiation(Policy):
         engine.on("retry", self.on_retry, priority=2, phase=TIMER)
         engine.on("overdue", self.on_overdue, priority=3, phase=TIMER)
         self.failures = Failures(self)
-        self.log = None if run.decisions is None else DgsDecisions(self, run.decisions)
+        self.log = None if run.decisions is None else DgsNotes(self, run.decisions)
         #: What handles messages instead of the handlers here, where no machine fails and nothing is noted.
         self.flow: JobFlow | None = None
         if engine.whole_cohorts and not run.faults and self.log is None:

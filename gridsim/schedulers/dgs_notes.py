@@ -49,7 +49,7 @@ WORDS: Words = {
 }
 
 
-class DgsDecisions:
+class DgsNotes:
     """Notes what a negotiation decides.  What it keeps for that is in the talks, which are in its state.
 
     of : the negotiation.  log : where it is noted.
