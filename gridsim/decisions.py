@@ -81,22 +81,22 @@ class Decisions(Stateful):
 
         What does not apply is left out.  KeyError for an action that has no words.
         """
-        one = isinstance(action, str)
-        codes = self._code[action] if one else np.array([self._code[each] for each in action], np.int16)
         given = {
-            "action": codes, "time": time, "application": application, "task": task, "decider": decider,
-            "level": level, "machine": machine, "tasks": tasks, "among": among, "saw": saw, "limit": limit,
-            "true": true, "age": age,
+            "time": time, "application": application, "task": task, "decider": decider, "level": level,
+            "machine": machine, "tasks": tasks, "among": among, "saw": saw, "limit": limit, "true": true,
+            "age": age,
         }  # fmt: skip
-        long = {name: len(value) for name, value in given.items() if isinstance(value, np.ndarray | list)}
-        count = max(long.values(), default=1)
+        one = isinstance(action, str)
+        code: Any = self._code[action] if one else np.array([self._code[each] for each in action], np.int16)
+        count = max((len(value) for value in given.values() if np.ndim(value)), default=1)
         room = min(count, self.limit - self.kept)
         self.dropped += count - room
         if not room:
             return
         rows = np.empty(room, _ROW)
+        rows["action"] = code if one else code[:room]
         for name, value in given.items():
-            rows[name] = value[:room] if name in long else value
+            rows[name] = value[:room] if np.ndim(value) else value
         self.rows.append(rows)
         self.kept += room
         if len(self.rows) > 1024:
