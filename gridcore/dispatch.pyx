@@ -20,7 +20,7 @@ from gridcore.tournament cimport (
     OUT, tournament_best, tournament_free, tournament_make, tournament_set,
 )
 from gridcore.work cimport (
-    ALL, ASK_MACHINE, ASK_TASK, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task, Work,
+    ALL, ASK_MACHINE, ASK_TASK, BEGUN, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task, Work,
     work_change, work_clear, work_complete, work_enrank, work_forget_ranking, work_is_idle, work_link,
     work_make_ranking, work_newest, work_queue_failed, work_room_for_rows, work_save, work_set_idle, work_start,
 )
@@ -116,6 +116,8 @@ cdef class WorkQueue:
     log : keep every instance for `instances`.
     period, factors, series, first : machines have `factors[series[u], (first[u] + t // period) % steps]` of their
         speed at t ns; period 0: the whole, at most 10**16.
+    step : `run` ends with "decide" before each start, as with "ask"; `pick_task`, `pick_machine` and `assign` (or
+        `wait`, if there is no machine) then do what it would have done.
 
     Raises
     ------
@@ -125,7 +127,7 @@ cdef class WorkQueue:
     cdef readonly Py_ssize_t machines, bags
     cdef readonly bint log
     cdef Work w
-    cdef bint faults, dirty, fed
+    cdef bint faults, dirty, fed, step
     cdef const long long[::1] by_rank, rank
     cdef const double[:, ::1] factors
     cdef const int[::1] series, first_step
@@ -136,7 +138,8 @@ cdef class WorkQueue:
 
     def __cinit__(self, speed, tasks, sizes, up_until, *, order, choice, max_replicas, interval=0,
                   checkpoint=0, restore=0, bint local=False, bint printed=False, prediction="told",
-                  bint faults=False, seed=0, bint log=False, period=0, factors=None, series=None, first=None):
+                  bint faults=False, seed=0, bint log=False, period=0, factors=None, series=None, first=None,
+                  bint step=False):
         cdef Work* w = &self.w
         cdef Py_ssize_t u
         cdef const double[::1] speeds = doubles(speed, "speed")
@@ -158,6 +161,7 @@ cdef class WorkQueue:
         by = states.named("prediction", prediction, ("told", "past", "age"))
         w.most, w.local, w.printed, w.log, w.chance, w.left = max_replicas, local, printed, log, seed, w.tasks
         w.rules.interval, w.rules.checkpoint, w.rules.restore = interval, checkpoint, restore
+        self.step = step
         self.machines, self.bags, self.log, self.faults, self.fed = w.machines, w.bags, log, faults, not faults
         self._set_pace(period, factors, series, first)
         if w.choice in (CPU, ALL):
@@ -399,7 +403,7 @@ cdef class WorkQueue:
             b = next_bag(w)
             if b < 0:
                 break
-            if w.order == ASK_TASK or w.choice == ASK_MACHINE:
+            if w.order == ASK_TASK or w.choice == ASK_MACHINE or self.step:
                 self.dirty = True
                 return DECIDE
             k = pick_task(w, b)
@@ -484,6 +488,36 @@ cdef class WorkQueue:
         if not 0 <= machine < w.machines or not work_is_idle(w, machine):
             raise ValueError(f"machine must be free, got {machine}")
         check(work_start(w, k, machine))
+
+    def wait(self):
+        """Who is free gets nothing before something changes."""
+        self.dirty = False
+
+    def weigh(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine):
+        """What there is to say of giving `task` of `bag`, which is next, to `machine`, which is free.
+
+        (instances that it has; whether it ever had one; tasks, itself among them, that are next but for the order,
+        or failed as it did; machines that are free; until when `machine` is predicted to be up; how long it takes
+        there, see `lasts`), times in ns.
+        """
+        cdef Work* w = &self.w
+        cdef Py_ssize_t k = self._task(bag, task), j, u, alike = 0, free = 0
+        cdef Task* t = &w.task[k]
+        if not 0 <= machine < w.machines or not work_is_idle(w, machine):
+            raise ValueError(f"machine must be free, got {machine}")
+        if t.running == 0 and t.state & BEGUN:
+            j = w.bag[bag].failed
+            while j >= 0:
+                alike += 1
+                j = w.task[j].after
+        else:
+            for j in range(w.bag[bag].first, w.bag[bag].first + w.bag[bag].tasks):
+                alike += (w.task[j].running == t.running and w.task[j].state & COMPLETED == 0
+                          and w.task[j].state & BEGUN == t.state & BEGUN)
+        for u in range(w.machines):
+            free += work_is_idle(w, u)
+        need = lasts(&w.rules, work_newest(w, k), t.size, w.machine[machine].run.speed)
+        return t.running, t.state & BEGUN != 0, alike, free, w.idle.round[0][w.rank[machine]], need
 
     cdef Py_ssize_t _task(self, Py_ssize_t bag, Py_ssize_t task) except -1:
         if not 0 <= bag < self.w.bags:

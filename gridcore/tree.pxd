@@ -77,6 +77,8 @@ cdef class SummaryTree:
     cdef bint _route(self, const Request* row, Request* out, Py_ssize_t* n_out, Decision* made) except -1
         # at most two requests to send, and True and a decision, or False where the request climbs
     cdef void _read_ahead(self, const Request* row) noexcept nogil
+    cdef double _minimum(self, Py_ssize_t u) noexcept nogil
+    cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application) noexcept nogil
     cdef void _column(self, Py_ssize_t child, Py_ssize_t iw, Py_ssize_t ia, Py_ssize_t application,
                       long long* rooms) noexcept nogil
     cdef void _unhear(self, Py_ssize_t child) noexcept nogil

@@ -202,7 +202,7 @@ cdef class SummaryTree:
 
     cdef bint _route(self, const Request* row, Request* out, Py_ssize_t* n_out, Decision* made) except -1:
         cdef Request r = row[0]
-        cdef Py_ssize_t u = r.node, iw, ia, i, j, child, sample = -1
+        cdef Py_ssize_t u = r.node, i, j, child, sample = -1
         cdef long long[2] room
         cdef long long[2] share
         cdef long long rest
@@ -213,11 +213,8 @@ cdef class SummaryTree:
             self.node[u].asked = 1
             if not isnan(r.minimum):
                 self.node[u].rest = r.minimum
-        iw, ia = self.size_sample[r.application], self.task_size_sample[r.application]
         room[0] = room[1] = 0
-        if iw >= 0 and ia < self.g.n_task_size:
-            self._column(2 * u + 1, iw, ia, r.application, self.rooms)
-            self._column(2 * u + 2, iw, ia, r.application, self.rooms + self.g.n_stretch)
+        if self._columns(u, r.application):
             # the totals grow with S: the first one that hosts the request is Algorithm 4's answer
             for i in range(self.g.n_stretch):
                 room[0], room[1] = self.rooms[i], self.rooms[self.g.n_stretch + i]
@@ -225,7 +222,7 @@ cdef class SummaryTree:
                     sample = i
                     break
         if r.sequence < 0 and u > 0:
-            minimum = min(self.node[u].rest, min(self.node[2 * u + 1].held_minimum, self.node[2 * u + 2].held_minimum))
+            minimum = self._minimum(u)
             if sample < 0 or not isfinite(minimum) or self.gs[sample] > self.bound * minimum:
                 r.sender = u
                 r.node = (u - 1) // 2
@@ -287,6 +284,19 @@ cdef class SummaryTree:
                     prefetch(<char*> payloads_at(&self.payloads, self.node[child].held)
                              + cell * self.payloads.pool[self.node[child].held & 1].nbytes // self.cells)
                     cell += self.g.n_size * self.g.n_task_size
+
+    cdef double _minimum(self, Py_ssize_t u) noexcept nogil:
+        """The smallest minimum stretch that router `u` knows of."""
+        return min(self.node[u].rest, min(self.node[2 * u + 1].held_minimum, self.node[2 * u + 2].held_minimum))
+
+    cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application) noexcept nogil:
+        """What both children of `u` can take, one after the other in `rooms`; False if the grid has no cell for it."""
+        cdef Py_ssize_t iw = self.size_sample[application], ia = self.task_size_sample[application]
+        if iw < 0 or ia >= self.g.n_task_size:
+            return False
+        self._column(2 * u + 1, iw, ia, application, self.rooms)
+        self._column(2 * u + 2, iw, ia, application, self.rooms + self.g.n_stretch)
+        return True
 
     cdef void _column(self, Py_ssize_t child, Py_ssize_t iw, Py_ssize_t ia, Py_ssize_t application,
                       long long* rooms) noexcept nogil:
@@ -751,6 +761,28 @@ cdef class SummaryTree:
         if cells != NULL:
             memcpy(&out[0], cells, self.cells * sizeof(int))
         return result.reshape(self.grid.shape)
+
+    def held(self, nodes):
+        """int64[k]: the payload by which the father of each of `nodes` knows it; -1 if by none."""
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef Py_ssize_t k
+        return np.array([self.node[u[k]].held for k in range(u.shape[0])], np.int64)
+
+    def look(self, Py_ssize_t node, Py_ssize_t application):
+        """What router `node` would go by if it had to decide on `application` now.
+
+        Returns (int64[nS, 2], how many tasks each child can take at each stretch sample; the smallest minimum
+        stretch that it knows of, inf for none), both as far as it knows.
+        """
+        if not 0 <= node < self.first_leaf:
+            raise ValueError(f"node must be a router 0..{self.first_leaf - 1}, got {node}")
+        if not 0 <= application < self.size.shape[0]:
+            raise ValueError(f"application must be in 0..{self.size.shape[0] - 1}, got {application}")
+        rooms = np.zeros((2, self.g.n_stretch), np.int64)
+        cdef long long[:, ::1] out = rooms
+        if self._columns(node, application):
+            memcpy(&out[0, 0], self.rooms, 2 * self.g.n_stretch * sizeof(long long))
+        return np.ascontiguousarray(rooms.T), self._minimum(node)
 
     def owed(self, Py_ssize_t node):
         """Tasks dispatched to `node` that its last summary does not know of."""

@@ -23,10 +23,12 @@ from gridsim.repro import repro
 from gridsim.reproduce.command import reproduce
 from gridsim.resumption import resume_command
 from gridsim.validation.command import validate
+from gridsim.why_command import why
 
 if TYPE_CHECKING:
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Scheduler
+    from gridsim.simulation import Record
 
 Flags = dict[str, Any]
 Settings = dict[str, dict[str, Any]]
@@ -34,6 +36,10 @@ Settings = dict[str, dict[str, Any]]
 _PLATFORM = ("nodes",)
 _NETWORK = ("latency", "bandwidth", "interfaces", "task_data")
 _WORKLOAD = ("applications", "interarrival", "tasks_per_node", "task_size")
+#: --record, --decisions -> what `simulate` is to record.
+_RECORD: dict[tuple[bool, bool], Record] = {
+    (False, False): False, (True, False): "schedule", (False, True): "decisions", (True, True): "all"
+}  # fmt: skip
 _LOG_NAMES = {"applications": "max_applications"}  # what a flag is called in a workload from a log
 
 
@@ -131,6 +137,7 @@ def _scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
         click.option("--threads", type=int, default=1, help="Of a kernel; changes no result.  [1]"),
         click.option("--record", is_flag=True, help="Save the schedule too, for gridsim validate."),
+        click.option("--decisions", is_flag=True, help="Save the decisions too, for gridsim why."),
         click.option("--time-limit", type=float, metavar="S", help="Simulated s after which to give up."),
         click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal)."),
         click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
@@ -171,7 +178,7 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
         progress=progress_of(flags["progress"]),
         threads=flags["threads"],
         time_limit=flags["time_limit"],
-        record=flags["record"],
+        record=_RECORD[flags["record"], flags["decisions"]],
         checkpoint=checkpoint,
         checkpoint_every=CHECKPOINT_EVERY if every is None else every,
     )
@@ -223,7 +230,7 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
         bound=flags["bound"],
         threads=flags["threads"],
         time_limit=flags["time_limit"],
-        record=flags["record"],
+        record=_RECORD[flags["record"], flags["decisions"]],
     )
     keep()
     if files:
@@ -242,6 +249,7 @@ cli.add_command(reproduce)
 cli.add_command(repro)
 cli.add_command(resume_command)
 cli.add_command(validate)
+cli.add_command(why)
 
 
 @cli.group()

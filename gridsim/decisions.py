@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.records import Table
+from gridsim.errors import ScenarioError
+from gridsim.records import Table, plain
 from gridsim.states import Stateful
 
 #: Rows that are kept, unless another number is asked for.
@@ -36,20 +37,23 @@ _ROW = np.dtype(
         ("age", "f8"),
     ]
 )
+_NAMES: tuple[str, ...] = _ROW.names or ()
 
 
 class Decisions(Stateful):
     """The decisions of a run, in the order in which they were noted; those beyond `limit` are only counted.
 
     words : what can be noted, and how it is said.
+
+    Raises ScenarioError for words that cannot be said.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("rows", "kept", "dropped")
 
     def __init__(self, words: Words, limit: int = DECISIONS_LIMIT) -> None:
-        self.words, self.limit = dict(words), limit
+        self.words, self.limit = _checked(words), limit
         self._code = {action: code for code, action in enumerate(self.words)}
-        self.rows: list[NDArray[Any]] = []
+        self.rows: NDArray[Any] = np.empty(0, _ROW)  # the first `kept` of them count, the others are room
         self.kept = self.dropped = 0
 
     def note(
@@ -81,36 +85,34 @@ class Decisions(Stateful):
 
         What does not apply is left out.  KeyError for an action that has no words.
         """
-        given = {
-            "time": time, "application": application, "task": task, "decider": decider, "level": level,
-            "machine": machine, "tasks": tasks, "among": among, "saw": saw, "limit": limit, "true": true,
-            "age": age,
-        }  # fmt: skip
         one = isinstance(action, str)
         code: Any = self._code[action] if one else np.array([self._code[each] for each in action], np.int16)
-        count = max((len(value) for value in given.values() if np.ndim(value)), default=1)
+        row = time, application, task, code, decider, level, machine, tasks, among, saw, limit, true, age
+        counts = [len(each) for each in row if isinstance(each, (list, np.ndarray)) and np.ndim(each)]
+        count = max(counts, default=1)
         room = min(count, self.limit - self.kept)
         self.dropped += count - room
         if not room:
             return
-        rows = np.empty(room, _ROW)
-        rows["action"] = code if one else code[:room]
-        for name, value in given.items():
-            rows[name] = value[:room] if np.ndim(value) else value
-        self.rows.append(rows)
+        if self.kept + room > len(self.rows):
+            more = min(self.limit, max(self.kept + room, 2 * self.kept))
+            self.rows = np.concatenate((self.rows[: self.kept], np.empty(more - self.kept, _ROW)))
+        if counts:
+            rows = self.rows[self.kept : self.kept + room]
+            for name, value in zip(_NAMES, row, strict=True):
+                rows[name] = value[:room] if np.ndim(value) else value
+        else:
+            self.rows[self.kept] = row
         self.kept += room
-        if len(self.rows) > 1024:
-            self.rows = [np.concatenate(self.rows)]
 
     def getstate(self) -> dict[str, Any]:
         """See `gridsim.states.Stateful`."""
-        self.rows = [np.concatenate(self.rows)] if self.rows else []
-        return super().getstate()
+        return super().getstate() | {"rows": self.rows[: self.kept]}
 
     def table(self) -> Table:
         """The rows, with times in s."""
-        rows = np.concatenate([np.zeros(0, _ROW), *self.rows])
-        columns = {name: rows[name].copy() for name in _ROW.names or ()}
+        rows = self.rows[: self.kept]
+        columns = {name: rows[name].copy() for name in _NAMES}
         columns["time"] = rows["time"] / _NS
         columns["action"] = np.array(list(self.words), np.str_)[rows["action"]]
         return Table(columns)
@@ -136,41 +138,78 @@ class Why:
     dropped: int = 0
 
     def format(self) -> str:
-        """A line a decision."""
+        """A line a decision, and another one for its grounds: what it saw, how old and how true that was."""
         what = f"application {self.application}" + ("" if self.task is None else f", task {self.task}")
-        lines = [f"{what}: {len(self.decisions)} decisions"]
-        lines += [_line(row, self.words[row["action"]]) for row in self.decisions.rows()]
+        count = len(self.decisions)
+        lines = [f"{what}: {count} decision{'s' * (count != 1)}"]
+        for row in self.decisions.rows():
+            lines.append("\n    ".join(_said(row, self.words[row["action"]])))
         if self.dropped:
             lines.append(f"{self.dropped} later decisions of this run were not kept: its limit was met")
         return "\n".join(lines)
 
     __str__ = format
 
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values; of each decision also ``said``, in words."""
+        words = self.words
+        rows = [row | {"said": "; ".join(_said(row, words[row["action"]]))} for row in self.decisions.rows()]
+        return {
+            "application": self.application,
+            "task": self.task,
+            "decisions": plain(rows),
+            "dropped": self.dropped,
+        }
+
 
 def why(table: Table, about: Mapping[str, Any], application: int, task: int | None) -> Why:
-    """The decisions of `table` about `application`, and of these on the whole of it or `task`."""
+    """The decisions of `table` about `application`, and of these on the whole of it or `task`.
+
+    Raises ScenarioError where `about` does not say how they are said.
+    """
     chosen = table["application"] == application
     if task is not None:
         chosen &= (table["task"] == task) | (table["task"] == -1)
     which = np.flatnonzero(chosen)
     which = which[np.argsort(table["time"][which], kind="stable")]
     rows = Table({name: column[which] for name, column in table.items()})
-    words = {action: tuple(said) for action, said in about["words"].items()}
+    words = _checked(about["words"])
+    if unknown := set(rows["action"].tolist()) - set(words):
+        raise ScenarioError(f"decision_words must have {min(unknown)!r}")
     return Why(application, task, rows, words, int(about["dropped"]))
 
 
-def _line(row: dict[str, Any], said: tuple[str, str, str]) -> str:
+def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
+    """`words` as they should be, else ScenarioError."""
+    row = dict.fromkeys(_NAMES, 0)
+    for action, said in words.items():
+        try:
+            sentence, _, _ = said
+            sentence.format(**row)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ScenarioError(
+                f"decision_words[{action!r}] must be a sentence with columns of the table decisions in "
+                f"braces, a quantity and a unit, got {said!r}"
+            ) from error
+    return {action: tuple(said) for action, said in words.items()}
+
+
+def _said(row: dict[str, Any], said: tuple[str, str, str]) -> list[str]:
+    """A decision in a line, and its grounds, if it has any, in another one."""
     sentence, quantity, unit = said
-    who = "the central scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
+    who = "the scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
     level = f" (level {row['level']})" if row["level"] >= 0 else ""
-    parts = [sentence.format(**row)]
-    if row["among"] >= 0:
-        parts.append(f"among {row['among']}")
-    if not np.isnan(row["saw"]):
-        held = "" if np.isnan(row["limit"]) else f", held against {row['limit']:.6g} {unit}".rstrip()
-        parts.append(f"it saw {quantity} {row['saw']:.6g} {unit}".rstrip() + held)
-    if not np.isnan(row["age"]):
-        parts.append(f"{row['age']:.6g} s old" if row["age"] > 0 else "fresh")
-    if not np.isnan(row["true"]):
-        parts.append(f"in truth {row['true']:.6g} {unit}".rstrip())
-    return f"t = {row['time']:.6f} s: {who}{level} {'; '.join(parts)}"
+    among = f"; among {row['among']}" if row["among"] >= 0 and "{among}" not in sentence else ""
+    lines = [f"t = {row['time']:.6f} s: {who}{level} {sentence.format(**row)}{among}"]
+    if np.isnan(row["saw"]):
+        return lines
+    held = "" if np.isnan(row["limit"]) or "{limit" in sentence else f", held against {row['limit']:.6g}"
+    grounds = [f"saw {quantity} {row['saw']:.6g} {unit}".rstrip() + held]
+    if row["age"] == 0 and row["true"] == row["saw"]:
+        grounds.append("fresh and true")
+    else:
+        if not np.isnan(row["age"]):
+            grounds.append(f"{row['age']:.6g} s old" if row["age"] > 0 else "fresh")
+        if not np.isnan(row["true"]):
+            grounds.append(f"in truth {row['true']:.6g}")
+    return [*lines, "; ".join(grounds)]

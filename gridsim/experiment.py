@@ -22,7 +22,7 @@ from gridsim.records import align, to_json
 from gridsim.results import UNITS, BoundKind, Result, check_bound
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler, registered
-from gridsim.simulation import Progress, simulate
+from gridsim.simulation import Progress, Record, simulate
 
 # Head, unit, and what stands in a row of `Comparison.table`.
 _Cells = tuple[str, str, Callable[[dict[str, Any]], str]]
@@ -167,7 +167,7 @@ def compare(
     bound: BoundKind = "fluid",
     threads: int = 1,
     time_limit: float | None = None,
-    record: bool = False,
+    record: Record = False,
 ) -> Comparison:
     """Run each of `schedulers` on `scenario`, one after another.
 

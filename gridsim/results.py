@@ -397,10 +397,11 @@ class Result:
         application : its row in ``applications``.  task : the number of one of its tasks, for what was
             decided on it alone and on all.
 
-        Raises GridSimError for a run that was not simulated with ``record="decisions"``; IndexError for an
+        Raises GridSimError for a run that was not simulated with ``record="decisions"``, IndexError for an
         application or task that there is none of.
         """
-        if "decisions" not in self.tables:
+        about = self.provenance.get("decisions")
+        if "decisions" not in self.tables or about is None:
             raise GridSimError(
                 'why: decisions are only there if the run had record="decisions" (--decisions)'
             )
@@ -408,7 +409,7 @@ class Result:
             raise IndexError(f"application {application} of {len(self.applications)}")
         if task is not None and not 0 <= task < (tasks := int(self.applications["tasks"][application])):
             raise IndexError(f"task {task} of {tasks} of application {application}")
-        return why(self.tables["decisions"], self.provenance["decisions"], application, task)
+        return why(self.tables["decisions"], about, application, task)
 
     # -- in a file ------------------------------------------------------------------------------------
 

@@ -84,6 +84,7 @@ class WorkQueue:
         factors: ArrayLike | None = None,
         series: ArrayLike | None = None,
         first: ArrayLike | None = None,
+        step: bool = False,
     ) -> None:
         check_rules(max_replicas, interval, checkpoint, restore, period, seed)
         named("order", order, ("random", "small", "great", "ask"))
@@ -104,7 +105,7 @@ class WorkQueue:
         self._order, self._choice, self._most = order, choice, int(max_replicas)
         self._interval, self._checkpoint, self._restore = int(interval), int(checkpoint), int(restore)
         self._local, self._printed, self._prediction = local, printed, prediction
-        self._fed, self._chance, self._dirty = not faults, int(seed), False
+        self._fed, self._chance, self._dirty, self._step = not faults, int(seed), False, step
         self._period = int(period)
         self._pace = (
             None if self._period == 0 else (np.asarray(factors), np.asarray(series), np.asarray(first))
@@ -320,6 +321,23 @@ class WorkQueue:
             raise ValueError(f"machine must be free, got {machine}")
         self._start(k, machine)
 
+    def wait(self) -> None:
+        self._dirty = False
+
+    def weigh(self, bag: int, task: int, machine: int) -> tuple[int, bool, int, int, int, int]:
+        b = self._bags[bag]
+        t = self._tasks[b.first + task]
+        if machine not in self._until:
+            raise ValueError(f"machine must be free, got {machine}")
+        kind = len(t.instances), t.begun
+        alike = [
+            other
+            for other in self._tasks[b.first : b.first + b.tasks]
+            if not other.completed and (len(other.instances), other.begun) == kind
+        ]
+        lasts = int(self.lasts(bag, task, [machine])[0])
+        return *kind, len(alike), len(self._until), self._until[machine], lasts
+
     def _pick_task(self, i: int) -> int:
         b = self._bags[i]
         if b.failed:
@@ -424,7 +442,7 @@ class WorkQueue:
 
     def _match(self) -> bool:
         while self._until and (i := self._ready()) >= 0:
-            if "ask" in (self._order, self._choice):
+            if self._step or "ask" in (self._order, self._choice):
                 self._dirty = True
                 return False
             k = self._pick_task(i)

@@ -234,7 +234,7 @@ class SummaryTree:
         rooms = self._rooms(children, application)
         hosts = [i for i, room in enumerate(rooms) if sum(room) >= tasks]
         if climbing and u > 0:
-            least = min(node.rest, *(child.held_minimum for child in children))
+            least = self._minimum(node, children)
             accepted = hosts and math.isfinite(least) and self.grid.stretch[hosts[0]] <= self._bound * least
             if not accepted:
                 sent.append(((u - 1) // 2, u, application, tasks, sequence, minimum, hops + 1))
@@ -261,6 +261,9 @@ class SummaryTree:
             child.ledger.insert(0, debt)
             child.told = min(node.rest, children[1 - j].held_minimum)
             sent.append((2 * u + 1 + j, u, application, share, child.issued, child.told, hops))
+
+    def _minimum(self, node: Node, children: tuple[Node, Node]) -> float:
+        return min(node.rest, *(child.held_minimum for child in children))
 
     def _rooms(self, children: tuple[Node, Node], application: int) -> list[list[int]]:
         """How many tasks each child hosts, for each stretch sample."""
@@ -484,6 +487,19 @@ class SummaryTree:
     def known(self, node: int) -> Cells:
         """What the father of `node` may count on from it."""
         return self._read(self._node[self._one(node)]).copy()
+
+    def held(self, nodes: ArrayLike) -> Integers:
+        """The payload by which the father of each of `nodes` knows it; -1 if by none."""
+        return np.array([self._node[m].held for m in self._nodes(nodes)], np.int64)
+
+    def look(self, node: int, application: int) -> tuple[Integers, float]:
+        """What router `node` would go by: tasks of each child at each stretch, the known minimum stretch."""
+        if not 0 <= node < self.first_leaf:
+            raise ValueError(f"node must be a router 0..{self.first_leaf - 1}, got {node}")
+        if not 0 <= application < len(self._size):
+            raise ValueError(f"application must be in 0..{len(self._size) - 1}, got {application}")
+        rooms = self._rooms(self._children(node), application)
+        return np.array(rooms, np.int64), self._minimum(self._node[node], self._children(node))
 
     def owed(self, node: int) -> int:
         """Tasks dispatched to `node` that its last summary does not know of."""

@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from gridcore.mapping import map_batch
-from gridsim.engine import NEVER, TIMER, Engine
+from gridsim.decisions import Decisions
+from gridsim.engine import NEVER, NS, TIMER, Engine
 from gridsim.scheduler import FAULT_PRIORITY, SCHEDULE, Floats, Integers, Outcome, Policy, Run
 
 #: ns; what lasts longer lasts until the last instant.
@@ -148,6 +149,28 @@ class Batches(Policy):
         start = end - length
         shift = begin[machine] - start[np.searchsorted(machine, machine)]
         self.plan = np.stack((up[machine], application, start + shift, end + shift))
+        if self.run.decisions is not None:
+            self._note(self.run.decisions, now, len(up))
+
+    def _note(self, log: Decisions, now: int, among: int) -> None:
+        """What waits has been mapped to some of so many machines."""
+        machine, application, start, end = self.plan[:, np.lexsort((self.plan[_MACHINE], self.plan[_START]))]
+        waiting, first = np.unique(application, return_index=True)
+        last = np.zeros(len(self.left), np.int64)
+        np.maximum.at(last, application, end - now)
+        saw = last[waiting] / NS
+        log.note(
+            "mapped",
+            time=now,
+            application=waiting,
+            decider=-1,
+            machine=machine[first],
+            tasks=self.left[waiting],
+            among=among,
+            saw=saw,
+            true=saw,
+            age=0.0,
+        )
 
     def _begin(self, until: int) -> None:
         """What was to start before `until` has started."""

@@ -9,8 +9,18 @@ import numpy as np
 
 from gridcore.central import bind_earliest
 from gridcore.queues import TaskQueues
-from gridsim.engine import NEVER, Engine
+from gridsim.decisions import Words
+from gridsim.engine import NEVER, NS, Engine
 from gridsim.scheduler import Floats, Integers, Outcome, Policy, Run
+
+#: Of the schedulers whose policy is `Timed`; see `gridsim.scheduler.Scheduler.decision_words`.
+TIMED_WORDS: Words = {
+    "bound": (
+        "bound {tasks} tasks to machines, most of them to {machine}, of {among} that are up",
+        "an end of the last one after",
+        "s",
+    )
+}
 
 
 class Bound(Policy):
@@ -22,6 +32,8 @@ class Bound(Policy):
 
     STATE: ClassVar[tuple[str, ...]] = ("queues", "unbound", "resubmitted")
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
+    #: How it is called in the table ``decisions`` that tasks are bound.
+    action: ClassVar[str] = "bound"
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -41,6 +53,10 @@ class Bound(Policy):
 
         Somebody is up; who is not gets nothing.
         """
+
+    @abstractmethod
+    def grounds(self, application: int, tasks: Integers, now: int) -> float:
+        """On what each machine has got so many `tasks`, in the unit of the words of `action`."""
 
     def on_release(self, applications: list[int]) -> None:
         """Bind the tasks of `applications`, one application after the other."""
@@ -62,6 +78,20 @@ class Bound(Policy):
         now = self.run.engine.now
         for i, count in sorted(self.unbound.items()):
             tasks = self.share(i, count, now)
+            if self.run.decisions is not None:
+                saw = self.grounds(i, tasks, now)
+                self.run.decisions.note(
+                    self.action,
+                    time=now,
+                    application=i,
+                    decider=-1,
+                    machine=tasks.argmax(),
+                    tasks=count,
+                    among=self.run.up.sum(),
+                    saw=saw,
+                    true=saw,
+                    age=0.0,
+                )
             machines = np.flatnonzero(tasks)
             self.queues.enqueue(machines, np.full(len(machines), i), tasks[machines], now)
             self.queues.reschedule(machines, now)
@@ -100,6 +130,10 @@ class Timed(Bound):
         """See `Bound.on_faults`; what was to be done on a machine that failed is no longer."""
         self.free_at[failed] = self.run.engine.now
         super().on_faults(failed, back)
+
+    def grounds(self, application: int, tasks: Integers, now: int) -> float:
+        """See `Bound.grounds`: s until the last of them ends."""
+        return int(self.free_at[tasks > 0].max() - now) / NS
 
     @abstractmethod
     def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:

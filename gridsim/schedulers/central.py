@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from gridcore.central import PullQueue
 from gridcore.edf import optimal_stretch
 from gridcore.summaries import split
+from gridsim.decisions import Decisions, Words
 from gridsim.engine import NEVER, NS, Engine
 from gridsim.errors import ScenarioError
 from gridsim.scheduler import SCHEDULE, Integers, Outcome, Policy, Run, Scheduler
-from gridsim.schedulers.bound import Bound, EarliestEnd
+from gridsim.schedulers.bound import TIMED_WORDS, Bound, EarliestEnd
 
 #: How closely the smallest stretch of ``MinCent(mode="once")`` is found, relative and from above.
 STRETCH_TOLERANCE = 1e-9
@@ -53,6 +54,18 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "mincent"
     decentralized: ClassVar[bool] = False
+    decision_words: ClassVar[Words] = {
+        "ordered": (
+            "ordered {among} applications by deadline; {tasks} tasks of this one wait",
+            "a minimum stretch of",
+            "s/Mflop",
+        ),
+        "bound": (
+            "bound {tasks} tasks to machines, most of them to {machine}, of {among} that are up",
+            "a stretch of",
+            "s/Mflop",
+        ),
+    }
 
     mode: Literal["replan", "once"] = "replan"
 
@@ -84,6 +97,19 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "fcfs"
     decentralized: ClassVar[bool] = False
+    decision_words: ClassVar[Words] = {
+        **TIMED_WORDS,
+        "drawn": (
+            "bound {tasks} tasks to machines drawn from {among} that are up, most of them to {machine}",
+            "",
+            "",
+        ),
+        "listed": (
+            "had {tasks} tasks of it in the list, which is of {among} applications",
+            "tasks of others ahead:",
+            "",
+        ),
+    }
 
     mode: Literal["ect", "pull", "random"] = "ect"
 
@@ -176,11 +202,31 @@ class Pull(Policy):
             return
         if self._order is None:
             self._order = self.order(np.flatnonzero(self.left))
+            if self.run.decisions is not None:
+                self.note(self.run.decisions, self._order)
         self.queue.run(until, self._order, self.left, self.run.applications.task_size)
 
     def order(self, waiting: Integers) -> Integers:
         """The applications `waiting` (ascending) in the order in which they go, from `queue.now` on."""
         return waiting
+
+    def note(self, log: Decisions, order: Integers) -> None:
+        """The applications that wait have been brought into this order."""
+        before = np.cumsum(self.left[order]) - self.left[order]
+        self._note(log, "listed", order, before)
+
+    def _note(self, log: Decisions, action: str, order: Integers, saw: Any) -> None:
+        log.note(
+            action,
+            time=self.queue.now,
+            application=order,
+            decider=-1,
+            tasks=self.left[order],
+            among=len(order),
+            saw=saw,
+            true=saw,
+            age=0.0,
+        )
 
     def finish(self) -> Outcome:
         """Start everything that is left, and report."""
@@ -216,6 +262,7 @@ class Replan(Pull):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.aggregate_speed = math.fsum(run.speeds)  # of who is up
+        self.stretch = math.nan  # of the order in hand
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """See `Pull.on_faults`."""
@@ -235,7 +282,13 @@ class Replan(Pull):
             speed=self.aggregate_speed,
             now=now / NS + self.queue.backlog(now) / self.aggregate_speed,
         )
+        self.stretch = stretch
         return waiting[np.argsort(release + stretch * size, kind="stable")]
+
+    def note(self, log: Decisions, order: Integers) -> None:
+        """See `Pull.note`."""
+        if self.aggregate_speed:
+            self._note(log, "ordered", order, self.stretch)
 
 
 # -- tasks bound at release -----------------------------------------------------------------------------
@@ -245,6 +298,7 @@ class Uniform(Bound):
     """Each task goes to any machine that is up with equal chance."""
 
     STATE = (*Bound.STATE, "chance")
+    action = "drawn"
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -255,6 +309,10 @@ class Uniform(Bound):
         up = np.flatnonzero(self.run.up)
         drawn = up[self.chance.integers(len(up), size=count)]
         return np.bincount(drawn, minlength=len(self.run.speeds)).astype(np.int64, copy=False)
+
+    def grounds(self, application: int, tasks: Integers, now: int) -> float:
+        """See `Bound.grounds`: none."""
+        return math.nan
 
 
 class Once(Bound):
@@ -299,6 +357,10 @@ class Once(Bound):
         tasks = split(room, count)
         self._sort_out(self._kind * (tasks.max() + 1) + tasks)
         return tasks
+
+    def grounds(self, application: int, tasks: Integers, now: int) -> float:
+        """See `Bound.grounds`: the stretch, s/Mflop."""
+        return self.promised[-1]
 
     def _smallest(self, application: int, tasks: int, now: int) -> tuple[float, Integers]:
         """The smallest stretch with room for `tasks` of the application, and the room of each machine at it.

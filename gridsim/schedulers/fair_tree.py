@@ -10,6 +10,7 @@ stretch.  The mathematics is in `gridcore` (`SummaryTree`, `TaskQueues`); here i
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -19,11 +20,13 @@ from numpy.typing import NDArray
 from gridcore.flow import SHARE, TreeFlow
 from gridcore.queues import NEVER, TaskQueues
 from gridcore.tree import DECISION, REQUEST, SPREAD, SUMMARY, SummaryTree
+from gridsim.decisions import Words
 from gridsim.engine import ACT, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import ScenarioError
 from gridsim.model import Applications
 from gridsim.overlays import tree_level, tree_machines
 from gridsim.scheduler import Outcome, Policy, Run, Scheduler
+from gridsim.schedulers.fair_tree_notes import WORDS, TreeNotes
 from gridsim.schedulers.recovery import Recovery
 from gridsim.schedulers.summary_grid import derive_grid, explicit_grid
 
@@ -71,6 +74,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     speeds_known: ClassVar[bool] = (
         True  # a router knows the speed of its subtrees: what no sample hosts is split by it
     )
+    decision_words: ClassVar[Words] = WORDS
 
     bound: float = 2.0
     samples: tuple[int, int, int] = (10, 9, 8)
@@ -164,7 +168,8 @@ class FairTreePolicy(Policy):
     """
 
     STATE = (
-        "tree", "queues", "flow", "recovery", "ledger_end", "decisions", "updates", "accepted", "reported"
+        "tree", "queues", "flow", "recovery", "ledger_end", "decisions", "updates", "accepted", "reported",
+        "notes",
     )  # fmt: skip
 
     def __init__(self, parameters: FairTree, run: Run) -> None:
@@ -243,8 +248,12 @@ class FairTreePolicy(Policy):
             "all": np.zeros(machines),
             "inverse-speed": 1.0 / run.speeds,
         }[parameters.minimum_of]
-        # With cohorts cut in pieces everything goes through the handlers below: the flow's test.
-        alone = engine.whole_cohorts and parameters.spread == "heartbeat"
+        self.notes: TreeNotes | None = None
+        if run.decisions is not None:
+            self.notes = TreeNotes(run, run.decisions, self.tree, self.queues, parameters.bound, self.host)
+        # With cohorts cut in pieces everything goes through the handlers below: the flow's test.  So it does
+        # where decisions are noted.
+        alone = engine.whole_cohorts and parameters.spread == "heartbeat" and self.notes is None
         if not alone:
             engine.add_source(self)  # before the network, which runs ahead as far as this allows
         nodes = np.arange(self.tree.nodes)
@@ -269,7 +278,7 @@ class FairTreePolicy(Policy):
                 run,
                 self.tree,
                 self.queues,
-                self.submit,
+                partial(self.submit, again=True),
                 heartbeat=parameters.heartbeat,
                 detection=parameters.detection,
             )
@@ -283,7 +292,16 @@ class FairTreePolicy(Policy):
         self.submit(applications, self.run.applications.tasks[applications])
         self.run.network.drain()
 
-    def submit(self, applications: Any, tasks: Any) -> None:
+    def host(self, nodes: Any) -> Any:
+        """The machines on which `nodes` sit now."""
+        nodes = np.asarray(nodes)
+        router = nodes < self.first_leaf
+        machines = np.where(router, nodes, nodes - self.first_leaf)
+        if self.recovery is None:
+            return machines
+        return np.where(router, self.recovery.stand_in[machines], machines)
+
+    def submit(self, applications: Any, tasks: Any, again: bool = False) -> None:
         """Send requests for `tasks` of `applications` from where they are submitted."""
         submitter = self.run.applications.submitter[applications]
         if self.recovery is not None:
@@ -301,13 +319,16 @@ class FairTreePolicy(Policy):
         rows["tasks"] = tasks
         rows["sequence"] = -1
         rows["minimum"] = np.nan
+        if self.notes is not None:
+            self.notes.submitted(rows, again)
         self.run.network.send("request", rows)
 
     def on_request(self, rows: Rows) -> None:
         """Routers decide and split; leaves enqueue."""
         leaves = int(np.searchsorted(rows["node"], self.first_leaf))
         if leaves:
-            sent, decisions = self.tree.route(np.ascontiguousarray(rows[:leaves]))
+            route = self.tree.route if self.notes is None else self.notes.route
+            sent, decisions = route(np.ascontiguousarray(rows[:leaves]))
             self.run.network.send("request", sent)
             climbed = decisions[decisions["hops"] >= 0]
             self.decisions.append((climbed, np.full(len(climbed), self.run.engine.now)))
@@ -319,7 +340,10 @@ class FairTreePolicy(Policy):
         engine = self.run.engine
         self.tree.acknowledge(rows)
         nodes = rows["node"]
-        self.queues.enqueue(nodes - self.first_leaf, rows["application"], rows["tasks"], engine.now)
+        if self.notes is None:
+            self.queues.enqueue(nodes - self.first_leaf, rows["application"], rows["tasks"], engine.now)
+        else:
+            self.notes.enqueue(rows)
         engine.touch("reorder", nodes)
         self.tell_submitters("accept", nodes, rows["application"], rows["tasks"])
 
@@ -388,6 +412,8 @@ class FairTreePolicy(Policy):
             minimum = self.queues.minimum_stretch(leaves, now)
             minimum = np.where(np.isinf(minimum), self.idle_minimum[leaves], minimum)
             rows = self.tree.report(ready, now, summaries, minimum, cell=(cell or 0) / NS)
+            if self.notes is not None:
+                self.notes.reported(rows)
             self.run.network.send("summary", rows)
 
     def beat(self, _: list[int]) -> None:

@@ -15,12 +15,13 @@ import numpy as np
 
 from gridcore.central import bind_earliest
 from gridcore.mapping import map_in_turn
-from gridsim.engine import nanoseconds
+from gridsim.decisions import Words
+from gridsim.engine import NS, nanoseconds
 from gridsim.errors import ScenarioError
 from gridsim.platform import real, shown
 from gridsim.scheduler import Floats, Integers, Policy, Run, Scheduler
 from gridsim.schedulers.batches import Batches, lasting, sooner_than_never
-from gridsim.schedulers.bound import Bound, EarliestEnd, Timed
+from gridsim.schedulers.bound import TIMED_WORDS, Bound, EarliestEnd, Timed
 
 #: Intervals of mapping events, s.
 _SHORTEST, _LONGEST = 1e-6, 4e9
@@ -34,6 +35,7 @@ class InTurn(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "in-turn"
     decentralized: ClassVar[bool] = False
+    decision_words: ClassVar[Words] = TIMED_WORDS
 
     @property
     def order(self) -> Literal["fifo"]:
@@ -60,6 +62,9 @@ class Met(InTurn, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "met"
+    decision_words: ClassVar[Words] = {
+        "bound": ("bound {tasks} tasks to machine {machine}, of {among} that are up", "a time of", "s a task")
+    }
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduler.Scheduler`."""
@@ -138,6 +143,13 @@ class Batch(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "batch"
     decentralized: ClassVar[bool] = False
+    decision_words: ClassVar[Words] = {
+        "mapped": (
+            "mapped its {tasks} tasks that wait to machines, the first to {machine}, of {among} that are up",
+            "an end of the last one after",
+            "s",
+        )
+    }
     #: See `gridcore.mapping.map_batch`.
     rule: ClassVar[Literal["min-min", "max-min", "sufferage"]]
 
@@ -195,6 +207,11 @@ class ToTheFastest(Bound):
         lasts = lasting(self.run.applications.task_size[application], self.run.speeds[up])
         tasks[up[np.argmin(lasts)]] = count
         return tasks
+
+    def grounds(self, application: int, tasks: Integers, now: int) -> float:
+        """See `Bound.grounds`: s that a task takes there."""
+        speed = self.run.speeds[tasks.argmax()]
+        return float(lasting(self.run.applications.task_size[application], speed)) / NS
 
 
 class AmongTheFastest(Timed):

@@ -15,12 +15,14 @@ import numpy as np
 
 from gridcore.dispatch import WorkQueue
 from gridcore.dispatch_states import MOST_REPLICAS
+from gridsim.decisions import Words
 from gridsim.engine import NEVER, NS, Engine, nanoseconds
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.importing import imported
 from gridsim.platform import normalise, real, whole
 from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.wqr_choices import CHOICES, ORDERS, MachineChoice, Machines, TaskOrder, Tasks
+from gridsim.schedulers.wqr_notes import WORDS, QueueNotes
 
 #: No interval or cost is longer than this (s).
 LONGEST = 1e9
@@ -68,6 +70,7 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
     decentralized: ClassVar[bool] = False
     unequal: ClassVar[bool] = True
     fluctuating: ClassVar[bool] = True
+    decision_words: ClassVar[Words] = WORDS
 
     task_order: Any = "random"  # or a function, which becomes its name: str | TaskOrder
     machine_choice: Any = "none"  # str | MachineChoice
@@ -183,7 +186,7 @@ class Server(Policy):
     """The server.  A source of the engine; the kernel runs machines and tasks between releases."""
 
     takes_blocks: ClassVar[bool] = True
-    STATE: ClassVar[tuple[str, ...]] = ("queue", "order_chance", "error_chance")
+    STATE: ClassVar[tuple[str, ...]] = ("queue", "order_chance", "error_chance", "notes")
 
     def __init__(self, parameters: WqrFt, run: Run) -> None:
         self.run, self.parameters = run, parameters
@@ -203,7 +206,11 @@ class Server(Policy):
         machines, pace = len(run.speeds), {}
         if run.pace is not None:
             pace = {name: getattr(run.pace, name) for name in ("period", "factors", "series", "first")}
-        first = np.full(machines, NEVER, np.int64) if feed is None else self._predict(0, feed.first)
+        never = np.full(machines, NEVER, np.int64)
+        self.notes: QueueNotes | None = None
+        if run.decisions is not None:
+            self.notes = QueueNotes(run.decisions, never if feed is None else feed.first)
+        first = never if feed is None else self._predict(0, feed.first)
         self.queue = WorkQueue(
             run.speeds,
             applications.tasks,
@@ -221,6 +228,7 @@ class Server(Policy):
             faults=feed is not None,
             seed=int(run.streams("wqr.replicas").integers(2**63)),
             log=run.record,
+            step=self.notes is not None,
             **pace,
         )
         run.engine.add_source(self)
@@ -282,9 +290,11 @@ class Server(Policy):
             none = np.zeros(0, np.int64)
             self.queue.feed(none, none, none.astype(np.bool_), none)
         else:
+            if self.notes is not None:
+                self.notes.feed(block)
             self.queue.feed(block.time, block.machine, block.up, self._predict(block.time, block.until))
 
-    # -- functions of the user --------------------------------------------------------------------------
+    # -- decisions one by one: by functions of the user, or to note them ----------------------------------
 
     def _decide(self) -> None:
         queue, now = self.queue, self.queue.now / NS
@@ -302,6 +312,11 @@ class Server(Policy):
             up_time = np.where(until == NEVER, math.inf, (until - queue.now) / NS)
             machines = Machines(free, self.run.speeds[free], up_time, lasts, now)
             machine = int(free[self._asked("machine_choice", self.machine_choice, machines)])
+        if self.notes is not None:
+            self.notes.decided(queue, application, task, machine)
+        if machine < 0:
+            queue.wait()
+            return
         try:
             queue.assign(application, task, machine)
         except OverflowError as error:

@@ -19,6 +19,7 @@ from multiprocessing import get_context
 from typing import Any, get_args
 
 import msgspec
+import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
@@ -46,6 +47,8 @@ LAWS = {
     "order": "machines run what came to them in the order that `Scheduler.order` promises",
     "repeatable": "the same scenario has the same digest",
     "cohorts": "rows handed over one by one, or by three, give the same digest as all together",
+    "decisions": "noting decisions does not change the digest, and each application that is completed has "
+    "one that is not before its release",
     "hash seed": "another interpreter, in which sets have another order, finds the same digest",
     "resumed": "a run that goes on from a checkpoint ends as if it had not been cut off",
     "locality": "what a machine sends and starts does not depend on what no message can have told it",
@@ -145,6 +148,8 @@ def check_scheduler(
         left_out["resumed"] = "the scheduler does not say what of it changes (Policy.STATE)"
     if not trial.ordered:
         left_out["order"] = "the scheduler promises none, or all scenarios have failures"
+    if not trial.noted:
+        left_out["decisions"] = "the scheduler does not say what it decides (Scheduler.decision_words)"
     return Conformance(trial.name, trial.tried, trial.failing, left_out)
 
 
@@ -180,7 +185,7 @@ class _Trial:
     def __init__(self, interpreters: list[ProcessPoolExecutor], keeps_state: bool) -> None:
         self.interpreters, self.keeps_state = interpreters, keeps_state
         self.tried = self.failing = 0
-        self.local = self.ordered = self.speeds_known = False
+        self.local = self.ordered = self.speeds_known = self.noted = False
         self.name = ""
 
     def __call__(self, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -191,7 +196,7 @@ class _Trial:
             _check_importable(scheduler)
         elsewhere = [each.submit(_digest, scenario.to_toml(), scheduler) for each in self.interpreters]
         result = self.runs(scenario, scheduler)
-        for law in ("sound", "order", "repeatable", "cohorts", "resumed"):
+        for law in ("sound", "order", "repeatable", "cohorts", "decisions", "resumed"):
             self.keeps(law, result, scenario, scheduler)
         self.hash_seed([each.result() for each in elsewhere], result, scenario, scheduler)
         self.keeps("locality", result, scenario, scheduler)
@@ -237,6 +242,23 @@ class _Trial:
             if cut.digest != result.digest:
                 said = f"cohorts of at most {limit}: {_first_difference(result, cut)}"
                 raise ConformanceError("cohorts", said, scenario, scheduler)
+
+    def decisions(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if not scheduler.decision_words:
+            return
+        self.noted = True
+        noted = simulate(scenario, scheduler, record="decisions", time_limit=LONGEST)
+        if noted.digest != result.digest:
+            raise ConformanceError("decisions", _first_difference(result, noted), scenario, scheduler)
+        table, applications = noted.tables["decisions"], noted.applications
+        last = np.full(len(applications), -np.inf)
+        np.maximum.at(last, table["application"], table["time"])
+        undecided = np.flatnonzero((last < applications["release"]) & ~np.isnan(applications["finish"]))
+        if len(undecided):
+            said = (
+                f"application {undecided[0]} was completed, and nothing was decided on it since its release"
+            )
+            raise ConformanceError("decisions", said, scenario, scheduler)
 
     def resumed(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not self.keeps_state:

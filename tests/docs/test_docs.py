@@ -19,6 +19,7 @@ from gridsim.faults import FaultsRecipe
 from gridsim.fluctuation import FluctuationRecipe
 from gridsim.platform import PlatformRecipe
 from gridsim.results import UNITS
+from gridsim.scheduler import registered
 from gridsim.workload import WorkloadRecipe
 from gridsim.zones import Zones
 
@@ -245,6 +246,19 @@ def test_outputs_names_everything_of_work_queues():
     assert set(own) <= {*result.applications.keys(), *result.machines.keys()}
     assert set(result.facts) <= set(table(said["Facts"]))
     assert set(result.summary()) <= names(said["Summary"])
+
+
+def test_outputs_names_the_columns_of_decisions_and_why_the_actions():
+    columns = gs.simulate(SMALL, gs.FairTree(), record="decisions").tables["decisions"]
+    rows = table(sections(DOCS / "outputs.md")["Table `decisions`"])
+    assert list(rows) == list(columns)
+    kinds = {
+        name: {"f": "float", "i": "int", "U": "text"}[values.dtype.kind] for name, values in columns.items()
+    }
+    assert {column: row[1] for column, row in rows.items()} == kinds
+    told = names(prose(DOCS / "why.md"))
+    for name, (kind, _) in registered().items():
+        assert set(kind.decision_words) <= told, name
 
 
 def test_outputs_names_everything_of_searches():

@@ -252,6 +252,40 @@ def test_decisions_from_outside(case: Case, seed: int) -> None:
     assert seen[0] == seen[1]
 
 
+@QUICK
+@given(cases())
+def test_step_by_step_it_does_what_it_would_have_done(case: Case) -> None:
+    whole, seen = play(dispatch, case)[-2:], []
+    case.rules["step"] = True
+    for kernel in (dispatch, twin):
+        queue, blocks, weighed = queue_of(kernel, case), case.blocks(), []
+        for at, bag in [*((at, bag) for at, _, bag in acts(case)), (NEVER, -1)]:
+            while run(queue, at, blocks) == "decide":
+                of, task = queue.pick_task()
+                machine = queue.pick_machine(of, task)
+                if machine < 0:
+                    queue.wait()
+                    continue
+                free, until = queue.idle_machines()
+                weighed.append((queue.now, of, task, machine, *queue.weigh(of, task, machine)))
+                running, begun, alike, count, up, need = weighed[-1][4:]
+                assert count == len(free) and up == until[free.tolist().index(machine)]
+                assert need == queue.lasts(of, task, [machine])[0]
+                numbers = queue.candidates()[1].tolist()
+                # of those that failed only the first is next
+                assert task in numbers and (alike == len(numbers) or (not running and begun))
+                queue.assign(of, task, machine)
+            if bag >= 0:
+                queue.submit(bag, case.sequences[bag])
+        ends = [
+            {n: column.tolist() for n, column in sorted(table.items())}
+            for table in (queue.totals(), queue.instances())
+        ]
+        assert ends == whole
+        seen.append(weighed)
+    assert seen[0] == seen[1]
+
+
 def simple(kernel: Any = dispatch, **more: Any) -> Any:
     rules = {"order": "small", "choice": "cpu", "max_replicas": 2} | more
     return kernel.WorkQueue([1.0, 2.0], [2], [4.0, 8.0], [NEVER, NEVER], **rules)
@@ -321,8 +355,9 @@ def test_refusals_of_calls() -> None:
         queue.feed([1], [0], [False], [2])
     assert queue.run(NEVER) == "decide"
     queue.assign(0, 0, 1)
-    with pytest.raises(ValueError, match="machine must be free, got 1"):
-        queue.assign(0, 1, 1)
+    for call in (queue.assign, queue.weigh):
+        with pytest.raises(ValueError, match="machine must be free, got 1"):
+            call(0, 1, 1)
     with pytest.raises(ValueError, match=r"task must be in 0\.\.1, got 2"):
         queue.assign(0, 2, 0)
     for call in (queue.pick_task, lambda: queue.pick_machine(0, 1)):

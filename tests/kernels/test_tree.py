@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -175,7 +176,12 @@ class Program(RuleBasedStateMachine):
         self.route(rows[~leaf])
 
     def route(self, rows):
+        seen = self.trees[0].look(*rows[["node", "application"]][0].tolist()) if len(rows) else None
         (sent, decisions), _ = self.both("route", rows)
+        if len(rows) and sent["sequence"][0] >= 0:
+            # what is seen is what the first of them went by: the first stretch with room for all
+            hosts = np.flatnonzero(seen[0].sum(axis=1) >= rows["tasks"][0])
+            assert decisions["sample"][0] == (hosts[0] if len(hosts) else -1)
         self.requests += sent.tolist()
         # nothing is lost or made on the way
         assert sent["tasks"].sum() == rows["tasks"].sum()
@@ -218,6 +224,12 @@ class Program(RuleBasedStateMachine):
         for node in range(self.nodes):
             same(ours.known(node), expected.known(node))
             assert ours.owed(node) == expected.owed(node)
+        for node, application in product(range(self.first_leaf), range(self.applications)):
+            (rooms, least), (wanted, low) = (one.look(node, application) for one in self.trees)
+            same(rooms, wanted)
+            assert least == low
+        held, known = (one.held(range(self.nodes)) >= 0 for one in self.trees)
+        assert held.tolist() == known.tolist()
         assert ours.below_window == expected.below_window
         assert ours.above_window == expected.above_window
         assert ours.payloads_in_use == expected.payloads_in_use
@@ -667,6 +679,9 @@ REFUSED = [
     ),
     (lambda m, x: x.known(3), ValueError, r"node must be in 0\.\.2, got 3"),
     (lambda m, x: x.owed(-1), ValueError, r"node must be in 0\.\.2, got -1"),
+    (lambda m, x: x.held([0, 3]), ValueError, r"nodes\[1\] must be in 0\.\.2, got 3"),
+    (lambda m, x: x.look(1, 0), ValueError, r"node must be a router 0\.\.0, got 1"),
+    (lambda m, x: x.look(0, 9), ValueError, r"application must be in 0\.\.\d+, got 9"),
 ]
 
 

@@ -29,6 +29,7 @@ MEMORY = {"getstate", "setstate"}
 ABOVE = {
     "scenario", "results", "simulation", "experiment", "replication", "reproduce", "cli", "__main__",
     "comparison", "repro", "testing", "validation", "reporting", "resumption", "output", "turnaround",
+    "why_command",
 }  # fmt: skip
 
 

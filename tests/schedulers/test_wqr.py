@@ -73,6 +73,13 @@ def test_as_printed_starves_where_machine_0_is_the_best_and_gone() -> None:
         gs.simulate(scenario, named("SmallET-CpuInfo", as_printed=True))
 
 
+def test_as_printed_with_a_task_order_of_ones_own() -> None:
+    scenario = gs.Scenario(gs.Platform.of([3000.0, 1000.0]), gs.Workload.of([0.0], 3, 1000.0))
+    asked = gs.WqrFt(task_order=wqr_choices.small, machine_choice="cpu", as_printed=True)
+    found = gs.simulate(scenario, asked)
+    assert found.digest == gs.simulate(scenario, named("SmallET-CpuInfo", as_printed=True)).digest
+
+
 # -- names and functions ------------------------------------------------------------------------------------
 
 

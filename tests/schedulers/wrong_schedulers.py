@@ -1,4 +1,4 @@
-"""A sound decentralized scheduler, and seven that are wrong, each in one way."""
+"""A sound decentralized scheduler, and nine that are wrong, each in one way."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from gridcore.queues import NEVER, TaskQueues
+from gridsim.decisions import Words
 from gridsim.engine import ACT, TIMER, nanoseconds
 from gridsim.scheduler import FAULT_PRIORITY, Outcome, Policy, Run, Scheduler
 from gridsim.transport import message
@@ -19,6 +20,7 @@ class Shares(Scheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "shares"
     decentralized: ClassVar[bool] = True
+    decision_words: ClassVar[Words] = {"shared": ("shared {tasks} tasks out to {among} machines", "", "")}
 
     @property
     def order(self) -> Literal["fifo"]:
@@ -54,10 +56,18 @@ class SharesPolicy(Policy):
         if not self.run.up[submitter]:  # the next one that is up acts for it
             submitter = int(np.flatnonzero(self.run.up)[0])
         targets = self.targets(submitter, i)
+        self.note(i, tasks, submitter, len(targets))
         shares = tasks // len(targets) + (np.arange(len(targets)) < tasks % len(targets))
         rows = np.zeros(len(targets), SHARE)
         rows["node"], rows["sender"], rows["application"], rows["tasks"] = targets, submitter, i, shares
         self.run.network.send("share", rows[shares > 0])
+
+    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
+        if self.run.decisions is not None:
+            now = self.run.engine.now
+            self.run.decisions.note(
+                "shared", time=now, application=i, decider=submitter, tasks=tasks, among=among
+            )
 
     def targets(self, submitter: int, application: int) -> Any:
         up = np.flatnonzero(self.run.up)
@@ -121,6 +131,23 @@ class _ForgetsState(SharesPolicy):
     """What is lost has no place in a checkpoint."""
 
     STATE = ("chance", "queues", "resubmitted")
+
+
+class _DrawsToNote(SharesPolicy):
+    """What it notes takes a number from the stream by which it decides."""
+
+    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
+        super().note(i, tasks, submitter, among)
+        if self.run.decisions is not None:
+            self.chance[submitter].random()
+
+
+class _KeepsQuiet(SharesPolicy):
+    """It notes what it does again, and nothing else."""
+
+    def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
+        if self.resubmitted[i]:
+            super().note(i, tasks, submitter, among)
 
 
 class _RunsOnTheDead(SharesPolicy):
@@ -243,3 +270,17 @@ class ForgetsState(Shares, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         return _ForgetsState(run)
+
+
+class DrawsToNote(Shares, frozen=True, kw_only=True):
+    name: ClassVar[str] = "draws-to-note"
+
+    def start(self, run: Run) -> Policy:
+        return _DrawsToNote(run)
+
+
+class KeepsQuiet(Shares, frozen=True, kw_only=True):
+    name: ClassVar[str] = "keeps-quiet"
+
+    def start(self, run: Run) -> Policy:
+        return _KeepsQuiet(run)

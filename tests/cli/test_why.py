@@ -1,0 +1,64 @@
+"""The command why, and what run and compare save for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import gridsim as gs
+from gridsim.cli import cli
+
+SMALL = ["--nodes", 9, "--applications", 3, "--no-progress"]
+
+
+def invoke(*arguments: object) -> Any:
+    return CliRunner().invoke(cli, list(map(str, arguments)))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    file = tmp_path / "tree.npz"
+    assert invoke("run", *SMALL, "--decisions", "--out", file).exit_code == 0
+    return file
+
+
+def test_why(saved: Path) -> None:
+    result = gs.Result.load(saved)
+    assert "schedule" not in result.tables
+    found = invoke("why", saved, 1)
+    assert found.exit_code == 0 and found.stdout == f"{result.why(1)}\n"
+    assert found.stdout.splitlines()[1].endswith("sent a request for 105 tasks to machine 3")
+    told = json.loads(invoke("why", saved, 1, "--task", 0, "--json").stdout)
+    assert (told["file"], told["application"], told["task"], told["dropped"]) == (str(saved), 1, 0, 0)
+    assert [row["said"] for row in told["decisions"]] == [
+        "t = " + line.replace("\n    ", "; ") for line in found.stdout.rstrip().split("\nt = ")[1:]
+    ]
+    assert told["decisions"][0]["action"] == "requested" and told["decisions"][0]["saw"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((3,), "has no application 3 of 3"),
+        ((0, "--task", 10**6), "has no task 1000000 of"),
+        (("first",), "'first' is not a valid integer"),
+    ],
+)
+def test_refusals(saved: Path, arguments: tuple[object, ...], said: str) -> None:
+    found = invoke("why", saved, *arguments)
+    assert found.exit_code == 2 and said in found.stderr and found.stderr.count("\n") == 1
+
+
+def test_compare_saves_both_and_a_result_without_says_so(tmp_path: Path) -> None:
+    compared = ["compare", *SMALL, "--schedulers", "mincent,fcfs"]
+    assert invoke(*compared, "--record", "--decisions", "--out", tmp_path / "both").exit_code == 0
+    result = gs.Result.load(tmp_path / "both" / "fcfs.npz")
+    assert {"schedule", "decisions"} <= set(result.tables)
+    assert invoke("why", tmp_path / "both" / "mincent.npz", 0).exit_code == 0
+    assert invoke(*compared, "--out", tmp_path / "none").exit_code == 0
+    found = invoke("why", tmp_path / "none" / "fcfs.npz", 0)
+    assert found.exit_code == 2 and "(--decisions)" in found.stderr
