@@ -58,7 +58,7 @@ class Decisions(Stateful):
 
     def note(
         self,
-        action: str,
+        action: Any,
         *,
         time: Any,
         application: Any,
@@ -75,6 +75,7 @@ class Decisions(Stateful):
     ) -> None:
         """Note decisions: numbers, or arrays of one length.
 
+        action : one of the words, or an array of them.
         time : ns.  decider : the machine that decided, -1 for a central scheduler.  level : of it in the
             tree.
         machine : to which it was.  tasks : so many.  among : so many were to choose from.
@@ -84,7 +85,8 @@ class Decisions(Stateful):
 
         What does not apply is left out.  KeyError for an action that has no words.
         """
-        code = self._code[action]
+        one = isinstance(action, str)
+        code: Any = self._code[action] if one else np.array([self._code[each] for each in action], np.int16)
         row = time, application, task, code, decider, level, machine, tasks, among, saw, limit, true, age
         counts = [len(each) for each in row if isinstance(each, (list, np.ndarray)) and np.ndim(each)]
         count = max(counts, default=1)

@@ -12,7 +12,7 @@ from gridsim.engine import NEVER, Engine
 from gridsim.errors import ScenarioError
 from gridsim.model import reserved
 from gridsim.scheduler import SCHEDULE, Integers, Outcome, Policy, Run, Scheduler
-from gridsim.schedulers.backfill_decisions import WORDS, Replay
+from gridsim.schedulers.backfill_notes import WORDS, Replay
 
 
 class Backfill(Scheduler, frozen=True, kw_only=True):

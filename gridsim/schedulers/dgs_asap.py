@@ -39,8 +39,8 @@ from gridsim.errors import ScenarioError
 from gridsim.model import reserved
 from gridsim.platform import real, whole
 from gridsim.scheduler import Outcome, Policy, Run, Scheduler
-from gridsim.schedulers.dgs_decisions import WORDS, DgsDecisions
 from gridsim.schedulers.dgs_failures import Failures
+from gridsim.schedulers.dgs_notes import WORDS, DgsNotes
 from gridsim.schedulers.dgs_views import Neighbourhood
 from gridsim.schedulers.rigid_runs import Runs
 from gridsim.transport import Rows
@@ -170,7 +170,7 @@ class Negotiation(Policy):
         engine.on("retry", self.on_retry, priority=2, phase=TIMER)
         engine.on("overdue", self.on_overdue, priority=3, phase=TIMER)
         self.failures = Failures(self)
-        self.log = None if run.decisions is None else DgsDecisions(self, run.decisions)
+        self.log = None if run.decisions is None else DgsNotes(self, run.decisions)
         #: What handles messages instead of the handlers here, where no machine fails and nothing is noted.
         self.flow: JobFlow | None = None
         if engine.whole_cohorts and not run.faults and self.log is None:
@@ -286,10 +286,10 @@ class Negotiation(Policy):
         for job in jobs:
             if self.in_vain[job] >= self.parameters.tries:
                 if self.log is not None:
-                    self.log.in_vain("give-up", job, self.parameters.tries)
+                    self.log.in_vain("gave-up", job, self.parameters.tries)
                 self._give_up(job)
             elif (home := self.home(job)) < 0:
-                self._wait(job, "wait-up")
+                self._wait(job, "waited-for-machines")
             else:
                 asking.append(job)
                 homes.append(home)
@@ -344,11 +344,11 @@ class Negotiation(Policy):
             while talk.answers and talk.answers[0][0] * self.slot < soonest:
                 self.late[job] += 1
                 if self.log is not None:
-                    self.log.chooses("late", job, talk)
+                    self.log.chooses("dropped", job, talk)
                 del talk.answers[0]
             if talk.answers:
                 if self.log is not None:
-                    self.log.chooses("choose", job, talk)
+                    self.log.chooses("chose", job, talk)
                 talk.start, _, sender = talk.answers.pop(0)
                 talk.nodes, talk.taken, talk.hit = talk.found[sender], [], False
                 talk.missing = len(talk.nodes)
@@ -360,7 +360,7 @@ class Negotiation(Policy):
                 self._wait(job)
             else:
                 if self.log is not None:
-                    self.log.in_vain("again", job, self.parameters.rounds)
+                    self.log.in_vain("searched-again", job, self.parameters.rounds)
                 again.append(job)
         if asking:
             self._ask(asking)
@@ -384,14 +384,14 @@ class Negotiation(Policy):
     def _nowhere(self, job: int) -> None:
         """Nobody has reached as many machines as the job wants."""
         if self.run.faults and self.parameters.wide == "widen":
-            self._wait(job, "wait-room")  # for those that may come back
+            self._wait(job, "waited-for-room")  # for those that may come back
         else:
             if self.log is not None:
                 self.log.too_large(job)
             self.too_large += 1
             self._give_up(job)
 
-    def _wait(self, job: int, action: str = "wait") -> None:
+    def _wait(self, job: int, action: str = "waited") -> None:
         """Search again after a while, which is not the same for jobs that stand in each other's way.
 
         action : how that is noted.
@@ -619,8 +619,8 @@ class Negotiation(Policy):
         taken = self.schedules.reserve(nodes, starts, self.length[jobs], jobs, now)
         replies["taken"][timely] = taken
         if self.log is not None:
-            self.log.refuses("too-late", replies[~timely])
-            self.log.refuses("taken", replies[timely][~taken])
+            self.log.refuses("refused-late", replies[~timely])
+            self.log.refuses("refused", replies[timely][~taken])
         self.neighbourhood.changed(nodes[taken])
         self.run.network.send("reply", replies)
 

@@ -19,7 +19,7 @@ from gridsim.model import Applications
 from gridsim.platform import normalise, real, whole
 from gridsim.scheduler import Floats, Policy, Run, Scheduler
 from gridsim.schedulers.walking import ProbeLatency, Walking
-from gridsim.schedulers.walking_decisions import STAY, WORDS
+from gridsim.schedulers.walking_notes import STAY, WORDS
 
 
 class _Walker(Scheduler, frozen=True, kw_only=True):

@@ -37,9 +37,9 @@ class Asap(Scheduler, frozen=True, kw_only=True):
     decentralized: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
     decision_words: ClassVar[Words] = {
-        "place": ("places {tasks} tasks at the earliest start that there is", "a start at", "s"),
-        "short": ("keeps it: too few machines are up", "machines up:", ""),
-        "lost": ("has lost a machine of it and places all {tasks} tasks anew", "machines failed:", ""),
+        "placed": ("placed {tasks} tasks at the earliest start on {among} machines", "a start at", "s"),
+        "waited": ("kept it: too few machines are up", "machines up:", ""),
+        "lost": ("lost a machine of it and placed all {tasks} tasks anew", "machines failed:", ""),
     }
 
     slot: float = 60.0
@@ -90,11 +90,11 @@ class Oracle(Policy):
             earliest = -(-now // self.slot)
             found = self.schedules.earliest_start(machines, int(applications.tasks[job]), length, earliest)
             if found is None:
-                self.note("short", job, len(machines), int(applications.tasks[job]))
+                self.note("waited", job, len(machines), int(applications.tasks[job]))
                 self.waiting.append(job)
                 continue
             start, nodes = found
-            self.note("place", job, start * self.slot / NS, earliest * self.slot / NS, among=len(machines))
+            self.note("placed", job, start * self.slot / NS, earliest * self.slot / NS, among=len(machines))
             count = len(nodes)
             self.schedules.reserve(
                 nodes, np.full(count, start), np.full(count, length), np.full(count, job), now

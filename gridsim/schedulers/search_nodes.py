@@ -41,12 +41,12 @@ TABLES: dict[str, dict[str, type]] = {
 
 #: See `gridsim.scheduler.Scheduler.decision_words`.
 WORDS: Words = {
-    "own": ("runs a task itself", "tasks that need a host:", ""),
-    "ask": ("asks for hosts for {tasks} tasks", "hosts found:", ""),
-    "pause": ("has nobody more to ask for {tasks} tasks, and pauses", "hosts found:", ""),
-    "send": ("sends a task to machine {machine}, which has offered itself", "free hosts there:", ""),
-    "refuse": ("sends a task back to machine {machine}, as it is not free for that", "", ""),
-    "back": ("gets a task back from machine {machine}, and looks for another host", "", ""),
+    "ran": ("ran a task itself", "tasks that need a host:", ""),
+    "asked": ("asked for hosts for {tasks} tasks", "hosts found:", ""),
+    "paused": ("had nobody more to ask for {tasks} tasks, and paused", "hosts found:", ""),
+    "sent": ("sent a task to machine {machine}, which had offered itself", "free hosts there:", ""),
+    "refused": ("sent a task back to machine {machine}, as it was not free for that", "", ""),
+    "came-back": ("got a task back from machine {machine}, and looked for another host", "", ""),
 }
 
 
@@ -69,7 +69,7 @@ def search_node(truth: Truth, machine: int) -> SearchNode:
     return node
 
 
-TRUTHS: dict[str, TruthOf] = {"ask": hosts_for, "pause": hosts_for, "send": free_for}
+TRUTHS: dict[str, TruthOf] = {"asked": hosts_for, "paused": hosts_for, "sent": free_for}
 
 #: A client that finds nobody waits twice as long each time, up to so many times `retry`.
 LONGEST_PAUSE = 16.0
@@ -154,7 +154,7 @@ class SearchNode(LocalPolicy, ABC):
             self.busy = True
             missing = self.missing
             application = self.give(view, view.node)
-            view.decide("own", application, machine=view.node, tasks=1, saw=missing, age=0.0)
+            view.decide("ran", application, machine=view.node, tasks=1, saw=missing, age=0.0)
             view.enqueue(application, 1)
 
     def give(self, view: View, host: int) -> int:
@@ -180,7 +180,7 @@ class SearchNode(LocalPolicy, ABC):
         self.number = max(self.number + 1, round(view.now * 1e6))
         wait = self.ask(view)
         for application, tasks, _ in self.waiting:
-            action = "pause" if wait is None else "ask"
+            action = "paused" if wait is None else "asked"
             view.decide(action, application, tasks=tasks, saw=self.found, limit=self.wanted)
         if wait is not None:
             self.rounds, self.lately = self.rounds + 1, 0
@@ -219,7 +219,7 @@ class SearchNode(LocalPolicy, ABC):
             return
         self.found, self.lately = self.found + 1, self.lately + 1
         application = self.give(view, host)
-        view.decide("send", application, machine=host, tasks=1, saw=1.0)
+        view.decide("sent", application, machine=host, tasks=1, saw=1.0)
         view.send(host, "task", application=application, tasks=1)
 
     # -- the host -------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class SearchNode(LocalPolicy, ABC):
     def on_task(self, view: View, message: Any) -> None:
         """A task to run, or to send back."""
         if self.busy or self.promised not in (NOBODY, message.sender):
-            view.decide("refuse", message.application, machine=message.sender, tasks=message.tasks)
+            view.decide("refused", message.application, machine=message.sender, tasks=message.tasks)
             view.send(message.sender, "back", application=message.application, tasks=message.tasks)
             return
         self.keep_promise(view)
@@ -271,7 +271,7 @@ class SearchNode(LocalPolicy, ABC):
         elif kind == "task":
             self.on_task(view, message)
         elif kind == "back":  # the oldest again
-            view.decide("back", message.application, machine=message.sender, tasks=message.tasks)
+            view.decide("came-back", message.application, machine=message.sender, tasks=message.tasks)
             self.need([message.application, message.tasks, view.now], 0, view)
         elif kind == "dismiss":
             if message.sender == self.promised:

@@ -14,7 +14,7 @@ from gridsim.errors import ScenarioError
 from gridsim.overlays import random_neighbours
 from gridsim.records import frozen
 from gridsim.scheduler import ARRIVALS, SCHEDULE, Integers, Outcome, Policy, Run
-from gridsim.schedulers.walking_decisions import note_walks
+from gridsim.schedulers.walking_notes import note_walks
 
 #: s to ask a node and hear from it, or as long as the network takes.
 ProbeLatency = float | Literal["network"]

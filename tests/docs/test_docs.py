@@ -20,8 +20,8 @@ from gridsim.fluctuation import FluctuationRecipe
 from gridsim.naming import make_scheduler
 from gridsim.platform import PlatformRecipe
 from gridsim.results import UNITS
-from gridsim.units import COLUMN_UNITS
 from gridsim.scheduler import registered
+from gridsim.units import COLUMN_UNITS
 from gridsim.workload import WorkloadRecipe
 from gridsim.zones import Zones
 

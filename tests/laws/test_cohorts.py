@@ -166,9 +166,9 @@ CHILD = """
 import sys
 import gridsim as gs
 from gridsim.testing import scenarios
-from gridsim.schedulers import FairTree, Fcfs, MinCent
+from gridsim.schedulers import FairTree, Fcfs, IdealTree, MinCent
 scenario = gs.Scenario.from_toml(sys.stdin.read())
-schedulers = FairTree(), MinCent(), MinCent(mode="once"), Fcfs(), Fcfs(mode="pull"), Fcfs(mode="random")
+schedulers = FairTree(), MinCent(), MinCent(mode="once"), IdealTree(), Fcfs(), Fcfs(mode="pull"), Fcfs(mode="random")
 print(*(gs.simulate(scenario, scheduler).digest for scheduler in schedulers))
 """
 

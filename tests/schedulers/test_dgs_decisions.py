@@ -41,44 +41,43 @@ def test_a_stale_answer_is_as_old_as_the_messages_were_long() -> None:
     """The machine of the answer that comes first commits at 0.15 s to job 0; it is free again at 180 s."""
     jobs = gs.Workload.jobs_of([0.0, 0.06, 0.12], 1, 100.0, submitter=[0, 0, 0])
     result, rows = decided(jobs, **THREE)
-    assert said(rows, "ask", 0, "time", "decider", "machine", "among") == [(0.0, 0, 1, 2), (0.0, 0, 2, 2)]
+    assert said(rows, "asked", 0, "time", "decider", "machine", "among") == [(0.0, 0, 1, 2), (0.0, 0, 2, 2)]
     view = ("time", "decider", "saw", "limit", "true", "age", "among")
     # a latency after the request, of schedules a latency before
-    assert said(rows, "answer", 0, *view) == [
+    assert said(rows, "answered", 0, *view) == [
         (0.05, 1, 60.0, 60.0, 60.0, 0.05, 1), (0.05, 2, 60.0, 60.0, 60.0, 0.05, 1)
     ]  # fmt: skip
-    assert said(rows, "choose", 0, "machine", *view) == [(1, 0.1, 0, 60.0, 0.15, 60.0, 0.1, 2)]
+    assert said(rows, "chose", 0, "machine", *view) == [(1, 0.1, 0, 60.0, 0.15, 60.0, 0.1, 2)]
     assert said(rows, "placed", 0, "time", "saw", "true") == [(0.2, 60.0, 60.0)]
     # job 1: nothing was promised at 0.11 s; at 0.16 s it is, which its scheduling node cannot know
-    assert said(rows, "answer", 1, "time", "true") == [(0.11, 60.0), (0.11, 60.0)]
-    assert said(rows, "choose", 1, "machine", *view) == [
+    assert said(rows, "answered", 1, "time", "true") == [(0.11, 60.0), (0.11, 60.0)]
+    assert said(rows, "chose", 1, "machine", *view) == [
         (1, 0.16, 0, 60.0, 0.21, 180.0, 0.1, 2), (2, 0.26, 0, 60.0, 0.31, 60.0, 0.2, 1)
     ]  # fmt: skip
-    assert said(rows, "taken", 1, "time", "decider", "machine", "saw", "limit") == [(0.21, 2, 0, 60.0, 180.0)]
-    assert said(rows, "release", 1, "tasks", "saw", "limit") == [(0, 0.0, 1.0)]
+    assert said(rows, "refused", 1, "time", "decider", "machine", "saw", "limit") == [
+        (0.21, 2, 0, 60.0, 180.0)
+    ]
+    assert said(rows, "released", 1, "tasks", "saw", "limit") == [(0, 0.0, 1.0)]
     # job 2: machine 1 sees machine 2 as it was at 0.12 s, and answers at 0.17 s what is true no more
-    assert said(rows, "answer", 2, "decider", "saw", "true", "age")[:2] == [
+    assert said(rows, "answered", 2, "decider", "saw", "true", "age")[:2] == [
         (1, 60.0, 180.0, 0.05), (2, 60.0, 60.0, 0.05)
     ]  # fmt: skip
-    assert said(rows, "again", 2, "saw", "limit") == [(1.0, 3.0)]
-    text = str(result.why(1))
-    refused = (
-        "machine 2 refuses machine 0: another job has the time; it saw a start at 60 s, held against 180 s"
-    )
-    assert f"{refused}; fresh" in text
-    assert "0.1 s old; in truth 180 s" in text and len(result.why(1).decisions) == len(text.splitlines()) - 1
+    assert said(rows, "searched-again", 2, "saw", "limit") == [(1.0, 3.0)]
+    text = " ".join(str(result.why(1)).split())
+    assert "machine 2 refused machine 0: another job had the time" in text
+    assert "saw a start at 60 s, held against 180" in text and "0.1 s old; in truth 180" in text
 
 
 def test_how_old_pulled_and_polled_schedules_are() -> None:
     jobs = gs.Workload.jobs_of([500.0], 1, 100.0, submitter=[0])
     _, rows = decided(jobs, policy="pull", **THREE)
     # to ask and to hear takes 0.1 s, and what is heard is of the beginning
-    assert said(rows, "answer", 0, "time", "age") == [(500.15, 0.1), (500.15, 0.1)]
+    assert said(rows, "answered", 0, "time", "age") == [(500.15, 0.1), (500.15, 0.1)]
     _, rows = decided(jobs, policy="poll", poll_period=100.0, **THREE)
     polls = Streams(1)("dgs.polls").integers(100 * 10**9, size=3) / 1e9
     # asked at a multiple of 100 s after its first poll, and what is heard is half a round trip old
     ages = [0.05 + (500.0 - polls[u] - 0.05) % 100.0 for u in (1, 2)]
-    assert said(rows, "answer", 0, "age") == [(pytest.approx(age, abs=1e-6),) for age in ages]
+    assert said(rows, "answered", 0, "age") == [(pytest.approx(age, abs=1e-6),) for age in ages]
 
 
 def test_a_search_says_why_it_goes_on() -> None:
@@ -86,10 +85,10 @@ def test_a_search_says_why_it_goes_on() -> None:
     jobs = gs.Workload.jobs_of([0.0], 3, 60.0, submitter=[0])
     _, rows = decided(jobs, 9, forward=1, degree=2, slot=10.0)
     ((searcher, opened, own, saw, limit, true),) = said(
-        rows, "open", 0, "decider", "tasks", "among", "saw", "limit", "true"
+        rows, "opened", 0, "decider", "tasks", "among", "saw", "limit", "true"
     )
     assert saw == true == own <= 2 and limit == 3.0 and opened >= 1
-    ((answering, reached, start, late),) = said(rows, "answer", 0, "decider", "among", "saw", "time")
+    ((answering, reached, start, late),) = said(rows, "answered", 0, "decider", "among", "saw", "time")
     assert answering == searcher and reached >= 3 and start == 10.0
     assert late == pytest.approx(0.05 + 0.1 * opened)
 
@@ -98,13 +97,13 @@ def test_who_gives_up_says_so() -> None:
     jobs = gs.Workload.jobs_of([0.0], 60, 60.0)
     result, rows = decided(jobs, 200, IDEAL, degree=4, wide="fail")
     reached = int(result.applications["reached"][0])
-    assert said(rows, "too-large", 0, "saw", "limit") == [(reached, 60.0)] and reached < 60
+    assert said(rows, "gave-up-too-large", 0, "saw", "limit") == [(reached, 60.0)] and reached < 60
     assert max(said(rows, "unreached", 0, "saw")) == (reached,)
     # three jobs of two tasks on two machines: the third one finds a conflict at each of 2 tries
     jobs = gs.Workload.jobs_of([0.0] * 3, 1, 60.0, submitter=[0] * 3)
     result, rows = decided(jobs, **THREE, tries=1)
     assert result.applications["failed"].tolist() == [0, 0, 1]
-    assert said(rows, "give-up", 2, "saw", "limit") == [(1.0, 1.0)]
+    assert said(rows, "gave-up", 2, "saw", "limit") == [(1.0, 1.0)]
 
 
 def test_what_failures_do() -> None:
@@ -115,10 +114,12 @@ def test_what_failures_do() -> None:
     had = sorted(calm.tables["schedule"]["machine"].tolist())
     faults = gs.Faults.of([had[0], had[1]], [100.0, 110.0], [math.inf, math.inf])
     _, rows = decided(jobs, 12, degree=6, faults=faults, detection=30.0)
-    assert said(rows, "missed", 0, "time", "decider", "tasks", "true", "age") == [(130.0, 0, 2, 2.0, 30.0)]
+    assert said(rows, "missed", 0, "time", "decider", "tasks", "saw", "true", "age") == [
+        (130.0, 0, 2, 1.0, 2.0, 30.0)
+    ]
     # the other one is not missed before 140 s, is asked to commit, and does not reply
     assert said(rows, "overdue", 0, "time", "saw") == [(pytest.approx(250.1, abs=0.2), 1.0)]
-    assert said(rows, "ask", 0, "time")[5:10] == [(130.0,)] * 5
+    assert said(rows, "asked", 0, "time")[5:10] == [(130.0,)] * 5
 
 
 def failing() -> gs.Scenario:
@@ -151,10 +152,10 @@ def test_nobody_knows_that_it_is_noted(scheduler: gs.DgsAsap, fails: bool) -> No
     # whoever sees what is fresh sees what is true, and nobody answers before the first slot left
     fresh = (table["age"] == 0) & ~np.isnan(table["true"])
     assert (table["saw"] == table["true"])[fresh].all()
-    answers = table["action"] == "answer"
+    answers = table["action"] == "answered"
     for column in ("saw", "true"):
         assert (table[column] >= table["limit"])[answers].all()
-    assert (table["true"] >= table["saw"])[table["action"] == "choose"].all()
+    assert (table["true"] >= table["saw"])[table["action"] == "chose"].all()
     other = cut.tables["decisions"]
     for column in ("saw", "true", "age"):
         assert np.array_equal(np.sort(other[column]), np.sort(table[column]), equal_nan=True)

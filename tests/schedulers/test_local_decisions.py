@@ -91,11 +91,9 @@ def test_what_a_node_says_and_what_is_true() -> None:
         (0.0, 2.25, 0.0, 0.75), (0.0, 2.2, 0.0, 0.8), (0.0, 1.75, 4.0, 1.25)
     ]  # fmt: skip
     assert rows[0][1] == "keep" and math.isnan(rows[0][6]) and rows[0][8] == 0.0
-    line = str(result.why(3)).splitlines()[1]
-    assert line == (
-        "t = 2.250000 s: machine 0 gives 1 tasks to machine 1; among 2; it saw a queue of 0 s, "
-        "held against 1.75 s; 1.25 s old; in truth 4 s"
-    )
+    text = " ".join(str(result.why(3)).split())
+    assert "t = 2.250000 s: machine 0 gives 1 tasks to machine 1; among 2" in text
+    assert "saw a queue of 0 s, held against 1.75" in text and "1.25 s old; in truth 4" in text
     assert result.digest == gs.simulate(given, Telling()).digest
     few = gs.simulate(given, Telling(), record="decisions", decisions_limit=2)
     assert few.digest == result.digest and few.why(0).dropped == len(rows) - 2
@@ -125,11 +123,11 @@ def test_a_search_of_two_machines() -> None:
     result = gs.simulate(pair, gs.ExpandingRing(degree=1, hop_time=1.0, max_hops=1), record="decisions")
     names = "time", "action", "machine", "saw", "limit", "true", "age"
     rows = [tuple(row[name] for name in names) for row in result.why(0).decisions.rows()]
-    assert rows[0][:4] == (10.0, "own", 0, 3.0) and rows[0][6] == 0.0
-    assert rows[1][:2] == (10.0, "ask") and rows[1][3:6] == (0.0, 2.0, 1.0)
+    assert rows[0][:4] == (10.0, "ran", 0, 3.0) and rows[0][6] == 0.0
+    assert rows[1][:2] == (10.0, "asked") and rows[1][3:6] == (0.0, 2.0, 1.0)
     # it offered itself at 10.5 s
-    assert rows[2][:4] == (11.0, "send", 1, 1.0) and rows[2][5:] == (1.0, 0.5)
-    assert rows[3][:2] == (12.0, "pause") and rows[3][3:6] == (1.0, 2.0, 1.0)
+    assert rows[2][:4] == (11.0, "sent", 1, 1.0) and rows[2][5:] == (1.0, 0.5)
+    assert rows[3][:2] == (12.0, "paused") and rows[3][3:6] == (1.0, 2.0, 1.0)
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -145,9 +143,9 @@ def test_searches_do_not_depend_on_it(scheduler: gs.LocalScheduler, fails: bool)
     assert result.digest == gs.simulate(given, scheduler).digest
     table = result.tables["decisions"]
     placed = table["action"]
-    assert ((placed == "own") | (placed == "send")).sum() >= result.applications["tasks"].sum()
-    asks = placed == "ask"
+    assert ((placed == "ran") | (placed == "sent")).sum() >= result.applications["tasks"].sum()
+    asks = placed == "asked"
     assert (table["saw"] <= table["true"])[asks].all() and asks.any()
-    assert (table["age"] > 0)[placed == "send"].all()
+    assert (table["age"] > 0)[placed == "sent"].all()
     if fails:
         assert differing_end(given, scheduler, result, record="decisions") is None

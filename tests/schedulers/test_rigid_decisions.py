@@ -23,16 +23,19 @@ def test_easy_says_whom_it_lets_ahead() -> None:
     scenario = gs.Scenario(gs.Platform.equal(5), jobs, seed=1)
     columns = "time", "action", "among", "saw", "limit", "true"
     result = gs.simulate(scenario, gs.Backfill(duration="requested"), record="decisions")
-    assert said(result, 0, *columns) == [(0.0, "head", 1, 5.0, 3.0, 5.0)]
+    assert said(result, 0, *columns) == [(0.0, "started", 1, 5.0, 3.0, 5.0)]
     reserved, started = said(result, 1, *columns)
-    assert reserved[:4] == (1.0, "reserve", 1, 300.0) and reserved[5] == 100.0
-    assert started == (100.0, "head", 1, 4.0, 4.0, 4.0)
-    assert said(result, 2, *columns) == [(2.0, "short", 2, 92.0, 300.0, 52.0)]
+    assert reserved[:4] == (1.0, "reserved", 1, 300.0) and reserved[5] == 100.0
+    assert started == (100.0, "started", 1, 4.0, 4.0, 4.0)
+    assert said(result, 2, *columns) == [(2.0, "started-short", 2, 92.0, 300.0, 52.0)]
     # at 300 s all are free but for the one that it takes
-    assert said(result, 3, *columns) == [(3.0, "narrow", 2, 1.0, 1.0, 1.0)]
-    assert "gives the head of the queue a reservation, as it does not fit" in str(result.why(1))
+    assert said(result, 3, *columns) == [(3.0, "started-narrow", 2, 1.0, 1.0, 1.0)]
+    assert "gave the head of the queue, of 1 jobs, a reservation, as it did not fit" in str(result.why(1))
     result = gs.simulate(scenario, gs.Backfill(mode="fcfs"), record="decisions")
-    assert said(result, 1, *columns) == [(1.0, "block", 1, 2.0, 4.0, 2.0), (100.0, "head", 3, 5.0, 4.0, 5.0)]
+    assert said(result, 1, *columns) == [
+        (1.0, "blocked", 1, 2.0, 4.0, 2.0),
+        (100.0, "started", 3, 5.0, 4.0, 5.0),
+    ]
     result = gs.simulate(scenario, gs.Asap(), record="decisions")
     assert said(result, 1, "time", "saw", "limit", "true", "among") == [(1.0, 120.0, 60.0, 120.0, 5)]
 
@@ -62,15 +65,15 @@ def test_what_is_noted_is_what_was_done(scheduler: gs.Scheduler, fails: bool) ->
     ran = noted.tables["schedule"]
     runs = set(zip(ran["application"].tolist(), ran["start"].tolist(), strict=True))
     action = table["action"]
-    started = np.isin(action, ["head", "short", "narrow"]) & (scheduler.name == "backfill")
+    started = np.isin(action, ["started", "started-short", "started-narrow"]) & (scheduler.name == "backfill")
     if scheduler.name == "backfill":
         mine = zip(table["application"][started].tolist(), table["time"][started].tolist(), strict=True)
         assert set(mine) == runs and started.sum() == len(runs)
         # the kernel's rules hold for what is told here
-        assert (table["saw"] >= table["limit"])[action == "head"].all()
-        assert (table["saw"] <= table["limit"])[np.isin(action, ["short", "narrow"])].all()
-        assert (table["saw"] < table["limit"])[action == "block"].all()
-        reserve = action == "reserve"
+        assert (table["saw"] >= table["limit"])[action == "started"].all()
+        assert (table["saw"] <= table["limit"])[np.isin(action, ["started-short", "started-narrow"])].all()
+        assert (table["saw"] < table["limit"])[action == "blocked"].all()
+        reserve = action == "reserved"
         assert (table["true"] <= table["saw"])[reserve].all() and (table["true"] > table["time"])[
             reserve
         ].all()
@@ -79,7 +82,7 @@ def test_what_is_noted_is_what_was_done(scheduler: gs.Scheduler, fails: bool) ->
         )
         assert (action == "lost").any() == fails
     else:
-        placed = action == "place"
+        placed = action == "placed"
         mine = set(zip(table["application"][placed].tolist(), table["saw"][placed].tolist(), strict=True))
         assert mine >= runs and (table["saw"] >= table["limit"])[placed].all()
     few = gs.simulate(given, scheduler, record="decisions", decisions_limit=5)

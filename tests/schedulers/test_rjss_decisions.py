@@ -44,13 +44,13 @@ def test_a_job_moves_and_says_why() -> None:
     """10 s at home; 1.1 s to go, 5 s there, 1.1 s back."""
     rows = decided(gs.Rjss(k=1.0), [0.0], [0], [1000.0], data=100)
     assert said(rows, 0, *COMPARED) == [
-        ("earlier", 1, 7.2, 10.0, 7.2, 0.0), ("moves", 1, 7.2, 10.0, 7.2, 0.0)
+        ("earlier", 1, 7.2, 10.0, 7.2, 0.0), ("moved", 1, 7.2, 10.0, 7.2, 0.0)
     ]  # fmt: skip
     assert said(rows, 0, "time", "decider", "task", "tasks", "among") == [(0, 0, 0, 1, -1), (0, 0, 0, 1, 1)]
     # 2.5 s each way are as long as it takes at home
     rows = decided(gs.Rjss(k=1.0), [0.0], [0], [1000.0], data=1500)
     assert said(rows, 0, *COMPARED) == [
-        ("later", 1, 10.0, 10.0, 10.0, 0.0), ("stays", 0, 10.0, 10.0, 10.0, 0.0)
+        ("later", 1, 10.0, 10.0, 10.0, 0.0), ("stayed", 0, 10.0, 10.0, 10.0, 0.0)
     ]  # fmt: skip
 
 
@@ -59,11 +59,11 @@ def test_what_was_heard_is_old_and_no_longer_true() -> None:
     rows = decided(gs.Rjss(k=1.0, probe_latency=2.0), [0.0, 0.5], [1, 0], [4000.0, 1000.0])
     # what leaves at 2.5 s comes at 3.5 s, and waits until 22 s: 18.5 s, 5 s, and two ways
     moved = (1, 7.0, 10.0, 25.5, 1.0)
-    assert said(rows, 1, *COMPARED) == [("earlier", *moved), ("moves", *moved)]
+    assert said(rows, 1, *COMPARED) == [("earlier", *moved), ("moved", *moved)]
     assert said(rows, 1, "time") == [(2.5,), (2.5,)]
     # 40 s there and two ways, and 20 s at home
     assert said(rows, 0, *COMPARED) == [
-        ("later", 0, 42.0, 20.0, 42.0, 1.0), ("stays", 1, 20.0, 42.0, 20.0, 0.0)
+        ("later", 0, 42.0, 20.0, 42.0, 1.0), ("stayed", 1, 20.0, 42.0, 20.0, 0.0)
     ]  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def test_who_is_passed_over_and_why() -> None:
         scheduler = gs.Rjss(k=1.0, rule=rule, local_threshold=0.3)  # type: ignore[arg-type]
         rows = decided(scheduler, release, home, size, data=100)
         assert said(rows, 2, "action", "saw") == [
-            ("earlier", 7.2), ("own", round(chance, 6)), ("stays", 10.0)
+            ("earlier", 7.2), ("own", round(chance, 6)), ("stayed", 10.0)
         ]  # fmt: skip
     # one job sent there in 3 s, and 1 s on the way
     rows = decided(gs.Rjss(k=1.0, remote_threshold=0.33), [2.0, 3.0], [0, 0], [1000.0, 5000.0])
@@ -84,7 +84,7 @@ def test_who_is_passed_over_and_why() -> None:
     rows = decided(gs.ResourceExclusion(k=1.0, reading="fastest"), [0.0], [0], [10.0])
     assert said(rows, 0, *COMPARED)[-1] == ("fastest", 1, 200.0, 100.0, 200.0, 0.0)
     rows = decided(gs.NoMigration(), [0.0, 0.0], [0, 0], [1000.0, 1000.0])
-    assert said(rows, 1, *COMPARED[:3]) == [("stays", 0, 20.0)]
+    assert said(rows, 1, *COMPARED[:3]) == [("stayed", 0, 20.0)]
 
 
 def streams(congestion: float, **workload: Any) -> gs.Scenario:
@@ -113,7 +113,7 @@ def test_it_is_what_the_kernel_decided(scheduler: gs.Scheduler, congestion: floa
     assert noted.digest == plain.digest and "decisions" not in plain.tables
     table, jobs = noted.tables["decisions"], noted.tables["jobs"]
     action, job = table["action"], table["application"]
-    last = np.isin(action, ["moves", "fastest", "stays"])
+    last = np.isin(action, ["moved", "fastest", "stayed"])
     assert sorted(job[last].tolist()) == list(range(len(jobs)))
     assert (table["machine"][last] == jobs["machine"][job[last]]).all()
     fresh = (table["age"] == 0) & ~np.isnan(table["true"])
@@ -121,7 +121,7 @@ def test_it_is_what_the_kernel_decided(scheduler: gs.Scheduler, congestion: floa
     if getattr(scheduler, "probe_latency", 0.0) == 0:
         assert (table["age"] == 0).all()
     if isinstance(scheduler, gs.Rjss):
-        moves = action == "moves"
+        moves = action == "moved"
         assert (table["saw"] < table["limit"])[moves].all() and moves.any()
         if scheduler.pick == "first":
             # a job goes to the first one from where it would be back earlier, unless that is passed over
@@ -147,8 +147,8 @@ def test_tasks_of_one_application_and_a_run_that_goes_on() -> None:
     scenario = gs.Scenario(gs.Platform.of([100.0, 400.0]), bags, SECOND, seed=1)
     scheduler = gs.Rjss(k=1.0, rule="none", probe_latency=0.25)
     result = gs.simulate(scenario, scheduler, record="decisions")
-    assert [row["action"] for row in result.why(0, task=0).decisions.rows()] == ["earlier", "moves"]
-    assert [row["action"] for row in result.why(0, task=1).decisions.rows()] == ["later", "stays"]
+    assert [row["action"] for row in result.why(0, task=0).decisions.rows()] == ["earlier", "moved"]
+    assert [row["action"] for row in result.why(0, task=1).decisions.rows()] == ["later", "stayed"]
     scenario = streams(1.0)
     result = gs.simulate(scenario, scheduler, record="decisions")
     assert differing_end(scenario, scheduler, result, record="decisions") is None

@@ -24,32 +24,32 @@ Integers = NDArray[np.int64]
 _START = "a start at", "s"
 #: See `gridsim.scheduler.Scheduler.decision_words`.
 WORDS: Words = {
-    "ask": ("asks machine {machine} to search", "", ""),
-    "open": (
-        "opens {tasks} of its neighbours one after the other, as too few are free in the first slot left",
-        "free candidates",
-        "machines",
+    "asked": ("asked machine {machine} to search, of {among} that it knew", "", ""),
+    "opened": (
+        "opened {tasks} of its neighbours one by one: too few of {among} were free in the first slot left",
+        "machines free:",
+        "",
     ),
-    "answer": ("answers machine {machine}, for {tasks} tasks", *_START),
-    "unreached": ("answers machine {machine} that it reaches too few", "candidates", "machines"),
-    "late": ("drops the answer of machine {machine}: a commit would come too late", *_START),
-    "choose": ("asks the machines that machine {machine} has found to commit to {tasks} tasks", *_START),
-    "taken": ("refuses machine {machine}: another job has the time", *_START),
-    "too-late": ("refuses machine {machine}: the start is past", *_START),
-    "release": ("releases the {tasks} machines that have committed, as not all did", "commits", "machines"),
-    "placed": ("places {tasks} tasks: all machines have committed", *_START),
-    "again": ("searches again at once: no answer is left", "searches in a row", ""),
-    "wait": ("waits and searches again later: no answer is left", "the next search at", "s"),
-    "wait-room": ("waits for machines: too few were reached", "the next search at", "s"),
-    "wait-up": ("waits for machines: none is up", "the next search at", "s"),
-    "too-large": ("gives up: no search reached as many machines as it wants", "candidates", "machines"),
-    "give-up": ("gives up: all searches were in vain", "searches in a row", ""),
-    "overdue": ("waits no longer for what has not come", "missing", "messages"),
-    "missed": ("misses a machine of it and starts all {tasks} tasks again", "", "machines failed"),
+    "answered": ("answered machine {machine} on {tasks} tasks, after a look at {among} machines", *_START),
+    "unreached": ("answered machine {machine} that it had reached too few", "machines reached:", ""),
+    "dropped": ("dropped the answer of machine {machine}: a commit would have come too late", *_START),
+    "chose": ("chose the answer of machine {machine}, of {among}, and asked its machines to commit", *_START),
+    "refused": ("refused machine {machine}: another job had the time", *_START),
+    "refused-late": ("refused machine {machine}: the start was past", *_START),
+    "released": ("released the {tasks} machines that had committed, as not all did", "commits:", ""),
+    "placed": ("placed {tasks} tasks: all machines had committed", *_START),
+    "searched-again": ("searched again at once: no answer was left", "searches in a row:", ""),
+    "waited": ("waited before the next search: no answer was left", "the time for it:", "s"),
+    "waited-for-room": ("waited before the next search: too few were reached", "the time for it:", "s"),
+    "waited-for-machines": ("waited before the next search: no machine was up", "the time for it:", "s"),
+    "gave-up-too-large": ("gave up: no search had reached enough machines", "machines reached:", ""),
+    "gave-up": ("gave up: all searches were in vain", "searches in a row:", ""),
+    "overdue": ("waited no longer for what had not come", "messages missing:", ""),
+    "missed": ("missed a machine and started all {tasks} tasks again", "machines lost:", ""),
 }
 
 
-class DgsDecisions:
+class DgsNotes:
     """Notes what a negotiation decides.  What it keeps for that is in the talks, which are in its state.
 
     of : the negotiation.  log : where it is noted.
@@ -80,10 +80,10 @@ class DgsDecisions:
         there = known >= 0
         if self.of.run.faults:
             there &= ~neighbourhood.away[known]
-        self.note("ask", rows["application"], rows["sender"], machine=rows["node"], among=there.sum(axis=1))
+        self.note("asked", rows["application"], rows["sender"], machine=rows["node"], among=there.sum(axis=1))
 
     def chooses(self, action: str, job: int, talk: SimpleNamespace) -> None:
-        """The first answer of those left is chosen ("choose") or dropped ("late").
+        """The first answer of those left is chosen ("chose") or dropped ("dropped").
 
         True is the first start from then on at which its machines really are free together.
         """
@@ -119,12 +119,12 @@ class DgsDecisions:
     def too_large(self, job: int) -> None:
         """It is given up: nobody reaches enough machines."""
         most, wanted = int(self.of.reached[job]), int(self.of.run.applications.tasks[job])
-        self.of_home("too-large", job, saw=most, limit=wanted)
+        self.of_home("gave-up-too-large", job, saw=most, limit=wanted)
 
     def releases(self, job: int, talk: SimpleNamespace) -> None:
         """An allocation falls through."""
         taken = len(talk.taken)
-        self.of_home("release", job, tasks=taken, saw=taken, limit=len(talk.nodes))
+        self.of_home("released", job, tasks=taken, saw=taken, limit=len(talk.nodes))
 
     def places(self, job: int, talk: SimpleNamespace) -> None:
         """All have committed; a machine that has failed meanwhile is missed later."""
@@ -132,11 +132,11 @@ class DgsDecisions:
         self.of_home("placed", job, tasks=len(talk.nodes), saw=start, true=np.nan if talk.hit else start)
 
     def misses(self, job: int, nodes: Integers) -> None:
-        """A machine has failed; true is how many have since then."""
+        """It has heard that a machine has failed; true is how many have since then."""
         failures = self.of.failures
         since = self.of.run.engine.now - failures.detection
         failed = int((failures.last[nodes] >= since).sum())
-        self.of_home("missed", job, tasks=len(nodes), true=failed, age=failures.detection / NS)
+        self.of_home("missed", job, tasks=len(nodes), saw=1, true=failed, age=failures.detection / NS)
 
     # -- those who search ---------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class DgsDecisions:
         of, length = self.of, int(self.of.length[job])
         stale = {"as_of": as_of} if of.schedules.stale else {}
         self.note(
-            "open",
+            "opened",
             job,
             searcher,
             machine=home,
@@ -220,7 +220,7 @@ class DgsDecisions:
             found = of.schedules.earliest_start(looked.candidates, wanted, int(of.length[job]), looked.slot)
             assert found is not None  # it has found a start among them
             self.note(
-                "answer",
+                "answered",
                 job,
                 searcher,
                 among=reached,
@@ -233,11 +233,11 @@ class DgsDecisions:
     # -- those who run jobs -------------------------------------------------------------------------------
 
     def refuses(self, action: str, replies: Rows) -> None:
-        """Machines refuse to commit: "taken", held against their first start that is free, or "too-late"."""
+        """Machines refuse to commit: "refused", held against their first free start, or "refused-late"."""
         now = self.of.run.engine.now
         for home, node, job, _, start, _ in replies.tolist():
             limit = now / NS
-            if action == "taken":
+            if action == "refused":
                 found = self.of.schedules.earliest_start([node], 1, int(self.of.length[job]), start)
                 assert found is not None
                 limit = self.seconds(found[0])

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from gridsim.schedulers.walking import Walking
 
 _TURNAROUND = "a turnaround of", "s"
-STAY: Words = {"stays": ("keeps it", *_TURNAROUND)}
+STAY: Words = {"stayed": ("kept it, after {among} answers", *_TURNAROUND)}
 #: See `gridsim.scheduler.Scheduler.decision_words`.
 WORDS: Words = {
-    "earlier": ("hears from machine {machine}, from where it would be back earlier", *_TURNAROUND),
-    "later": ("hears from machine {machine}, from where it would not be back earlier", *_TURNAROUND),
-    "slow": ("passes over machine {machine}, which is slow", "a speed of", "Mflop/s"),
-    "own": ("passes over machine {machine}, where a job of its own may come first", "a chance of", ""),
-    "others": ("passes over machine {machine}, where jobs come from others", "jobs on the way:", ""),
-    "moves": ("sends it to machine {machine}", *_TURNAROUND),
-    "fastest": ("sends it to machine {machine}, the fastest that it asked", "a speed of", "Mflop/s"),
+    "earlier": ("heard from machine {machine}, from where it would be back earlier", *_TURNAROUND),
+    "later": ("heard from machine {machine}, from where it would not be back earlier", *_TURNAROUND),
+    "slow": ("passed over machine {machine}, which is slow", "a speed of", "Mflop/s"),
+    "own": ("passed over machine {machine}, where a job of its own may come first", "a chance of", ""),
+    "others": ("passed over machine {machine}, to which others send too many", "jobs on the way:", ""),
+    "moved": ("sent it to machine {machine}, after {among} answers", *_TURNAROUND),
+    "fastest": ("sent it to machine {machine}, the fastest of {among}", "a speed of", "Mflop/s"),
     **STAY,
 }
 _CAUSES = {SLOW: "slow", OWN: "own", OTHERS: "others"}
@@ -81,7 +81,7 @@ def note_walks(decisions: Decisions, of: Walking) -> None:
     answers = np.bincount(heard.job[~ends], minlength=len(best))[heard.job]
     fastest = of.pick == "fastest"
     action = np.where(saw < home, "earlier", "later").astype("U8")
-    action[verdict == MOVES], action[stays] = "fastest" if fastest else "moves", "stays"
+    action[verdict == MOVES], action[stays] = "fastest" if fastest else "moved", "stayed"
     said: dict[str, NDArray[Any]] = {
         "action": action,
         "time": looks["heard"],

@@ -19,20 +19,24 @@ Integers = NDArray[np.int64]
 
 #: See `gridsim.scheduler.Scheduler.decision_words`.
 WORDS: Words = {
-    "head": ("starts {tasks} tasks from the head of the queue", "machines free:", ""),
-    "reserve": ("gives the head of the queue a reservation, as it does not fit", "a start at", "s"),
-    "block": ("lets all wait for the head of the queue, as it does not fit", "machines free:", ""),
-    "short": (
-        "starts {tasks} tasks ahead of the head of the queue, whose reservation they do not reach",
+    "started": ("started {tasks} tasks from the head of the queue, of {among} jobs", "machines free:", ""),
+    "reserved": (
+        "gave the head of the queue, of {among} jobs, a reservation, as it did not fit",
+        "a start at",
+        "s",
+    ),
+    "blocked": ("let {among} jobs wait for the head of the queue, as it did not fit", "machines free:", ""),
+    "started-short": (
+        "started {tasks} tasks ahead of the head of the queue, of {among} jobs: they end before its turn",
         "an end at",
         "s",
     ),
-    "narrow": (
-        "starts {tasks} tasks ahead of the head of the queue, on machines that its reservation leaves",
+    "started-narrow": (
+        "started {tasks} tasks ahead of the head of the queue, of {among} jobs: its reservation leaves room",
         "machines wanted:",
         "",
     ),
-    "lost": ("has lost a machine of it: all {tasks} tasks go back to their place in the queue", "", ""),
+    "lost": ("lost a machine of it and put all {tasks} tasks back to their place in the queue", "", ""),
 }
 
 
@@ -93,7 +97,7 @@ class Replay:
         while left and left[0][0] == self.waiting[0]:
             job, end = left.pop(0)
             free = self._free()
-            self.note("head", job, now, saw=free, limit=self.tasks[job], true=free)
+            self.note("started", job, now, saw=free, limit=self.tasks[job], true=free)
             self._begin(job, end, now)
         if not self.waiting or not (left or self.waiting[0] not in self.told):
             return
@@ -105,20 +109,20 @@ class Replay:
         for job, end in left:
             expected = now + self.estimate[job]
             if expected <= shadow:
-                self.note("short", job, now, saw=expected / NS, limit=shadow / NS, true=end / NS)
+                self.note("started-short", job, now, saw=expected / NS, limit=shadow / NS, true=end / NS)
             else:
                 wanted = self.tasks[job]
-                self.note("narrow", job, now, saw=wanted, limit=extra, true=wanted)
+                self.note("started-narrow", job, now, saw=wanted, limit=extra, true=wanted)
                 extra -= wanted
             self._begin(job, end, now)
 
     def _blocked(self, head: int, shadow: float, now: int) -> None:
         if self.easy:
             really, _ = self._reservation(head, [end for _, end in self.running.values()])
-            self.note("reserve", head, now, saw=shadow / NS, true=really / NS)
+            self.note("reserved", head, now, saw=shadow / NS, true=really / NS)
         else:
             free = self._free()
-            self.note("block", head, now, saw=free, limit=self.tasks[head], true=free)
+            self.note("blocked", head, now, saw=free, limit=self.tasks[head], true=free)
 
     def _begin(self, job: int, end: int, now: int) -> None:
         self.waiting.remove(job)
