@@ -27,6 +27,7 @@ _OF: dict[str, dict[str, str]] = {
     "cycles": {"Mflop": "useful redundant lost overhead slowed"},
     "schedule": {"s": "start end", "Mflop": "begin"},
     "arrivals": {"s": "time"},
+    "decisions": {"s": "time age"},
 }
 #: Table -> column -> unit.
 COLUMN_UNITS = {

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim.cli import cli
-from gridsim.cli_scenario import setting_of
+from gridsim.cli_scenario import default_scenario, setting_of
 from gridsim.faults import FaultsRecipe
 from gridsim.fluctuation import FluctuationRecipe
 from gridsim.naming import make_scheduler
@@ -106,8 +106,14 @@ def test_the_readme_shows_a_workload_of_ones_own():
 
 
 @page_of
-def test_toml_blocks_are_scenarios(page, folder):
+def test_toml_blocks_are_scenarios_or_sweeps(page, folder):
     for toml in blocks(page, "toml"):
+        if toml.startswith("scenario ="):
+            default_scenario().save("scenario.toml")
+            Path("sweep.toml").write_text(toml)
+            made = gs.Sweep.from_toml("sweep.toml")
+            assert len(made.cells) == 2 * 2 * 2 * 3 * made.replicates
+            continue
         scenario = gs.Scenario.from_toml(toml)
         assert len(scenario.workload.realize(scenario.platform))
         assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
