@@ -168,7 +168,8 @@ import gridsim as gs
 from gridsim.testing import scenarios
 from gridsim.schedulers import FairTree, Fcfs, IdealTree, MinCent
 scenario = gs.Scenario.from_toml(sys.stdin.read())
-schedulers = FairTree(), MinCent(), MinCent(mode="once"), IdealTree(), Fcfs(), Fcfs(mode="pull"), Fcfs(mode="random")
+bound = MinCent(), MinCent(mode="once"), IdealTree()
+schedulers = FairTree(), *bound, Fcfs(), Fcfs(mode="pull"), Fcfs(mode="random")
 print(*(gs.simulate(scenario, scheduler).digest for scheduler in schedulers))
 """
 
