@@ -152,8 +152,10 @@ class _Tasks:
         if not self._alone:
             self._suspects.extend(numbers)
             return
-        said = Measured(error=f"the worker was lost: {error}", code=code_version())
-        self._tell([(numbers[0], said)])
+        lost = isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"  # of Dask
+        what = "the worker was lost" if lost else "the worker could not run it"
+        said = f"{what}: {type(error).__name__}: {' '.join(str(error).split())}"
+        self._tell([(numbers[0], Measured(error=said, code=code_version()))])
 
     def _tell(self, found: list[tuple[int, Measured]]) -> None:
         for _, each in found:
@@ -199,8 +201,11 @@ class Processes(Executor):
         return ProcessPoolExecutor(self._max_workers, mp_context=context, initializer=_begin)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """See `concurrent.futures.Executor`."""
-        return self._pool.submit(fn, *args, **kwargs)
+        """See `concurrent.futures.Executor`.
+
+        What a worker cannot import is the error of what was submitted, and does not end the worker.
+        """
+        return self._pool.submit(_unpacked, pickle.dumps((fn, args, kwargs)))
 
     def renew(self) -> None:
         """Others in the place of workers that were lost."""
@@ -224,6 +229,11 @@ class Processes(Executor):
 
 def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _unpacked(call: bytes) -> Any:
+    fn, args, kwargs = pickle.loads(call)
+    return fn(*args, **kwargs)
 
 
 def _begin() -> None:

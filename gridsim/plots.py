@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Okabe and Ito's colours, told apart by colour-blind readers, with a marker each.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+#: Values that differ by a larger factor are drawn on a logarithmic scale.
+WIDE = 20.0
 #: Of a figure of a sweep, at most.
 PANELS = 6
 #: Of bars that stand for a whole, beside parts in colours.
@@ -106,13 +108,17 @@ def bars(
     return axes
 
 
-def intervals(axes: Axes, samples: Mapping[str, Any], estimates: Mapping[str, Estimate]) -> Axes:
+def intervals(
+    axes: Axes, samples: Mapping[str, Any], estimates: Mapping[str, Estimate], styles: Sequence[str] = ()
+) -> Axes:
     """A row per name: its estimate with the interval, and each value as a faint dot.
 
-    samples, estimates : name -> values, and what was made of them.
+    samples, estimates : name -> values, and what was made of them.  styles : names in the order of their
+        colours; default: that of the estimates.
     """
     names = list(estimates)
     for place, name in enumerate(names):
+        colour, marker = _style(list(styles or names).index(name))
         values, found = np.asarray(samples[name], dtype=np.float64), estimates[name]
         spread = (np.arange(len(values)) / max(1, len(values) - 1) - 0.5) * 0.4
         axes.plot(
@@ -123,14 +129,20 @@ def intervals(axes: Axes, samples: Mapping[str, Any], estimates: Mapping[str, Es
             found.mean,
             place,
             xerr=[[low], [high]],
-            color=COLOURS[place % 6],
-            marker=MARKERS[place % len(MARKERS)],
+            color=colour,
+            marker=marker,
             markersize=6,
             capsize=3,
             linewidth=1.5,
         )
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
+    every = np.concatenate([np.asarray(samples[name], dtype=np.float64) for name in names])
+    if (every > 0).all() and every.max() > WIDE * every.min():
+        axes.set_xscale("log")
+    else:
+        axes.locator_params(axis="x", nbins=5)
+        axes.ticklabel_format(axis="x", style="sci", scilimits=(-3, 5))
     axes.grid(alpha=0.3, axis="x")
     return axes
 
@@ -182,7 +194,8 @@ def comparison(found: Replicates) -> Figure:
         others = [name for name in found.schedulers if name != base]
         with np.errstate(all="ignore"):
             ratios = {name: found[metric][name] / found[metric][base] for name in others}
-        intervals(axes[1], ratios, {name: found.ratio(name, base, metric) for name in others})
+        estimates = {name: found.ratio(name, base, metric) for name in others}
+        intervals(axes[1], ratios, estimates, found.schedulers)
         axes[1].axvline(1.0, color=COLOURS[6], linewidth=0.8, linestyle="--")
         axes[1].set_xlabel(f"relative to {base}, {len(found.seeds)} replicas in pairs")
     return made

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -93,14 +94,53 @@ def test_bad_input_leaves_nothing(file: Path, arguments: list[str], said: str) -
     assert not file.with_suffix(".store").exists()
 
 
-def _start(file: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "gridsim", "sweep", str(file), "--workers", "2"]
+GATED = """
+import os, time, uuid
+from pathlib import Path
+import gridsim as gs
+
+class Gated(gs.Fcfs, frozen=True, kw_only=True):
+    "Runs that begin behind as many as are allowed wait until more are."
+    name = "gated"
+
+    def start(self, run):
+        begun = Path(os.environ["GATE"])
+        (begun / uuid.uuid4().hex).touch()
+        while len(os.listdir(begun)) > int(begun.with_name("allowed").read_text()):
+            time.sleep(0.01)
+        return super().start(run)
+"""
+
+
+@pytest.fixture
+def gate(file: Path) -> Iterator[Path]:
+    """A folder with a file for each run of `gated_scheduler:Gated` that has begun."""
+    (file.parent / "gated_scheduler.py").write_text(GATED)
+    folder = file.parent / "begun"
+    folder.mkdir()
+    yield folder
+    (file.parent / "allowed").write_text("1000")  # for workers that wait
+
+
+def _start(file: Path, gate: Path, allowed: int) -> subprocess.Popen[str]:
+    for begun in gate.iterdir():
+        begun.unlink()
+    (file.parent / "allowed").write_text(str(allowed))
+    command = [sys.executable, "-m", "gridsim", "sweep", file.name, "--workers", "2"]
     root = str(Path(gs.__file__).parent.parent)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+    path = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=file.parent,
-        start_new_session=True,
+        [*command, "--schedulers", "gated_scheduler:Gated,mincent,fair-tree"],
+        env={**os.environ, "PYTHONPATH": path, "GATE": str(gate)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=file.parent, start_new_session=True,
     )  # fmt: skip
+
+
+def _until_stuck(process: subprocess.Popen[str], gate: Path, allowed: int) -> None:
+    """Until both workers wait at the gate, so that the sweep is in the midst of it."""
+    while len(os.listdir(gate)) < allowed + 2:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
 
 
 def _shards(store: Path) -> set[Path]:
@@ -113,47 +153,45 @@ def _keys(shards: set[Path]) -> list[str]:
     return [key for shard in shards for key in pyarrow.parquet.read_table(shard)["key"].to_pylist()]
 
 
-def test_killed_at_any_moment_and_finished(file: Path) -> None:
+def test_killed_at_any_moment_and_finished(file: Path, gate: Path) -> None:
     """Five times SIGKILL, to all of it or to the parent alone: no cell lost, kept twice or corrupt."""
-    file.write_text(FILE.replace("[10, 20]", "[400, 500]"))
     store, draw = file.with_suffix(".store"), np.random.Generator(np.random.PCG64(5))
-    killed, before = 0, set()
+    before: set[Path] = set()
     for attempt in range(5):
-        enough = len(before) + int(draw.integers(1, 4))
-        with _start(file) as process:
-            while process.poll() is None and len(_shards(store)) < enough:
-                time.sleep(0.002)
-            time.sleep(float(draw.uniform(0, 0.1)))
-            if process.poll() is None:
-                killed += 1
-                if attempt % 2:
-                    os.killpg(process.pid, signal.SIGKILL)
-                else:
-                    process.kill()
+        allowed = int(draw.integers(1, 5))
+        with _start(file, gate, allowed) as process:
+            if attempt < 3:
+                _until_stuck(process, gate, allowed)
+            else:  # anywhere between the first run and there
+                while not os.listdir(gate):
+                    assert process.poll() is None
+                    time.sleep(float(draw.uniform(0, 0.02)))
+            if attempt % 2:
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
         after = _shards(store)
         assert before <= after  # what was there stays as it is
         before = after
-    assert killed >= 3
-    with _start(file) as process:
-        assert process.wait() == 0, process.stderr
+    assert 0 < len(_keys(before)) < 60
+    with _start(file, gate, 1000) as process:
+        assert process.wait() == 0, process.communicate()
     twice = [key for key, count in collections.Counter(_keys(_shards(store))).items() if count > 1]
-    assert twice == []
-    found = Sweep.from_toml(file).run(store=store)
-    assert len(Store(store)) == 60 and not found.errors
-    serial = Sweep.from_toml(file).run()
-    assert [each.digest for each in found.measured] == [each.digest for each in serial.measured]
+    assert twice == [] and len(Store(store)) == 60
+    kept = {row["key"]: row for row in Store(store).to_arrow().to_pylist()}
+    assert not any(row["error"] for row in kept.values())
+    serial = Sweep.from_toml(file, schedulers=["fcfs", "mincent", "fair-tree"]).run()
+    assert sorted(row["digest"] for row in kept.values()) == sorted(e.digest for e in serial.measured)
 
 
-def test_interrupted(file: Path) -> None:
+def test_interrupted(file: Path, gate: Path) -> None:
     """Ctrl-C, which all processes of a terminal get: what was finished stays, and it says how to go on."""
-    file.write_text(FILE.replace("[10, 20]", "[400, 500]"))
     store = file.with_suffix(".store")
-    with _start(file) as process:
-        while len(_shards(store)) < 2 and process.poll() is None:
-            time.sleep(0.002)
+    with _start(file, gate, 6) as process:
+        _until_stuck(process, gate, 6)
         os.killpg(process.pid, signal.SIGINT)
         out, errors = process.communicate()
     kept = len(Store(store))
-    said = f"gridsim: interrupted: {kept} of 60 runs are done, which are in {store}: the same again goes on"
-    assert process.returncode == 130 and out == "" and errors.strip() == f"{said} from there"
-    assert 2 <= kept < 60
+    said = f"{kept} of 60 runs are done, which are in {store.name}: the same again goes on from there"
+    assert process.returncode == 130 and out == "" and errors.strip() == f"gridsim: interrupted: {said}"
+    assert 0 < kept < 60

@@ -159,7 +159,7 @@ CAUGHT = {
     "DoubleBooks": ("runs", "busy for"),
     "ForgetsAMessage": ("runs", "tasks were completed"),
     "ForgetsState": ("resumed", "tasks were completed"),
-    "DrawsToNote": ("decisions", r"machines\.busy"),
+    "DrawsToNote": ("decisions", r"(machines|applications)\.\w+\["),
     "KeepsQuiet": ("decisions", "nothing was decided on it since its release"),
 }
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
-from typing import ClassVar
+from typing import Any
 
 import pytest
 
@@ -45,14 +45,18 @@ def gathered(cells: list[Cell], **how: object) -> list[Measured]:
     return [found[number] for number in range(len(cells))]
 
 
-class Fatal(gs.Scheduler, frozen=True, kw_only=True):
-    """Ends its process, or fails; where there is `once`, only before that file is there."""
+FATAL = """
+import os, signal
+from pathlib import Path
+import gridsim as gs
 
-    name: ClassVar[str] = "fatal"
+class Fatal(gs.Scheduler, frozen=True, kw_only=True):
+    "Ends its process, or fails; where there is `once`, only before that file is there."
+    name = "fatal"
     how: str = "kill"
     once: str = ""
 
-    def start(self, run: gs.Run) -> gs.Policy:
+    def start(self, run):
         if not (self.once and Path(self.once).exists()):
             if self.once:
                 Path(self.once).touch()
@@ -60,6 +64,16 @@ class Fatal(gs.Scheduler, frozen=True, kw_only=True):
                 os.kill(os.getpid(), signal.SIGKILL)
             raise ZeroDivisionError("as asked for")
         return gs.Fcfs().start(run)
+"""
+
+
+@pytest.fixture
+def fatal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The class, of a module that workers can import, too."""
+    (tmp_path / "fatal_scheduler.py").write_text(FATAL)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "fatal_scheduler", raising=False)
+    return importlib.import_module("fatal_scheduler").Fatal
 
 
 # -- keys -------------------------------------------------------------------------------------------------
@@ -185,34 +199,47 @@ def test_cells_go_in_batches() -> None:
         gathered(some(1), executor=pool, batch=0)
 
 
-def test_a_cell_that_fails_stops_nothing() -> None:
+def test_a_cell_that_fails_stops_nothing(fatal: Any) -> None:
     cells = some(5)
-    cells[2] = Cell(small(), Fatal(how="raise"))
+    cells[2] = Cell(small(), fatal(how="raise"))
     found = gathered(cells)
     assert [bool(each.error) for each in found] == [False, False, True, False, False]
-    assert found[2].error.startswith("ZeroDivisionError: as asked for (test_execution.py:")
+    assert found[2].error.startswith("ZeroDivisionError: as asked for (fatal_scheduler.py:")
     assert "as asked for" in found[2].trace and not found[2].values
 
 
-def test_a_worker_that_dies_stops_nothing(tmp_path: Path) -> None:
+def test_a_worker_that_dies_stops_nothing(fatal: Any, tmp_path: Path) -> None:
     """The cell that kills its process is told from those that went down with it."""
     cells = some(8)
-    cells[3] = Cell(small(), Fatal())
+    cells[3] = Cell(small(), fatal())
     with Processes(2) as pool:
         found = gathered(cells, executor=pool, batch=2)
         assert [k for k, each in enumerate(found) if each.error] == [3]
         assert found[3].error.startswith("the worker was lost: ")
         # by chance, as one would say: it is tried once more
-        cells[3] = Cell(small(), Fatal(once=str(tmp_path / "there")))
+        cells[3] = Cell(small(), fatal(once=str(tmp_path / "there")))
         assert not any(each.error for each in gathered(cells, executor=pool, batch=2))
 
 
-def test_a_pool_that_breaks_says_so() -> None:
+def test_what_a_worker_cannot_import_is_an_error_of_its_own(fatal: Any, tmp_path: Path) -> None:
+    """As is a class of a notebook: the worker goes on."""
+    cells = some(4)
+    cells[1] = Cell(small(), fatal())
+    with Processes(1) as pool:
+        assert not any(each.error for each in gathered(some(2), executor=pool))
+        (tmp_path / "fatal_scheduler.py").unlink()  # before a worker has seen it
+        found = gathered(cells, executor=pool, batch=2)
+    assert [k for k, each in enumerate(found) if each.error] == [1]
+    said = "the worker could not run it: ModuleNotFoundError: No module named 'fatal_scheduler'"
+    assert found[1].error == said
+
+
+def test_a_pool_that_breaks_says_so(fatal: Any) -> None:
     with (
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
         pytest.raises(gs.GridSimError, match="the executor broke .*; what was finished is kept"),
     ):
-        gathered([Cell(small(), Fatal())], executor=pool)
+        gathered([Cell(small(), fatal())], executor=pool)
 
 
 def test_workers_with_other_code_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
