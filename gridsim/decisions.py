@@ -194,8 +194,17 @@ def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     return {action: tuple(said) for action, said in words.items()}
 
 
+class _Number(float):
+    """A number that is said with six digits, or with all of those before the point."""
+
+    def __format__(self, spec: str) -> str:
+        large = 999_999 < abs(self) < 1e15
+        return super().__format__(spec or (".0f" if large else ".6g"))
+
+
 def _said(row: dict[str, Any], said: tuple[str, str, str]) -> list[str]:
     """A decision in a line, and its grounds, if it has any, in another one."""
+    row = {name: _Number(value) if isinstance(value, float) else value for name, value in row.items()}
     sentence, quantity, unit = said
     who = "the scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
     level = f" (level {row['level']})" if row["level"] >= 0 else ""
@@ -203,13 +212,13 @@ def _said(row: dict[str, Any], said: tuple[str, str, str]) -> list[str]:
     lines = [f"t = {row['time']:.6f} s: {who}{level} {sentence.format(**row)}{among}"]
     if np.isnan(row["saw"]):
         return lines
-    held = "" if np.isnan(row["limit"]) or "{limit" in sentence else f", held against {row['limit']:.6g}"
-    grounds = [f"saw {quantity} {row['saw']:.6g} {unit}".rstrip() + held]
+    held = "" if np.isnan(row["limit"]) or "{limit" in sentence else f", held against {row['limit']}"
+    grounds = [f"saw {quantity} {row['saw']} {unit}".rstrip() + held]
     if row["age"] == 0 and row["true"] == row["saw"]:
         grounds.append("fresh and true")
     else:
         if not np.isnan(row["age"]):
-            grounds.append(f"{row['age']:.6g} s old" if row["age"] > 0 else "fresh")
+            grounds.append(f"{row['age']} s old" if row["age"] > 0 else "fresh")
         if not np.isnan(row["true"]):
-            grounds.append(f"in truth {row['true']:.6g}")
+            grounds.append(f"in truth {row['true']}")
     return [*lines, "; ".join(grounds)]
