@@ -211,6 +211,8 @@ def _said(row: dict[str, Any], said: tuple[str, str, str]) -> list[str]:
     among = f"; among {row['among']}" if row["among"] >= 0 and "{among}" not in sentence else ""
     lines = [f"t = {row['time']:.6f} s: {who}{level} {sentence.format(**row)}{among}"]
     if np.isnan(row["saw"]):
+        if not np.isnan(row["true"]):  # of what it did not go by
+            lines.append(f"in truth {quantity} {row['true']} {unit}".rstrip())
         return lines
     held = "" if np.isnan(row["limit"]) or "{limit" in sentence else f", held against {row['limit']}"
     grounds = [f"saw {quantity} {row['saw']} {unit}".rstrip() + held]

@@ -271,7 +271,8 @@ def test_a_work_queue_as_printed_waits_for_machine_0() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "scenario"), [(FairTree(samples=SMALL), TWO), (gs.MinCent(), TWO), (gs.WqrFt(), FAILING)]
+    ("scheduler", "scenario"),
+    [(FairTree(samples=SMALL), TWO), (gs.MinCent(), TWO), (gs.WqrFt(), FAILING), (gs.Wave(), FAILING)],
 )
 def test_they_are_kept_in_a_checkpoint(scheduler: gs.Scheduler, scenario: gs.Scenario) -> None:
     options = Options(record="decisions")
@@ -296,7 +297,14 @@ DESKTOPS = gs.Scenario(
 
 @pytest.mark.parametrize(
     "scheduler",
-    [FairTree(samples=SMALL, heartbeat=5.0), gs.MinCent(), gs.Mct(), gs.MinMin(), gs.WqrFt(predictor="past")],
+    [
+        FairTree(samples=SMALL, heartbeat=5.0),
+        gs.MinCent(),
+        gs.Mct(),
+        gs.MinMin(),
+        gs.WqrFt(predictor="past"),
+        gs.Wave(mode="migration-linger", linger=4.0),
+    ],
     ids=lambda each: each.name,
 )
 def test_they_do_not_depend_on_how_cohorts_are_cut(scheduler: gs.Scheduler) -> None:
