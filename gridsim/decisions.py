@@ -195,11 +195,11 @@ def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
 
 
 class _Number(float):
-    """A number that is said with six digits, or with all of those before the point."""
+    """A number that is said with six digits, or as many as asked for, and all of those before the point."""
 
     def __format__(self, spec: str) -> str:
-        large = 999_999 < abs(self) < 1e15
-        return super().__format__(spec or (".0f" if large else ".6g"))
+        said = super().__format__(spec or ".6g")
+        return super().__format__(".0f") if "e+" in said and abs(self) < 1e15 else said
 
 
 def _said(row: dict[str, Any], said: tuple[str, str, str]) -> list[str]:

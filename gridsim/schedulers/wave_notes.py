@@ -21,9 +21,9 @@ _PLACED = {
     "returned": "gave task {task}, the first of {tasks} waiting, back to machine {machine}",
 }
 _DRAWN = {
-    "": " (of {among} free), for {limit} s",
-    "-night": " (of {among} free at night), for {limit} s",
-    "-day": " (of {among} free by day), for {limit} s",  # none has night
+    "": " (of {among} free), for {limit:.4g} s",
+    "-night": " (of {among} free at night), for {limit:.4g} s",
+    "-day": " (of {among} free by day), for {limit:.4g} s",  # none has night
 }
 #: See `gridsim.scheduler.Scheduler.decision_words`.
 WORDS: Words = {
@@ -34,12 +34,12 @@ WORDS: Words = {
     },
     "lost": ("took task {task} from machine {machine}, whose owner is back", *_GONE),
     "waited": (
-        "let task {task} wait for machine {machine}, whose owner is back, for {limit} s at most",
+        "let task {task} wait for machine {machine}, whose owner is back, for {limit:.4g} s at most",
         *_GONE,
     ),
     "gave-up": ("let task {task} wait for machine {machine} no longer", *_GONE),
     "went-on": (
-        "let task {task} go on at machine {machine}, whose owner is gone, for {limit} s",
+        "let task {task} go on at machine {machine}, whose owner is gone, for {limit:.4g} s",
         *_BACK,
     ),
 }

@@ -15,7 +15,7 @@ from gridsim.scheduler import Integers
 from gridsim.states import Stateful
 
 _UP = ("a time until it fails of", "s")
-_TO = " to machine {machine} (of {among} free), for {limit} s"
+_TO = " to machine {machine} (of {among} free), for {limit:.4g} s"
 #: See `gridsim.scheduler.Scheduler.decision_words`.
 WORDS: Words = {
     "started": ("gave task {task}, one of {tasks} that had never run," + _TO, *_UP),
