@@ -194,22 +194,33 @@ def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     return {action: tuple(said) for action, said in words.items()}
 
 
+class _Number(float):
+    """A number that is said with six digits, or as many as asked for, and all of those before the point."""
+
+    def __format__(self, spec: str) -> str:
+        said = super().__format__(spec or ".6g")
+        return super().__format__(".0f") if "e+" in said and abs(self) < 1e15 else said
+
+
 def _said(row: dict[str, Any], said: tuple[str, str, str]) -> list[str]:
     """A decision in a line, and its grounds, if it has any, in another one."""
+    row = {name: _Number(value) if isinstance(value, float) else value for name, value in row.items()}
     sentence, quantity, unit = said
     who = "the scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
     level = f" (level {row['level']})" if row["level"] >= 0 else ""
     among = f"; among {row['among']}" if row["among"] >= 0 and "{among}" not in sentence else ""
     lines = [f"t = {row['time']:.6f} s: {who}{level} {sentence.format(**row)}{among}"]
     if np.isnan(row["saw"]):
+        if not np.isnan(row["true"]):  # of what it did not go by
+            lines.append(f"in truth {quantity} {row['true']} {unit}".rstrip())
         return lines
-    held = "" if np.isnan(row["limit"]) or "{limit" in sentence else f", held against {row['limit']:.6g}"
-    grounds = [f"saw {quantity} {row['saw']:.6g} {unit}".rstrip() + held]
+    held = "" if np.isnan(row["limit"]) or "{limit" in sentence else f", held against {row['limit']}"
+    grounds = [f"saw {quantity} {row['saw']} {unit}".rstrip() + held]
     if row["age"] == 0 and row["true"] == row["saw"]:
         grounds.append("fresh and true")
     else:
         if not np.isnan(row["age"]):
-            grounds.append(f"{row['age']:.6g} s old" if row["age"] > 0 else "fresh")
+            grounds.append(f"{row['age']} s old" if row["age"] > 0 else "fresh")
         if not np.isnan(row["true"]):
-            grounds.append(f"in truth {row['true']:.6g}")
+            grounds.append(f"in truth {row['true']}")
     return [*lines, "; ".join(grounds)]

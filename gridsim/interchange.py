@@ -45,6 +45,8 @@ COLUMNS: dict[Dialect, tuple[str, ...]] = {
 _MESSAGES = ("sent", "delivered", "dropped", "in_flight", "bytes")
 #: Of a job that was cancelled, in SWF.
 _CANCELLED = 5
+#: What stands as the class of the scheduler in a result that `result_from_log` made.
+READ_FROM_LOG = f"{__name__}:result_from_log"
 
 
 @dataclass(frozen=True)
@@ -329,7 +331,7 @@ def result_from_log(
         },
         scheduler={
             "name": text("name", name),
-            "class": f"{__name__}:{result_from_log.__name__}",
+            "class": READ_FROM_LOG,
             "parameters": {"log": os.path.basename(file)},
         },
         provenance={**provenance.describe(seed=0, files=[file]), "scenario": scenario.to_toml()},

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gridsim.errors import ScenarioError
+
 if TYPE_CHECKING:
     from gridsim.results import Result
     from gridsim.scheduler import Scheduler
@@ -33,17 +35,30 @@ def reproduce_result(result: Result, scheduler: Scheduler | None = None) -> Repr
 
     scheduler : needed if it is none of those known by name: a result file is not asked what to import.
 
-    Raises ScenarioError for a scheduler that is not known, or a scenario that cannot be made any more.
+    Raises ScenarioError for a scheduler that is not known, a scenario that cannot be made any more, or a
+    result that no scheduler made.
     """
     from gridsim.comparison import first_difference
     from gridsim.naming import scheduler_from
     from gridsim.simulation import simulate
 
+    _check_scheduled(result)
     chosen = scheduler_from(result.scheduler, "the result") if scheduler is None else scheduler
     again = simulate(result.scenario, chosen, record="schedule" in result.tables)
     same = again.digest == result.digest
     difference = None if same else first_difference(result, again) or "tables of other types"
     return Repro(result.digest, again.digest, difference, _changed(result.provenance, again.provenance))
+
+
+def _check_scheduled(result: Result) -> None:
+    from gridsim.interchange import READ_FROM_LOG
+
+    if result.scheduler["class"] == READ_FROM_LOG:
+        raise ScenarioError(
+            f"the result must be that of a run, got the schedule that the log "
+            f"{result.scheduler['parameters']['log']} tells of itself: no scheduler made it, so it cannot be "
+            "run again"
+        )
 
 
 def _changed(then: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -78,6 +93,7 @@ def repro(file: str, name: str | None, as_json: bool) -> None:
     result = Result.load(file)
     scheduler = None
     if name is not None:
+        _check_scheduled(result)
         scheduler = import_described(name, result.scheduler, "the result")
     found = reproduce_result(result, scheduler)
     if as_json:

@@ -54,8 +54,13 @@ class Zones(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
         The hour at which night begins belongs to it, that at which it ends does not.
         """
+        result: NDArray[np.bool_] = self.night_left(machines, time) > 0
+        return result
+
+    def night_left(self, machines: Any, time: Any) -> Integers:
+        """int64, ns: for how long these machines still have the night that is at `time` ns; 0 by day."""
         since = np.asarray(time, np.int64) % DAY + self.ahead(machines) - round(self.night_begin * HOUR)
-        result: NDArray[np.bool_] = since % DAY < round(self.night_hours * HOUR)
+        result: Integers = np.maximum(round(self.night_hours * HOUR) - since % DAY, 0)
         return result
 
 

@@ -8,11 +8,14 @@ import numpy as np
 
 from gridcore.backfill import BackfillQueue
 from gridsim.decisions import Words
-from gridsim.engine import NEVER, Engine
+from gridsim.engine import NEVER, NS, Engine
 from gridsim.errors import ScenarioError
 from gridsim.model import reserved
 from gridsim.scheduler import SCHEDULE, Integers, Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.backfill_notes import WORDS, Replay
+
+#: ns; no job of the kernel ends later.
+_LAST = 2**62
 
 
 class Backfill(Scheduler, frozen=True, kw_only=True):
@@ -80,14 +83,14 @@ class Queue(Policy):
         now = self.run.engine.now
         if self.run.decisions is not None:
             self.up[now] = int(self.run.up.sum())
-        self.queue.run(now)
+        self._run(now)
         cut = self.queue.fail(failed, now)
         self.resubmitted[cut] += self.run.applications.tasks[cut]
         self.queue.restore(back[self.run.up[back]], now)
 
     def advance(self, limit: int) -> int:
         """See `gridsim.engine.Source`: the end of the last job is the end of the run."""
-        ended = self.queue.run(limit)
+        ended = self._run(limit)
         if self.unreleased or ended < len(self.resubmitted):
             return NEVER
         return int(self.queue.totals()["finish"].max())
@@ -96,9 +99,27 @@ class Queue(Policy):
         """See `gridsim.engine.Source`."""
         engine.stop()
 
+    def _run(self, until: int) -> int:
+        """Run what is due up to `until` ns; how many jobs have ended.
+
+        ScenarioError where a job would end after the last instant: failures never let it through, or those
+        before it take too long.
+        """
+        try:
+            return self.queue.run(until)
+        except OverflowError as error:
+            totals = self.queue.totals()
+            left, jobs = int((totals["finish"] < 0).sum()), len(self.resubmitted)
+            what, why = "workload", ""
+            if self.run.faults:
+                what, why = "faults", f", after failures cut off {totals['cut'].sum()} runs"
+            raise ScenarioError(
+                f"{what} must let all jobs end within {_LAST / NS:.3g} s, got {left} of {jobs} left{why}"
+            ) from error
+
     def finish(self) -> Outcome:
         """Run what is left, and report; what still waits wants more machines than will ever be up."""
-        self.queue.run(NEVER)
+        self._run(NEVER)
         totals = self.queue.totals()
         done = totals["finish"] >= 0
         tasks = self.run.applications.tasks

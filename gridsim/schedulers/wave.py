@@ -15,10 +15,12 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
+from gridsim.decisions import Words
 from gridsim.engine import NEVER, NS, Engine, nanoseconds
 from gridsim.errors import ScenarioError
 from gridsim.platform import normalise, real
 from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
+from gridsim.schedulers.wave_notes import WORDS, HostNotes
 
 Mode = Literal["migration-immediate", "wave-immediate", "migration-linger", "wave-linger"]
 #: Each is the name of a scheduler.
@@ -51,6 +53,7 @@ class Wave(Scheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "wave"
     decentralized: ClassVar[bool] = False
     unequal: ClassVar[bool] = True
+    decision_words: ClassVar[Words] = WORDS
 
     mode: Mode = "migration-immediate"
     linger: float = 3600.0
@@ -81,7 +84,7 @@ class Hosts(Policy):
         "now", "due", "agenda", "released", "fresh", "left", "suspended", "moves", "outside",
         "block_time", "block_machine", "block_up", "at", "up", "over", "task", "runs", "since", "until",
         "free", "place", "done", "owed", "host", "disturbed", "applications", "machines", "overhead",
-        "pairs", "log", "hosts_chance", "linger_chance",
+        "pairs", "log", "hosts_chance", "linger_chance", "notes",
     )  # fmt: skip
 
     def __init__(self, parameters: Wave, run: Run) -> None:
@@ -138,6 +141,8 @@ class Hosts(Policy):
         self.pairs: set[int] = set()  # of a host and an application that it has had
         # rows of the schedule, if it is recorded: host, task, start, end, completed, begin
         self.log: list[tuple[int, int, int, int, int, float]] = []
+        log = run.decisions
+        self.notes = None if log is None else HostNotes(log, machines, run.feed, self.zones)
         run.engine.add_source(self)
 
     # -- the engine -------------------------------------------------------------------------------------
@@ -184,6 +189,8 @@ class Hosts(Policy):
         else:
             self.block_time, self.block_machine, self.block_up = block.time, block.machine, block.up
             self.at = 0
+            if self.notes is not None:
+                self.notes.feed(block)
 
     # -- what happens -----------------------------------------------------------------------------------
 
@@ -197,6 +204,8 @@ class Hosts(Policy):
             return
         while self.at < len(self.block_time) and self.block_time.item(self.at) == now:
             u = self.block_machine.item(self.at)
+            if self.notes is not None:
+                self.notes.changed(u, self.at)
             if self.block_up.item(self.at):
                 self._back(u, now)
             else:
@@ -205,7 +214,7 @@ class Hosts(Policy):
         while agenda and agenda[0][0] == now:
             u = heappop(agenda)[2]
             if not self.runs[u] and self.until[u] == now:  # else its host is back
-                self._move(u)
+                self._move(u, "gave-up")
         self.due = NEVER
         if self.suspended or self.fresh < self.released:
             self._place(now)
@@ -226,6 +235,7 @@ class Hosts(Policy):
         self.up += 1
         if self.task[u] >= 0:
             self._start(self.task[u], u, now)
+            self._note("went-on", self.task[u], u)
         else:
             self._release(u)
 
@@ -251,8 +261,9 @@ class Hosts(Policy):
         if self.lingers:
             self.until[u] = now + nanoseconds(self.linger_chance.uniform(0.0, self.linger))
             heappush(self.agenda, (self.until[u], _WAITED, u))
+            self._note("waited", t, u)
         else:
-            self._move(u)
+            self._move(u, "lost")
 
     def _ran(self, u: int, i: int, now: int, completed: int) -> None:
         t, since = self.task[u], self.since[u]
@@ -262,11 +273,18 @@ class Hosts(Policy):
         if self.record:
             self.log.append((u, t, since, now, completed, self.done[t]))
 
-    def _move(self, u: int) -> None:
+    def _move(self, u: int, why: str) -> None:
         """The task of the host may go on elsewhere."""
-        heappush(self.suspended, (self.moves, self.task[u]))
+        t = self.task[u]
+        heappush(self.suspended, (self.moves, t))
         self.moves += 1
         self.task[u], self.until[u] = -1, NEVER
+        self._note(why, t, u)
+
+    def _note(self, action: str, t: int, u: int, **said: int) -> None:
+        if self.notes is not None:
+            i = self._application(t)
+            self.notes.note(action, self.now, i, t - self.offsets[i], u, self.until[u], **said)
 
     # -- placing ----------------------------------------------------------------------------------------
 
@@ -283,12 +301,16 @@ class Hosts(Policy):
             else:
                 t = self.fresh
                 self.fresh += 1
-            u = self._draw(count, nights)
+            u, among = self._draw(count, nights)
             self._occupy(u)
+            last = self.host[t]
             self._start(t, u, now)
+            action = "started" if last < 0 else "returned" if last == u else "moved"
+            waited = 1 + len(self.suspended) + self.released - self.fresh
+            self._note(action, t, u, tasks=waited, among=among)
 
-    def _draw(self, count: int, nights: list[int] | None) -> int:
-        """One of the `count` hosts that are free; of these zones, if they have one."""
+    def _draw(self, count: int, nights: list[int] | None) -> tuple[int, int]:
+        """One of the `count` hosts that are free, or of these zones, if they have one; and of how many."""
         lists = self.free
         if nights is not None:
             dark = [self.free[zone] for zone in nights]
@@ -301,7 +323,7 @@ class Hosts(Policy):
             if k < len(each):
                 break
             k -= len(each)
-        return each[k]
+        return each[k], count
 
     def _start(self, t: int, u: int, now: int) -> None:
         i, last = self._application(t), self.host[t]

@@ -209,6 +209,17 @@ def test_the_schedule_of_a_log_by_hand(tmp_path: Path) -> None:
         validate_result(result)
 
 
+def test_the_schedule_of_a_log_cannot_be_run_again(tmp_path: Path) -> None:
+    gs.result_from_log(log(tmp_path / "own.swf", LOG), name="fcfs").save(tmp_path / "log.gridsim")
+    for further in ([], ["--json"], ["--scheduler", "gridsim.interchange:result_from_log"]):
+        done = CliRunner().invoke(cli, ["repro", str(tmp_path / "log.gridsim"), *further])
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert done.stderr == (
+            "gridsim: the result must be that of a run, got the schedule that the log own.swf tells of "
+            "itself: no scheduler made it, so it cannot be run again\n"
+        )
+
+
 def test_jobs_that_did_not_run_and_waits_that_are_not_told(tmp_path: Path) -> None:
     jobs = [*LOG, (104, 30, 0, 2, 5, 5), (105, -1, 4, 1, 5, 1), (106, 1, -1, 1, 5, 1), (107, 2, 0, 1, 5, 1)]
     with pytest.warns(gs.TraceWarning) as told:

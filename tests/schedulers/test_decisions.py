@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.decisions import Decisions, Words
+from gridsim.decisions import Decisions, Words, why
 from gridsim.records import Table
 from gridsim.schedulers.fair_tree import FairTree
 from gridsim.simulation import Options, Simulation
@@ -106,6 +106,23 @@ def test_what_is_said_of_one() -> None:
         "    saw a minimum stretch of all it has of 0.0005 s/Mflop; fresh and true",
         "t = 10.051360 s: machine 1 (level 1) queued 2 tasks",
         "    saw a minimum stretch of all it has of 0.00051284 s/Mflop; fresh and true",
+    ]
+
+
+def test_large_numbers_are_said_in_full() -> None:
+    log = Decisions({"took": ("took it for {limit} s, {saw:.3g}", "a wait of", "s")})
+    at = 2_086_480_123_456_789
+    log.note(
+        "took", time=at, application=0, decider=-1, saw=2_086_480.25, limit=1e6, true=math.inf, age=999_999.9
+    )
+    log.note(
+        "took", time=at, application=0, decider=-1, saw=1234.5678, limit=1e18, true=0.00012345678, age=0.0
+    )
+    assert str(why(log.table(), log.about(), 0, None)).splitlines()[1:] == [
+        "t = 2086480.123457 s: the scheduler took it for 1000000 s, 2086480",
+        "    saw a wait of 2086480 s; 1000000 s old; in truth inf",
+        "t = 2086480.123457 s: the scheduler took it for 1e+18 s, 1235",
+        "    saw a wait of 1234.57 s; fresh; in truth 0.000123457",
     ]
 
 
@@ -254,7 +271,8 @@ def test_a_work_queue_as_printed_waits_for_machine_0() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "scenario"), [(FairTree(samples=SMALL), TWO), (gs.MinCent(), TWO), (gs.WqrFt(), FAILING)]
+    ("scheduler", "scenario"),
+    [(FairTree(samples=SMALL), TWO), (gs.MinCent(), TWO), (gs.WqrFt(), FAILING), (gs.Wave(), FAILING)],
 )
 def test_they_are_kept_in_a_checkpoint(scheduler: gs.Scheduler, scenario: gs.Scenario) -> None:
     options = Options(record="decisions")
@@ -279,7 +297,14 @@ DESKTOPS = gs.Scenario(
 
 @pytest.mark.parametrize(
     "scheduler",
-    [FairTree(samples=SMALL, heartbeat=5.0), gs.MinCent(), gs.Mct(), gs.MinMin(), gs.WqrFt(predictor="past")],
+    [
+        FairTree(samples=SMALL, heartbeat=5.0),
+        gs.MinCent(),
+        gs.Mct(),
+        gs.MinMin(),
+        gs.WqrFt(predictor="past"),
+        gs.Wave(mode="migration-linger", linger=4.0),
+    ],
     ids=lambda each: each.name,
 )
 def test_they_do_not_depend_on_how_cohorts_are_cut(scheduler: gs.Scheduler) -> None:
