@@ -67,7 +67,8 @@ if TYPE_CHECKING:
     from gridsim.seeding import replica
     from gridsim.simulation import simulate
     from gridsim.store import Store
-    from gridsim.sweeps import Sweep, SweepResult, sweep
+    from gridsim.sweep_results import SweepResult
+    from gridsim.sweeps import Sweep, sweep
     from gridsim.workload import Workload, offered_load
     from gridsim.zones import Zones
 
@@ -180,7 +181,8 @@ _HOMES = {
     "replication": ("Replicates", "replicate"),
     "seeding": ("replica",),
     "store": ("Store",),
-    "sweeps": ("Sweep", "SweepResult", "sweep"),
+    "sweep_results": ("SweepResult",),
+    "sweeps": ("Sweep", "sweep"),
     "results": ("Result",),
     "resumption": ("resume",),
     "faults": ("Faults",),

@@ -114,6 +114,7 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
 
 def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None, flags: Flags) -> None:
     from gridsim import experiment
+    from gridsim.extras import need
     from gridsim.records import to_json
     from gridsim.replication import AT_MOST, replicate
 
@@ -122,6 +123,7 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
             raise ScenarioError(
                 f"--{flag} is for a single run; with --replicates, --store keeps what was run"
             )
+    need("scipy", "stats", "--replicates")  # which is needed in the end: better now
     check_figure(flags["figure"], inputs(flags))
     scenario, schedulers, keep = prepare(chosen, flags, [])
     with places(flags) as where:

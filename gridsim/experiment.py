@@ -14,10 +14,11 @@ from gridsim.naming import check_schedulers, make_scheduler
 from gridsim.progress import Progress, watched
 from gridsim.records import align, to_json
 from gridsim.replication import Replicates, replicate
-from gridsim.results import UNITS, BoundKind, Result, check_bound
+from gridsim.results import BoundKind, Result, check_bound
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler, registered
 from gridsim.simulation import Options, Record, Simulation, simulate
+from gridsim.units import UNITS
 
 # Head, unit, and what stands in a row of `Comparison.table`.
 _Cells = tuple[str, str, Callable[[dict[str, Any]], str]]

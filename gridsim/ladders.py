@@ -29,13 +29,13 @@ from gridsim.platform import whole
 from gridsim.records import align
 from gridsim.records import to_json as as_json
 from gridsim.replication import Replicates, arranged
-from gridsim.results import UNITS
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import Asap, DgsAsap, FairTree, IdealTree, MinCent
 from gridsim.seeding import replica
 from gridsim.simulation import describe
 from gridsim.store import store_of
+from gridsim.units import UNITS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ from gridsim.results import Result
 
 Metric = Callable[[Result], float]
 
-#: What can be asked for by name; units as in `gridsim.results.UNITS`.
+#: What can be asked for by name; units as in `gridsim.units.UNITS`.
 METRICS: dict[str, Metric] = {
     "max_stretch": lambda result: result.max_stretch,
     "mean_stretch": lambda result: result.mean_stretch,

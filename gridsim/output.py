@@ -50,7 +50,7 @@ def progress_of(wanted: bool | None, as_json: bool) -> Progress:
 def deliver(result: Result, name: str, *, out: str | None, bound: BoundKind, as_json: bool) -> None:
     """Save a result where that is wanted, and show it."""
     from gridsim.records import to_json
-    from gridsim.results import UNITS
+    from gridsim.units import UNITS
 
     if out is not None:
         result.save(out)

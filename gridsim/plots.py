@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gridsim.estimates import Estimate
     from gridsim.replication import Replicates
-    from gridsim.sweeps import SweepResult
+    from gridsim.sweep_results import SweepResult
 
 #: Okabe and Ito's colours, told apart by colour-blind readers, with a marker each.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")

@@ -25,11 +25,11 @@ from gridsim.naming import check_schedulers
 from gridsim.platform import real, whole
 from gridsim.progress import Progress
 from gridsim.records import align
-from gridsim.results import UNITS
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
 from gridsim.seeding import replica
 from gridsim.store import Store, StorePath, store_of
+from gridsim.units import UNITS
 
 Floats = NDArray[np.float64]
 #: Replicas to begin with, where a half-width is asked for, and the most that are run for it.

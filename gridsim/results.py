@@ -1,8 +1,7 @@
-"""Result: what a run resulted in, as tables and facts, and how it is kept in one file."""
+"""Result: what a run resulted in, as tables and facts."""
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections.abc import Mapping
@@ -13,18 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim import metrics
-from gridsim.archive import Reader, Writer
 from gridsim.bounds import BOUND_LIMIT, Bound, discrete_bound, fluid_bound
 from gridsim.decisions import Why, why
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.extras import need
 from gridsim.readable import as_text, scenario_lines
-from gridsim.records import Table, atomic_file, check_name, digest, frozen, plain
+from gridsim.records import Table, check_name, digest, plain
+from gridsim.result_files import damaged, read, write
 from gridsim.scenario import Scenario
 from gridsim.units import COLUMN_UNITS
 
-#: Version of the file format.
-FORMAT = 1
 CORE_TABLES = ("applications", "machines", "messages")
 #: Tables that are there only when they are asked for; they have no part in the digest.
 RECORDS = ("schedule", "arrivals", "decisions")
@@ -32,39 +29,6 @@ RECORDS = ("schedule", "arrivals", "decisions")
 BoundKind = Literal["fluid", "discrete"]
 #: Dimensions of tables that have a row for each of something; others have rows.
 _DIMENSIONS = {"applications": "application", "cycles": "application", "machines": "machine"}
-_ABOUT = "result.json"
-
-#: Units of what `Result.summary` says.
-UNITS = {
-    "aggregate_speed": "Mflop/s",
-    "work": "Mflop",
-    "max_stretch": "s/Mflop",
-    "mean_stretch": "s/Mflop",
-    "min_stretch": "s/Mflop",
-    "request_utilization": "1 (nodes * run time / all machine time, first to last release)",
-    "mean_waiting": "s",
-    "median_waiting": "s",
-    "mean_slowdown": "1 (bounded: run times count as at least 10 s)",
-    "lower_bound": "s/Mflop",
-    "gap": "1 (max stretch / lower bound)",
-    "max_stretch_agg": "1 (stretch * aggregate speed)",
-    "makespan": "s",
-    "mean_completion": "s (from release to finish, mean over applications)",
-    "mean_turnaround": "s (from release until the result is back, mean over jobs)",
-    "migrated": "1 (jobs that moved / all jobs)",
-    "prediction_error": "1 (|predicted - actual wait| / actual, mean over jobs that moved and waited)",
-    "prediction_undefined": "jobs (that moved and did not have to wait)",
-    "messages_per_job": "1 (messages sent / jobs)",
-    "wasted": "1 (redundant, lost and overhead cycles / these and the useful ones)",
-    "undisturbed": "tasks (completed that were never resubmitted)",
-    "utilization": "1 (busy machine time / all machine time, first release to last finish)",
-    "offered_load": "1 (work / (aggregate speed * first to last release))",
-    "bytes": "B",
-    "data_bytes": "B (task data)",
-    "data_ratio": "1 (task data / bytes of messages)",
-    "wall_seconds": "s",
-    "peak_memory": "B",
-}
 
 
 def check_bound(kind: BoundKind) -> BoundKind:
@@ -437,24 +401,15 @@ class Result:
     # -- in a file ------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result to one file, whole or not at all.
-
-        A zip of one .npy member a column, ``tables/TABLE/COLUMN.npy``, and ``result.json`` with the rest;
-        ``numpy.load`` reads the columns too.
-        """
-        about = {
-            "format": FORMAT,
-            "digest": self.digest,
-            "tables": {name: list(table.keys()) for name, table in self.tables.items()},
-            "facts": self.facts,
-            "scheduler": self.scheduler,
-            "provenance": self.provenance,
-        }
-        with atomic_file(path) as stream, Writer(stream) as archive:
-            archive.json(_ABOUT, about)
-            for name, table in self.tables.items():
-                for key, column in table.items():
-                    archive.array(_member(name, key), column)
+        """Write the result to one file, whole or not at all; see `gridsim.result_files`."""
+        write(
+            path,
+            digest=self.digest,
+            tables=self.tables,
+            facts=self.facts,
+            scheduler=self.scheduler,
+            provenance=self.provenance,
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, verify: bool = True) -> Result:
@@ -464,31 +419,13 @@ class Result:
         that it states; OSError for a file that cannot be read.
         """
         name = os.fspath(path)
-        with open(path, "rb") as stream:
-            content = io.BytesIO(stream.read())
+        stated, content = read(path)
         try:
-            with Reader(content) as archive:
-                about = archive.json(_ABOUT)
-                if about["format"] != FORMAT:
-                    raise GridSimError(
-                        f"{name}: a result in format {about['format']!r}, this version reads {FORMAT}"
-                    )
-                tables = {
-                    table: Table({key: frozen(archive.array(_member(table, key))) for key in keys})
-                    for table, keys in about["tables"].items()
-                }
-            result = cls(
-                tables=tables,
-                facts=about["facts"],
-                scheduler=about["scheduler"],
-                provenance=about["provenance"],
-            )
-            result.stated_digest = stated = about["digest"]
+            result = cls(**content)
+            result.stated_digest = stated
             found = result.digest if verify else stated
-        except GridSimError:
-            raise
-        except Exception as error:  # whatever a damaged file makes of zip, npy, JSON and tables
-            raise GridSimError(f"{name}: not a sound result file ({error})") from error
+        except Exception as error:  # whatever tables or facts are that no result has
+            raise damaged(name, error) from error
         if stated != found:
             raise GridSimError(f"{name}: the file states digest {stated!r}, but its tables make {found!r}")
         return result
@@ -496,7 +433,3 @@ class Result:
 
 def _most(values: NDArray[np.float64]) -> float:
     return float(values.max()) if len(values) else math.nan
-
-
-def _member(table: str, column: str) -> str:
-    return f"tables/{table}/{column}.npy"

@@ -13,7 +13,7 @@ from gridsim.errors import ScenarioError
 from gridsim.output import check_output, progress_of
 
 if TYPE_CHECKING:
-    from gridsim.sweeps import SweepResult
+    from gridsim.sweep_results import SweepResult
 
 
 @click.command()
@@ -33,10 +33,12 @@ def sweep(
     What was run is kept in a store (--store; else SWEEP.store beside the file): run again, only what is
     missing is computed.  Exit code 1 if cells failed.
     """
+    from gridsim.extras import need
     from gridsim.platform import text
     from gridsim.records import to_json
     from gridsim.sweeps import Sweep
 
+    need("scipy", "stats", "sweep")  # which is needed in the end: better now
     check_figure(flags["figure"], {"SWEEP.toml": file})
     _check_table(out)
     changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}

@@ -14,26 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.cells import Cell, Measured
+from gridsim.cells import Cell
 from gridsim.collecting import collect
 from gridsim.errors import ScenarioError
-from gridsim.extras import need
-from gridsim.measures import Metric, usual_metrics, wanted_metrics
+from gridsim.measures import Metric, wanted_metrics
 from gridsim.naming import build_scheduler, check_schedulers, named_scheduler
 from gridsim.platform import whole
 from gridsim.progress import Progress
-from gridsim.records import Table, align
-from gridsim.replication import Replicates, arranged
-from gridsim.results import UNITS
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
 from gridsim.seeding import replica
 from gridsim.store import Store, StorePath, store_of
+from gridsim.sweep_results import Point, SweepResult, label_of, plain_of
 
 #: What an axis goes through: values of the entry that it is called after, or name -> entries and values.
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
-#: Label of each axis -> entries of the scenario and of schedulers that it stands for.
-Point = dict[str, Any]
 _SCHEDULERS = "schedulers."
 _KEYS = ("scenario", "schedulers", "replicates", "baseline", "metrics", "hold", "time_limit", "over")
 
@@ -134,7 +129,7 @@ class Sweep:
                 raise ScenarioError(
                     f"over.{name} must be a list of values, or a table of cases, got {axis!r}"
                 )
-            found[name] = tuple(axis) if isinstance(axis, Mapping) else tuple(map(_label, axis))
+            found[name] = tuple(axis) if isinstance(axis, Mapping) else tuple(map(label_of, axis))
         return found
 
     def points(self) -> Iterator[tuple[Point, dict[str, Any]]]:
@@ -148,7 +143,7 @@ class Sweep:
                         raise ScenarioError(f"over.{name}.{label} must be a table of entries, got {case!r}")
                     entries |= case
                 else:
-                    entries[name] = _plain(axis[self.labels[name].index(label)])
+                    entries[name] = plain_of(axis[self.labels[name].index(label)])
             yield dict(zip(self.over, labels, strict=True)), entries
 
     @cached_property
@@ -222,168 +217,11 @@ class Sweep:
         return own, others
 
 
-def _label(value: Any) -> Any:
-    value = _plain(value)
-    return value if isinstance(value, (str, int, float)) else json.dumps(value, sort_keys=True)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def _changed(name: str, scheduler: Scheduler, parameters: Mapping[str, Any]) -> Scheduler:
     if not parameters:
         return scheduler
     now = {key: getattr(scheduler, key) for key in scheduler.__struct_fields__}
     return build_scheduler(type(scheduler), {**now, **parameters}, name)
-
-
-@dataclass(frozen=True)
-class SweepResult:
-    """What a sweep came to.
-
-    measured : of each of ``sweep.cells``.
-    """
-
-    sweep: Sweep
-    measured: Sequence[Measured]
-
-    @cached_property
-    def metrics(self) -> list[str]:
-        """What was asked for; or else the usual ones."""
-        if self.sweep.metrics is not None:
-            return list(self.sweep.metrics)
-        done = [each.values for each in self.measured if not each.error]
-        return usual_metrics(done, self.sweep.scenario.workload.rigid)
-
-    @property
-    def errors(self) -> list[str]:
-        """Why cells failed, each reason once."""
-        return list(dict.fromkeys(each.error for each in self.measured if each.error))
-
-    def table(self) -> Table:
-        """A row a cell: its point, scheduler, replicate, digest, error, wall_seconds, and the metrics."""
-        sweep = self.sweep
-        rows = len(self.measured)
-        per_point = sweep.replicates * len(sweep.schedulers)
-        points = [labels for labels, _ in sweep.points()]
-        columns: dict[str, Any] = {}
-        for axis in sweep.over:
-            columns[_column(axis)] = np.repeat([labels[axis] for labels in points], per_point)
-        columns["scheduler"] = np.tile(list(sweep.schedulers), rows // len(sweep.schedulers))
-        columns["replicate"] = np.tile(
-            np.repeat(np.arange(sweep.replicates), len(sweep.schedulers)), len(points)
-        )
-        columns["digest"] = [each.digest for each in self.measured]
-        columns["error"] = [each.error for each in self.measured]
-        columns["wall_seconds"] = [each.wall_seconds for each in self.measured]
-        for metric in self.metrics:
-            columns[metric] = [each.values.get(metric, np.nan) for each in self.measured]
-        return Table(columns)
-
-    def to_pandas(self) -> Any:
-        """`table` as a pandas DataFrame."""
-        return self.table().to_pandas()
-
-    def to_arrow(self) -> Any:
-        """`table` as a pyarrow Table."""
-        return self.table().to_arrow()
-
-    def to_xarray(self) -> Any:
-        """An xarray Dataset: a dimension an axis, then scheduler and replicate; a variable a metric, and the
-        digest."""
-        xarray = need("xarray", "data", "to_xarray")
-        sweep, table = self.sweep, self.table()
-        dims = [*map(_column, sweep.over), "scheduler", "replicate"]
-        coords = {_column(axis): list(labels) for axis, labels in sweep.labels.items()}
-        coords |= {"scheduler": list(sweep.schedulers), "replicate": list(range(sweep.replicates))}
-        shape = [*map(len, sweep.labels.values()), sweep.replicates, len(sweep.schedulers)]
-        variables = {
-            name: (dims, np.swapaxes(table[name].reshape(shape), -1, -2), _unit(name))
-            for name in (*self.metrics, "wall_seconds", "digest")
-        }
-        return xarray.Dataset(variables, coords)
-
-    def at(self, **labels: Any) -> Replicates:
-        """The replicates of one point, with means, ratios and their intervals; labels of all axes that have
-        more than one, with ``_`` for ``.`` and ``-`` in their names.
-
-        Raises ScenarioError where that is no point.
-        """
-        wanted = {axis: self._label_of(axis, labels) for axis in self.sweep.over}
-        if labels:
-            raise ScenarioError(f"at: no axis {next(iter(labels))!r}; axes: {', '.join(self.sweep.over)}")
-        for number, (point, _) in enumerate(self.sweep.points()):
-            if point == wanted:
-                return self._at(number)
-        raise ScenarioError(f"at: no point {wanted}")
-
-    def _label_of(self, axis: str, labels: dict[str, Any]) -> Any:
-        known = self.sweep.labels[axis]
-        name = _column(axis)
-        if name not in labels and len(known) == 1:
-            return known[0]
-        if name not in labels:
-            raise ScenarioError(f"at: {name} must be given, one of {', '.join(map(repr, known))}")
-        if (label := _label(labels.pop(name))) not in known:
-            raise ScenarioError(f"at: {name} must be one of {', '.join(map(repr, known))}, got {label!r}")
-        return label
-
-    def _at(self, number: int) -> Replicates:
-        size = self.sweep.replicates * len(self.sweep.schedulers)
-        made = self.measured[number * size : (number + 1) * size]
-        numbers = tuple(range(self.sweep.replicates))
-        return arranged(made, list(self.sweep.schedulers), numbers, self.metrics, self.sweep.baseline)
-
-    def each(self) -> Iterator[tuple[Point, Replicates]]:
-        """The labels and the replicates of each point."""
-        for number, (labels, _) in enumerate(self.sweep.points()):
-            yield labels, self._at(number)
-
-    def format(self) -> str:
-        """A line a point and scheduler: the mean of the first metric, and its ratio to the baseline."""
-        sweep, metric = self.sweep, self.metrics[0]
-        base = sweep.baseline
-        heads = [*map(str, sweep.over), "scheduler", metric, *([] if base is None else [f"to {base}"])]
-        rows = []
-        for labels, found in self.each():
-            for name in sweep.schedulers:
-                row = [*map(str, labels.values()), name, found.mean(name, metric).format()]
-                if base is not None:
-                    row.append(found.relative(name, base, metric))
-                rows.append(row)
-        columns = [[head, *column] for head, column in zip(heads, zip(*rows, strict=True), strict=True)]
-        unit = f" ({UNITS[metric]})" if metric in UNITS else ""
-        lines = [f"{metric}{unit}, mean over {sweep.replicates} replicas", *align(columns, left=len(heads))]
-        lines += [f"failed: {error}" for error in self.errors]
-        return "\n".join(lines)
-
-    __str__ = format
-
-    def to_dict(self) -> dict[str, Any]:
-        """Axes, cells, and means with their intervals, as plain values."""
-        return {
-            "axes": {axis: list(labels) for axis, labels in self.sweep.labels.items()},
-            "schedulers": list(self.sweep.schedulers),
-            "replicates": self.sweep.replicates,
-            "baseline": self.sweep.baseline,
-            "units": {metric: UNITS[metric] for metric in self.metrics if metric in UNITS},
-            "cells": list(self.table().rows()),
-            "points": [
-                {"point": labels, **{key: found.to_dict()[key] for key in ("means", "ratios")}}
-                for labels, found in self.each()
-            ],
-        }
-
-
-def _column(axis: str) -> str:
-    """An axis as the name of a column."""
-    name = "".join(c if c.isalnum() or c == "_" else "_" for c in axis)
-    return name if not name[:1].isdigit() else f"_{name}"
-
-
-def _unit(name: str) -> dict[str, str]:
-    return {"units": UNITS[name]} if name in UNITS else {}
 
 
 def sweep(

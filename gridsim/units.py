@@ -1,4 +1,4 @@
-"""Units of the columns of results, where they have one that is no count; docs/outputs.md has all of them."""
+"""Units of what results have: columns that are no counts, and summaries; docs/outputs.md has all of them."""
 
 from __future__ import annotations
 
@@ -33,4 +33,36 @@ _OF: dict[str, dict[str, str]] = {
 COLUMN_UNITS = {
     table: {name: unit for unit, names in units.items() for name in names.split()}
     for table, units in _OF.items()
+}
+
+#: Units of what `Result.summary` says.
+UNITS = {
+    "aggregate_speed": "Mflop/s",
+    "work": "Mflop",
+    "max_stretch": "s/Mflop",
+    "mean_stretch": "s/Mflop",
+    "min_stretch": "s/Mflop",
+    "request_utilization": "1 (nodes * run time / all machine time, first to last release)",
+    "mean_waiting": "s",
+    "median_waiting": "s",
+    "mean_slowdown": "1 (bounded: run times count as at least 10 s)",
+    "lower_bound": "s/Mflop",
+    "gap": "1 (max stretch / lower bound)",
+    "max_stretch_agg": "1 (stretch * aggregate speed)",
+    "makespan": "s",
+    "mean_completion": "s (from release to finish, mean over applications)",
+    "mean_turnaround": "s (from release until the result is back, mean over jobs)",
+    "migrated": "1 (jobs that moved / all jobs)",
+    "prediction_error": "1 (|predicted - actual wait| / actual, mean over jobs that moved and waited)",
+    "prediction_undefined": "jobs (that moved and did not have to wait)",
+    "messages_per_job": "1 (messages sent / jobs)",
+    "wasted": "1 (redundant, lost and overhead cycles / these and the useful ones)",
+    "undisturbed": "tasks (completed that were never resubmitted)",
+    "utilization": "1 (busy machine time / all machine time, first release to last finish)",
+    "offered_load": "1 (work / (aggregate speed * first to last release))",
+    "bytes": "B",
+    "data_bytes": "B (task data)",
+    "data_ratio": "1 (task data / bytes of messages)",
+    "wall_seconds": "s",
+    "peak_memory": "B",
 }

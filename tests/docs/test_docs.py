@@ -19,9 +19,8 @@ from gridsim.faults import FaultsRecipe
 from gridsim.fluctuation import FluctuationRecipe
 from gridsim.naming import make_scheduler
 from gridsim.platform import PlatformRecipe
-from gridsim.results import UNITS
 from gridsim.scheduler import registered
-from gridsim.units import COLUMN_UNITS
+from gridsim.units import COLUMN_UNITS, UNITS
 from gridsim.workload import WorkloadRecipe
 from gridsim.zones import Zones
 

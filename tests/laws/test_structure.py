@@ -29,9 +29,9 @@ MEMORY = {"getstate", "setstate"}
 ABOVE = {
     "scenario", "results", "simulation", "experiment", "replication", "reproduce", "cli", "__main__",
     "comparison", "repro", "testing", "validation", "reporting", "resumption", "output", "turnaround",
-    "measures", "seeding", "cells", "execution", "store", "collecting", "sweeps", "sweep_command",
-    "ladder_command", "interchange", "interchange_command", "why_command",
-    "cli_scenario", "cli_study", "compare_command", "ladders",
+    "measures", "seeding", "cells", "execution", "store", "collecting", "sweeps", "sweep_results",
+    "sweep_command", "ladders", "ladder_command", "interchange", "interchange_command", "why_command",
+    "result_files", "cli_scenario", "cli_study", "compare_command",
 }  # fmt: skip
 
 

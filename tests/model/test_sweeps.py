@@ -11,7 +11,8 @@ import gridsim as gs
 from gridsim import collecting
 from gridsim.records import to_json
 from gridsim.seeding import replica
-from gridsim.sweeps import Sweep, SweepResult, sweep
+from gridsim.sweep_results import SweepResult
+from gridsim.sweeps import Sweep, sweep
 
 
 def small() -> gs.Scenario:

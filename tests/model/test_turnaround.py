@@ -11,8 +11,8 @@ import pytest
 
 import gridsim as gs
 from gridsim.metrics import prediction_errors, running_mean
-from gridsim.results import UNITS
 from gridsim.turnaround import mean_until, series
+from gridsim.units import UNITS
 
 NAN = math.nan
 SCENARIO = gs.Scenario(

@@ -1,0 +1,72 @@
+"""Files of results: a zip of one .npy member a column, ``tables/TABLE/COLUMN.npy``, and ``result.json``.
+
+``numpy.load`` reads the columns too.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from gridsim.archive import Reader, Writer
+from gridsim.errors import GridSimError
+from gridsim.records import Table, atomic_file, frozen
+
+#: Version of the file format.
+FORMAT = 1
+_ABOUT = "result.json"
+
+
+def write(
+    path: str | os.PathLike[str], *, digest: str, tables: Mapping[str, Table], **rest: Mapping[str, Any]
+) -> None:
+    """Write a result, whole or not at all; `rest` is plain."""
+    about = {
+        "format": FORMAT,
+        "digest": digest,
+        "tables": {name: list(table.keys()) for name, table in tables.items()},
+        **rest,
+    }
+    with atomic_file(path) as stream, Writer(stream) as archive:
+        archive.json(_ABOUT, about)
+        for name, table in tables.items():
+            for key, column in table.items():
+                archive.array(_member(name, key), column)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
+    """The digest that a file states, and what `write` was given besides.
+
+    Raises GridSimError for a file that is no result or is damaged, OSError for one that cannot be read.
+    """
+    name = os.fspath(path)
+    with open(path, "rb") as stream:
+        content = io.BytesIO(stream.read())
+    try:
+        with Reader(content) as archive:
+            about = archive.json(_ABOUT)
+            if about["format"] != FORMAT:
+                raise GridSimError(
+                    f"{name}: a result in format {about['format']!r}, this version reads {FORMAT}"
+                )
+            tables = {
+                table: Table({key: frozen(archive.array(_member(table, key))) for key in keys})
+                for table, keys in about["tables"].items()
+            }
+        rest = {key: about[key] for key in ("facts", "scheduler", "provenance")}
+        return about["digest"], {"tables": tables, **rest}
+    except Exception as error:
+        raise damaged(name, error) from error
+
+
+def damaged(name: str, error: Exception) -> Exception:
+    """What to raise; whatever a damaged file makes of zip, npy, JSON and tables is one error."""
+    if isinstance(error, GridSimError):
+        return error
+    return GridSimError(f"{name}: not a sound result file ({error})")
+
+
+def _member(table: str, column: str) -> str:
+    return f"tables/{table}/{column}.npy"
