@@ -1,12 +1,13 @@
 """Store: a folder in which what cells measured is kept, under keys of all that it depends on.
 
-``cells/*.parquet`` has a row a cell, ``scenarios/*.toml`` the scenarios they ran on, ``results/*.npz`` whole
-results where these are kept.  Files are written whole or not at all and never changed, so that a process may
-be killed at any moment, and several may use one store.  Needs the extra ``data``.
+``cells/*.parquet`` has a row a cell, ``scenarios/*.parquet`` the scenarios they ran on, ``results/*.npz``
+whole results where these are kept.  Files are written whole or not at all and never changed, so that a
+process may be killed at any moment, and several may use one store.  Needs the extra ``data``.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -24,6 +25,7 @@ from gridsim.extras import need
 from gridsim.measures import METRICS
 from gridsim.records import atomic_file, plain
 from gridsim.results import Result
+from gridsim.scenario import Scenario
 from gridsim.simulation import describe
 
 StorePath = str | os.PathLike[str]
@@ -85,6 +87,8 @@ class Store:
                     if time.time() - file.stat().st_mtime > _ABANDONED:
                         file.unlink()
         self._keys = Keys()
+        #: Names of the scenarios that this object has written.
+        self._told: set[str] = set()
 
     # -- cells ----------------------------------------------------------------------------------------
 
@@ -103,7 +107,7 @@ class Store:
     def find(self, keys: Iterable[str], metrics: Iterable[str] = ()) -> dict[str, Measured]:
         """Of `keys`, those that are there with all of `metrics`, or that failed."""
         wanted, asked = set(keys), set(metrics)
-        table = self._read(wanted)
+        table, _ = self._read(wanted)
         found = {}
         for row in table.to_pylist():
             values = {name: row[name] for name in row if name not in _COLUMNS and row[name] is not None}
@@ -122,20 +126,21 @@ class Store:
         return found
 
     def add(self, rows: Sequence[tuple[str, Cell, Measured]]) -> None:
-        """Keep what cells measured, under their keys: one new shard."""
+        """Keep what cells measured, under their keys: one new shard, and one of scenarios that are new."""
         made = [self._row(key, cell, measured) for key, cell, measured in rows]
+        scenarios = {
+            row["scenario"]: self._keys.scenario(cell.scenario)
+            for row, (_, cell, _) in zip(made, rows, strict=True)
+        }
+        if new := {name: toml for name, toml in scenarios.items() if name not in self._told}:
+            self._write("scenarios", self._arrow.table({"scenario": [*new], "toml": [*new.values()]}))
+            self._told |= set(new)
         names = sorted({name for row in made for name in row if name not in _COLUMNS})
         schema = self._arrow.schema([*_COLUMNS.items(), *((name, "double") for name in names)])
-        self._write(self._arrow.Table.from_pylist(made, schema))
+        self._write("cells", self._arrow.Table.from_pylist(made, schema))
 
     def _row(self, key: str, cell: Cell, measured: Measured) -> dict[str, Any]:
         scheduler = describe(cell.scheduler)
-        scenario = self._keys.scenario(cell.scenario)
-        name = hashlib.sha256(scenario.encode()).hexdigest()
-        file = self.path / "scenarios" / f"{name}.toml"
-        if not file.exists():
-            with atomic_file(file) as stream:
-                stream.write(scenario.encode())
         return {
             **measured.values,
             "key": key,
@@ -145,7 +150,7 @@ class Store:
             "scheduler": scheduler["name"],
             "class": scheduler["class"],
             "parameters": json.dumps(plain(scheduler["parameters"]), sort_keys=True),
-            "scenario": name,
+            "scenario": hashlib.sha256(self._keys.scenario(cell.scenario).encode()).hexdigest(),
             "seed": cell.scenario.seed,
             "time_limit": math.inf if cell.time_limit is None else cell.time_limit,
             "wall_seconds": measured.wall_seconds,
@@ -154,62 +159,100 @@ class Store:
 
     # -- shards ---------------------------------------------------------------------------------------
 
-    def _shards(self) -> list[Path]:
-        return sorted((self.path / "cells").glob("*.parquet"))
+    def _shards(self, folder: str) -> list[Path]:
+        return sorted((self.path / folder).glob("*.parquet"))
 
-    def _write(self, table: Any) -> None:
-        with atomic_file(self.path / "cells" / f"{token_hex(16)}.parquet") as stream:
+    def _write(self, folder: str, table: Any) -> None:
+        with atomic_file(self.path / folder / f"{token_hex(16)}.parquet") as stream:
             self._parquet.write_table(table, stream)
 
-    def _read(self, keys: set[str] | None = None, shards: list[Path] | None = None) -> Any:
-        """The rows of `keys`, or all, each key once: one that did not fail rather than one that did."""
+    def _load(self, folder: str, column: str, values: set[str] | None = None) -> tuple[Any, list[Path]]:
+        """The rows of all shards in a folder, or those whose `column` is among `values`; and the shards."""
         compute = need("pyarrow.compute", "data", "a store")
-        tables = []
-        for shard in self._shards() if shards is None else shards:
+        shards, tables = self._shards(folder), []
+        for shard in shards:
             try:
                 table = self._parquet.read_table(shard)
-                table.schema.field("key")
+                table.schema.field(column)
             except FileNotFoundError:  # somebody has just put it together with others
-                return self._read(keys)
+                return self._load(folder, column, values)
             except Exception as error:  # whatever a damaged file makes of Parquet
                 raise GridSimError(
                     f"{shard}: not a sound shard of a store ({error}); without it its cells are run again"
                 ) from error
-            if keys is not None:
-                table = table.filter(compute.is_in(table["key"], self._arrow.array(sorted(keys), "string")))
+            if values is not None:
+                among = self._arrow.array(sorted(values), "string")
+                table = table.filter(compute.is_in(table[column], among))
             tables.append(table)
-        schema = self._arrow.schema([*_COLUMNS.items(), *((name, "double") for name in METRICS)])
-        every = self._arrow.concat_tables([schema.empty_table(), *tables], promote_options="default")
-        order = compute.sort_indices(every, sort_keys=[("key", "ascending"), ("error", "ascending")])
-        every = every.take(order)
-        key = every["key"].combine_chunks()
-        if len(key) < 2:
-            return every
-        first = compute.not_equal(key[1:], key[:-1])
-        return every.filter(self._arrow.concat_arrays([self._arrow.array([True]), first]))
+        known = [*_COLUMNS.items(), *((name, "double") for name in METRICS)] if folder == "cells" else []
+        empty = self._arrow.schema(known).empty_table()
+        return self._arrow.concat_tables([empty, *tables], promote_options="default"), shards
+
+    def _read(self, keys: set[str] | None = None) -> tuple[Any, list[Path]]:
+        """The rows of `keys`, or all, each key once, and the shards they are from.
+
+        Of several rows of a key the one that did not fail counts, or has more that was measured.
+        """
+        compute = need("pyarrow.compute", "data", "a store")
+        every, shards = self._load("cells", "key", keys)
+        every = every.take(compute.sort_indices(every["key"]))
+        if self._first(every["key"]) is None:
+            return every, shards
+        nulls = (compute.is_null(every[name]).cast("int64") for name in METRICS)
+        missing = functools.reduce(compute.add, nulls)
+        order = every.select(["key", "error"]).append_column("missing", missing)
+        every = every.take(
+            compute.sort_indices(order, sort_keys=[(name, "ascending") for name in order.column_names])
+        )
+        return every.filter(self._first(every["key"])), shards
+
+    def _first(self, values: Any) -> Any:
+        """Of sorted values, which are the first of equal ones; None if all are."""
+        compute = need("pyarrow.compute", "data", "a store")
+        column = values.combine_chunks()
+        differ = compute.not_equal(column[1:], column[:-1])
+        if compute.all(differ).as_py() is not False:
+            return None
+        return self._arrow.concat_arrays([self._arrow.array([True]), differ])
 
     def tidy(self) -> None:
         """Make one shard of many."""
-        shards = self._shards()
-        if len(shards) < _MANY:
-            return
-        self._write(self._read(shards=shards))
+        if len(self._shards("cells")) >= _MANY:
+            self._replace("cells", *self._read())
+        if len(self._shards("scenarios")) >= _MANY:
+            rows, shards = self._load("scenarios", "scenario")
+            texts = dict(zip(*(rows[name].to_pylist() for name in ("scenario", "toml")), strict=True))
+            table = {"scenario": sorted(texts), "toml": [texts[name] for name in sorted(texts)]}
+            self._replace("scenarios", self._arrow.table(table), shards)
+
+    def _replace(self, folder: str, table: Any, shards: list[Path]) -> None:
+        self._write(folder, table)
         for shard in shards:
             shard.unlink(missing_ok=True)
 
     # -- everything -----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return int(self._read().num_rows)
+        return int(self._read()[0].num_rows)
 
     def to_arrow(self) -> Any:
         """A row a cell, in order of their keys, as a pyarrow Table; columns as in docs/experiments.md."""
-        return self._read()
+        return self._read()[0]
 
     def to_pandas(self) -> Any:
         """`to_arrow` as a pandas DataFrame."""
         need("pandas", "data", "to_pandas")
         return self.to_arrow().to_pandas()
+
+    def scenario(self, name: str) -> Scenario:
+        """The scenario of that name in the column ``scenario``; files are named by what they held.
+
+        Raises GridSimError for a name that there is none of.
+        """
+        rows, _ = self._load("scenarios", "scenario", {name})
+        if not rows.num_rows:
+            raise GridSimError(f"store: there is no scenario {name}")
+        return Scenario.from_toml(rows["toml"][0].as_py())
 
     def result(self, key: str) -> Result:
         """The whole result of a cell.  Raises GridSimError where it was not kept."""

@@ -88,6 +88,9 @@ def test_what_was_not_measured_is_missing(tmp_path: Path) -> None:
     (key,) = store.keys_of([cell])
     store.add([(key, cell, Measured(values={"makespan": float("nan")}, digest="d", code="c"))])
     assert key in store.find([key], ["makespan"]) and key not in store.find([key], ["gap"])
+    store.add([(key, cell, Measured(values={"makespan": 1.0, "gap": 2.0}, digest="d", code="c"))])
+    store.add([(key, cell, Measured(values={"makespan": 1.0}, digest="d", code="c"))])
+    assert store.find([key], ["gap"])[key].values["gap"] == 2.0 and len(store) == 1
 
 
 def test_whole_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,8 +118,9 @@ def test_tables(tmp_path: Path) -> None:
     tree = frame[frame["scheduler"] == "fair-tree"].iloc[0]
     assert tree["own"] == 42.0 and '"bound": 1.5' in tree["parameters"]
     assert frame["own"].isna().sum() == 2
-    scenario = (tmp_path / "s" / "scenarios" / f"{tree['scenario']}.toml").read_text()
-    assert gs.Scenario.from_toml(scenario) == small() and tree["seed"] == small().seed
+    assert store.scenario(tree["scenario"]) == small() and tree["seed"] == small().seed
+    with pytest.raises(gs.GridSimError, match="there is no scenario x"):
+        store.scenario("x")
     assert repr(store) == f"<Store {tmp_path / 's'}: 3 cells>"
 
 
@@ -129,10 +133,13 @@ def test_many_shards_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     store = Store(tmp_path / "s")
     for k in range(1, 4):
         collect(some(k), store=store)
-    assert len(list((tmp_path / "s" / "cells").iterdir())) == 1 and len(store) == 3
+    assert [len(list((tmp_path / "s" / folder).iterdir())) for folder in ("cells", "scenarios")] == [1, 1]
+    assert len(store) == 3
+    for row in store.to_arrow().to_pylist():
+        assert store.scenario(row["scenario"]).seed == row["seed"]
     # cut off between the two halves of that, the old ones are still there: nothing changes
     before = store.to_arrow()
-    store._write(before)
+    store._write("cells", before)
     assert store.to_pandas().equals(before.to_pandas())
 
 
