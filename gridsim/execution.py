@@ -14,7 +14,15 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from contextlib import contextmanager
 from multiprocessing.context import SpawnProcess
 from typing import Any
@@ -128,7 +136,7 @@ class _Tasks:
         broken = False
         for numbers, future in sorted(over, key=lambda entry: entry[0]):
             del self._running[future]
-            error = future.exception()
+            error = CancelledError() if future.cancelled() else future.exception()
             if error is None:
                 found = future.result()
                 self._seconds += sum(each.wall_seconds for each in found)

@@ -234,6 +234,33 @@ def test_what_a_worker_cannot_import_is_an_error_of_its_own(fatal: Any, tmp_path
     assert found[1].error == said
 
 
+class Dropping(Counted):
+    """Drops what was submitted first, and each cell whose number of task is `always`."""
+
+    def __init__(self, always: int) -> None:
+        super().__init__()
+        self.seen: list[gs.Scenario] = []
+        self.always = always
+
+    def submit(self, fn, cells):
+        scenario = cells[0].scenario
+        first = scenario not in self.seen
+        self.seen += [scenario] if first else []
+        if self.seen.index(scenario) != self.always and not (first and len(self.seen) == 1):
+            return super().submit(fn, cells)
+        future: Future = Future()
+        future.cancel()
+        future.set_running_or_notify_cancel()
+        return future
+
+
+def test_what_an_executor_drops_is_tried_once_more() -> None:
+    cells = [Cell(replica(small(), k), gs.Fcfs()) for k in range(5)]
+    found = gathered(cells, executor=Dropping(always=3), batch=1)
+    assert [k for k, each in enumerate(found) if each.error] == [3]
+    assert found[3].error == "the worker could not run it: CancelledError: "
+
+
 def test_a_pool_that_breaks_says_so(fatal: Any) -> None:
     with (
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
