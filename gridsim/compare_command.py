@@ -85,7 +85,7 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
             raise ScenarioError(f"--out {out}: two of the schedulers have the same file name there")
     new = out is not None and not os.path.isdir(out)  # then the folder is what will be made
     scenario, schedulers, keep = prepare(chosen, flags, [out.rstrip("/")] if new else list(files.values()))
-    with executor_of(flags["workers"] or 1) as executor:
+    with executor_of(1 if flags["workers"] is None else flags["workers"]) as executor:
         comparison = experiment.compare(
             scenario,
             schedulers,
