@@ -21,8 +21,6 @@ from gridsim.cli import cli
 from gridsim.store import Store
 from gridsim.sweeps import Sweep
 
-pytest.importorskip("pyarrow")
-
 FILE = """
 scenario = "scenario.toml"
 schedulers = ["fair-tree", "mincent", "fcfs"]

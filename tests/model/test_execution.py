@@ -161,7 +161,8 @@ def test_what_comes_out_does_not_depend_on_where() -> None:
 
 
 def test_dask() -> None:
-    distributed = pytest.importorskip("distributed")
+    import distributed
+
     cells = some(6)
     with (
         distributed.LocalCluster(

@@ -10,10 +10,6 @@ import pytest
 import gridsim as gs
 from gridsim.records import Table
 
-pandas = pytest.importorskip("pandas")
-arrow = pytest.importorskip("pyarrow")
-xarray = pytest.importorskip("xarray")
-
 TABLE = Table(
     {
         "x": [1.5, math.nan, -0.0],

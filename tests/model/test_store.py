@@ -15,8 +15,6 @@ from gridsim.collecting import collect
 from gridsim.seeding import replica
 from gridsim.store import Store
 
-pytest.importorskip("pyarrow")
-
 
 def small(seed: int = 1) -> gs.Scenario:
     workload = gs.Workload.bags(applications=4, tasks_per_node=2, seed=seed)

@@ -84,7 +84,6 @@ def test_points(made: SweepResult) -> None:
 
 
 def test_tables_of_others(made: SweepResult) -> None:
-    pytest.importorskip("xarray")
     dataset = made.to_xarray()
     assert dataset["max_stretch"].dims == (
         "platform_nodes", "schedulers_tree_bound", "load", "scheduler", "replicate",
