@@ -131,6 +131,8 @@ def _start(file: Path, gate: Path, allowed: int) -> subprocess.Popen[str]:
         [*command, "--schedulers", "gated_scheduler:Gated,mincent,fair-tree"],
         env={**os.environ, "PYTHONPATH": path, "GATE": str(gate)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=file.parent, start_new_session=True,
+        # who runs the tests in the background has them ignore it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
 
 
