@@ -206,7 +206,7 @@ def swept(found: SweepResult) -> Figure:
 
     Raises ScenarioError for more than `PANELS` of these.
     """
-    axis, *others = [axis for axis, labels in found.sweep.labels.items() if len(labels) > 1] or [""]
+    axis, *others = [axis for axis, labels in found.axes.items() if len(labels) > 1] or [""]
     panels: dict[str, dict[Any, Replicates]] = {}
     for labels, replicates in found.each():
         title = ", ".join(f"{other} = {labels[other]}" for other in others)
@@ -218,7 +218,7 @@ def swept(found: SweepResult) -> Figure:
     for axes, (title, points) in zip(every, panels.items(), strict=True):
         numbers = all(isinstance(label, (int, float)) for label in points)
         x = list(points) if numbers else list(range(len(points)))
-        lines(axes, x, {n: [at.mean(n, metric) for at in points.values()] for n in found.sweep.schedulers})
+        lines(axes, x, {n: [at.mean(n, metric) for at in points.values()] for n in found.schedulers})
         if not numbers:
             axes.set_xticks(x, [str(label) for label in points])
         axes.set_title(title, fontsize="small")

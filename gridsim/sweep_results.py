@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gridsim.cells import Measured
 from gridsim.errors import ScenarioError
 from gridsim.extras import need
-from gridsim.measures import usual_metrics
 from gridsim.records import Table, align
 from gridsim.replication import Replicates, arranged
 from gridsim.units import UNITS
-
-if TYPE_CHECKING:
-    from gridsim.sweeps import Sweep
 
 #: Label of each axis.
 Point = dict[str, Any]
@@ -50,19 +46,24 @@ def _unit(name: str) -> dict[str, str]:
 class SweepResult:
     """What a sweep came to.
 
-    measured : of each of ``sweep.cells``.
+    axes : axis -> its labels; the points are all combinations, those of the last axis next to one another.
+    schedulers, replicates : names, and how many, of each point.
+    metrics : what was measured; schedulers are compared by the first.  baseline : who with, or None.
+    measured : of each cell: point after point, of each replica after replica, of each the schedulers in
+        order.
     """
 
-    sweep: Sweep
+    axes: Mapping[str, tuple[Any, ...]]
+    schedulers: tuple[str, ...]
+    replicates: int
+    metrics: tuple[str, ...]
+    baseline: str | None
     measured: Sequence[Measured]
 
-    @cached_property
-    def metrics(self) -> list[str]:
-        """What was asked for; or else the usual ones."""
-        if self.sweep.metrics is not None:
-            return list(self.sweep.metrics)
-        done = [each.values for each in self.measured if not each.error]
-        return usual_metrics(done, self.sweep.scenario.workload.rigid)
+    def points(self) -> Iterator[Point]:
+        """The labels of each point."""
+        for labels in itertools.product(*self.axes.values()):
+            yield dict(zip(self.axes, labels, strict=True))
 
     @property
     def errors(self) -> list[str]:
@@ -71,17 +72,14 @@ class SweepResult:
 
     def table(self) -> Table:
         """A row a cell: its point, scheduler, replicate, digest, error, wall_seconds, and the metrics."""
-        sweep = self.sweep
-        rows = len(self.measured)
-        per_point = sweep.replicates * len(sweep.schedulers)
-        points = [labels for labels, _ in sweep.points()]
+        rows, width = len(self.measured), len(self.schedulers)
+        per_point = self.replicates * width
+        points = list(self.points())
         columns: dict[str, Any] = {}
-        for axis in sweep.over:
+        for axis in self.axes:
             columns[column_of(axis)] = np.repeat([labels[axis] for labels in points], per_point)
-        columns["scheduler"] = np.tile(list(sweep.schedulers), rows // len(sweep.schedulers))
-        columns["replicate"] = np.tile(
-            np.repeat(np.arange(sweep.replicates), len(sweep.schedulers)), len(points)
-        )
+        columns["scheduler"] = np.tile(self.schedulers, rows // width)
+        columns["replicate"] = np.tile(np.repeat(np.arange(self.replicates), width), len(points))
         columns["digest"] = [each.digest for each in self.measured]
         columns["error"] = [each.error for each in self.measured]
         columns["wall_seconds"] = [each.wall_seconds for each in self.measured]
@@ -101,11 +99,11 @@ class SweepResult:
         """An xarray Dataset: a dimension an axis, then scheduler and replicate; a variable a metric, and the
         digest."""
         xarray = need("xarray", "data", "to_xarray")
-        sweep, table = self.sweep, self.table()
-        dims = [*map(column_of, sweep.over), "scheduler", "replicate"]
-        coords = {column_of(axis): list(labels) for axis, labels in sweep.labels.items()}
-        coords |= {"scheduler": list(sweep.schedulers), "replicate": list(range(sweep.replicates))}
-        shape = [*map(len, sweep.labels.values()), sweep.replicates, len(sweep.schedulers)]
+        table = self.table()
+        dims = [*map(column_of, self.axes), "scheduler", "replicate"]
+        coords = {column_of(axis): list(labels) for axis, labels in self.axes.items()}
+        coords |= {"scheduler": list(self.schedulers), "replicate": list(range(self.replicates))}
+        shape = [*map(len, self.axes.values()), self.replicates, len(self.schedulers)]
         variables = {
             name: (dims, np.swapaxes(table[name].reshape(shape), -1, -2), _unit(name))
             for name in (*self.metrics, "wall_seconds", "digest")
@@ -118,16 +116,16 @@ class SweepResult:
 
         Raises ScenarioError where that is no point.
         """
-        wanted = {axis: self._label(axis, labels) for axis in self.sweep.over}
+        wanted = {axis: self._label(axis, labels) for axis in self.axes}
         if labels:
-            raise ScenarioError(f"at: no axis {next(iter(labels))!r}; axes: {', '.join(self.sweep.over)}")
-        for number, (point, _) in enumerate(self.sweep.points()):
+            raise ScenarioError(f"at: no axis {next(iter(labels))!r}; axes: {', '.join(self.axes)}")
+        for number, point in enumerate(self.points()):
             if point == wanted:
                 return self._at(number)
         raise ScenarioError(f"at: no point {wanted}")
 
     def _label(self, axis: str, labels: dict[str, Any]) -> Any:
-        known = self.sweep.labels[axis]
+        known = self.axes[axis]
         name = column_of(axis)
         if name not in labels and len(known) == 1:
             return known[0]
@@ -138,31 +136,30 @@ class SweepResult:
         return label
 
     def _at(self, number: int) -> Replicates:
-        size = self.sweep.replicates * len(self.sweep.schedulers)
+        size = self.replicates * len(self.schedulers)
         made = self.measured[number * size : (number + 1) * size]
-        numbers = tuple(range(self.sweep.replicates))
-        return arranged(made, list(self.sweep.schedulers), numbers, self.metrics, self.sweep.baseline)
+        numbers = tuple(range(self.replicates))
+        return arranged(made, self.schedulers, numbers, self.metrics, self.baseline)
 
     def each(self) -> Iterator[tuple[Point, Replicates]]:
         """The labels and the replicates of each point."""
-        for number, (labels, _) in enumerate(self.sweep.points()):
+        for number, labels in enumerate(self.points()):
             yield labels, self._at(number)
 
     def format(self) -> str:
         """A line a point and scheduler: the mean of the first metric, and its ratio to the baseline."""
-        sweep, metric = self.sweep, self.metrics[0]
-        base = sweep.baseline
-        heads = [*map(str, sweep.over), "scheduler", metric, *([] if base is None else [f"to {base}"])]
+        metric, base = self.metrics[0], self.baseline
+        heads = [*map(str, self.axes), "scheduler", metric, *([] if base is None else [f"to {base}"])]
         rows = []
         for labels, found in self.each():
-            for name in sweep.schedulers:
+            for name in self.schedulers:
                 row = [*map(str, labels.values()), name, found.mean(name, metric).format()]
                 if base is not None:
                     row.append(found.relative(name, base, metric))
                 rows.append(row)
         columns = [[head, *column] for head, column in zip(heads, zip(*rows, strict=True), strict=True)]
         unit = f" ({UNITS[metric]})" if metric in UNITS else ""
-        lines = [f"{metric}{unit}, mean over {sweep.replicates} replicas", *align(columns, left=len(heads))]
+        lines = [f"{metric}{unit}, mean over {self.replicates} replicas", *align(columns, left=len(heads))]
         lines += [f"failed: {error}" for error in self.errors]
         return "\n".join(lines)
 
@@ -171,10 +168,10 @@ class SweepResult:
     def to_dict(self) -> dict[str, Any]:
         """Axes, cells, and means with their intervals, as plain values."""
         return {
-            "axes": {axis: list(labels) for axis, labels in self.sweep.labels.items()},
-            "schedulers": list(self.sweep.schedulers),
-            "replicates": self.sweep.replicates,
-            "baseline": self.sweep.baseline,
+            "axes": {axis: list(labels) for axis, labels in self.axes.items()},
+            "schedulers": list(self.schedulers),
+            "replicates": self.replicates,
+            "baseline": self.baseline,
             "units": {metric: UNITS[metric] for metric in self.metrics if metric in UNITS},
             "cells": list(self.table().rows()),
             "points": [

@@ -17,7 +17,7 @@ import numpy as np
 from gridsim.cells import Cell
 from gridsim.collecting import collect
 from gridsim.errors import ScenarioError
-from gridsim.measures import Metric, wanted_metrics
+from gridsim.measures import Metric, usual_metrics, wanted_metrics
 from gridsim.naming import build_scheduler, check_schedulers, named_scheduler
 from gridsim.platform import whole
 from gridsim.progress import Progress
@@ -200,7 +200,13 @@ class Sweep:
             progress=progress,
             retry=retry,
         )
-        return SweepResult(self, made)
+        metrics = self.metrics
+        if metrics is None:
+            done = [each.values for each in made if not each.error]
+            metrics = usual_metrics(done, self.scenario.workload.rigid)
+        return SweepResult(
+            self.labels, tuple(self.schedulers), self.replicates, tuple(metrics), self.baseline, made
+        )
 
     def _split(self, entries: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
         """Parameters of each scheduler, and entries of the scenario."""

@@ -117,9 +117,10 @@ def test_values_may_be_tables_or_nothing() -> None:
     faults = gs.Scenario(
         small().platform, small().workload, faults=gs.Faults.exponential(up=1e4, down=10.0, seed=3)
     ).document()["faults"]
-    found = sweep(small(), {"fcfs": gs.Fcfs()}, {"faults": [None, faults]}, replicates=1)
-    assert found.sweep.labels["faults"] == ("null", json.dumps(faults, sort_keys=True))
-    first, second = (cell.scenario.faults for cell in found.sweep.cells)
+    over = {"faults": [None, faults]}
+    made = Sweep(scenario=small(), schedulers={"fcfs": gs.Fcfs()}, over=over, replicates=1)
+    assert made.run().axes == {"faults": ("null", json.dumps(faults, sort_keys=True))}
+    first, second = (cell.scenario.faults for cell in made.cells)
     assert first is None and second is not None and second.recipe.up == 1e4
 
 
