@@ -25,6 +25,7 @@ from typing import Any
 import numpy
 
 from gridsim.errors import GridSimError, ScenarioError
+from gridsim.importing import imported
 from gridsim.measures import Metric, measured
 from gridsim.provenance import peak_memory, sha256, version
 from gridsim.records import plain
@@ -58,6 +59,7 @@ class Measured:
     """What a cell came to.
 
     values : metric -> number.  digest : of the result.  error : why there is none of that; empty if there is.
+    lost : whether that was the worker's fault, and says nothing of the cell.
     wall_seconds, peak_memory : s, and bytes of the process so far.  code : see `code_version`.
     notes : warnings of the run, (category, message).  trace : where the error came from, as text.
     """
@@ -65,6 +67,7 @@ class Measured:
     values: Mapping[str, float] = field(default_factory=dict)
     digest: str = ""
     error: str = ""
+    lost: bool = False
     wall_seconds: float = 0.0
     peak_memory: int | None = None
     code: str = ""
@@ -81,7 +84,7 @@ def measure(cell: Cell) -> Measured:
             values, digest, error, trace = measured(result, cell.metrics), result.digest, "", ""
             if cell.keep is not None:
                 result.save(cell.keep)
-        except Exception as failure:
+        except (Exception, SystemExit) as failure:  # whatever a scheduler of the user does
             values, digest, error = {}, "", _said(failure)
             trace = "".join(traceback.format_exception(failure))
     return Measured(
@@ -101,8 +104,9 @@ def measure_all(cells: list[Cell]) -> list[Measured]:
     return [measure(cell) for cell in cells]
 
 
-def _said(error: Exception) -> str:
-    message = " ".join(str(error).split())
+def _said(error: BaseException) -> str:
+    # what is no text that can be written, as half a character, is spelt out
+    message = " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode()
     if isinstance(error, GridSimError) and message:
         return f"{type(error).__name__}: {message}"
     frames = traceback.extract_tb(error.__traceback__)
@@ -168,7 +172,7 @@ class Keys:
         """
         scheduler = describe(cell.scheduler)
         own = {
-            name: f"{metric.__module__}:{metric.__qualname__} {self._module(metric.__module__, name)}"
+            name: self._function(name, metric)
             for name, metric in sorted(cell.metrics.items())
             if metric is not None
         }
@@ -182,6 +186,20 @@ class Keys:
             "time_limit": cell.time_limit,
         }
         return hashlib.sha256(json.dumps(plain(said), sort_keys=True).encode()).hexdigest()
+
+    def _function(self, name: str, metric: Metric) -> str:
+        """A function of the user by its name, which must say all of it, and the source of its module."""
+        module, called = (getattr(metric, key, "") for key in ("__module__", "__qualname__"))
+        try:
+            found = imported(f"{module}:{called}")
+        except Exception:  # whatever importing raises
+            found = None
+        if found is not metric:
+            raise ScenarioError(
+                f"metrics[{name!r}] must be a function of a module to be kept in a store, which knows it by "
+                f"its name, got {metric!r}"
+            )
+        return f"{module}:{called} {self._module(module, name)}"
 
     def _modules(self, scheduler: Mapping[str, Any]) -> dict[str, str]:
         """Modules of the user that the scheduler, or functions among its parameters, come from."""

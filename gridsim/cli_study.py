@@ -57,6 +57,8 @@ def check_figure(file: str | None, read: Mapping[str, str | None]) -> None:
     if file is not None:
         from gridsim.extras import need
 
+        if not file.lower().endswith(".png"):
+            raise ScenarioError(f"--figure must end in .png, got {file!r}")
         check_output("--figure", file)
         for flag, other in read.items():
             if other is not None and os.path.realpath(other) == os.path.realpath(file):

@@ -42,19 +42,23 @@ def collect(
         where.setdefault(key, []).append(number)
     if store is not None:
         for key, known in store.find(where, [name for cell in cells for name in cell.metrics]).items():
+            if known.error:
+                known = dataclasses.replace(known, error=f"{known.error} (in the store: retry runs it again)")
             if not (known.error and retry):
                 if fail_fast:
                     _refuse(cells[where[key][0]], known)
                 for number in where.pop(key):
                     found[number] = known
     todo = [(key, numbers) for key, numbers in where.items()]
-    shown = bar(progress, len(cells), "runs")
-    done = len(cells) - sum(len(numbers) for _, numbers in todo)
+    known_already = done = len(cells) - sum(len(numbers) for _, numbers in todo)
+    shown = bar(progress, len(cells) - done, "runs")  # of those that are to be run
 
     def report(over: list[tuple[int, Measured]]) -> None:
         nonlocal done
         if store is not None:
-            store.add([(todo[index][0], first[index], measured) for index, measured in over])
+            rows = [(todo[i][0], first[i], measured) for i, measured in over if not measured.lost]
+            if rows:
+                store.add(rows)
         for index, measured in over:
             for category, message in measured.notes:
                 warnings.warn(message, category, stacklevel=2)
@@ -64,7 +68,7 @@ def collect(
             if fail_fast:
                 _refuse(first[index], measured)
         if shown is not None:
-            shown.move(done)
+            shown.move(done - known_already)
 
     def run() -> None:
         try:
@@ -78,7 +82,6 @@ def collect(
         run()
     else:
         with shown:
-            shown.move(done)
             run()
     if store is not None:
         store.tidy()

@@ -162,8 +162,11 @@ class _Tasks:
             return
         lost = isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"  # of Dask
         what = "the worker was lost" if lost else "the worker could not run it"
-        said = f"{what}: {type(error).__name__}: {' '.join(str(error).split())}"
-        self._tell([(numbers[0], Measured(error=said, code=code_version()))])
+        # Dask wraps what it was; a cause that the standard library gives is the worker's traceback as text
+        wrapped = error.__cause__ is not None and type(error.__cause__).__name__ != "_RemoteTraceback"
+        why = error.__cause__ if wrapped else error
+        said = f"{what}: {type(why).__name__}: {' '.join(str(why).split())}"
+        self._tell([(numbers[0], Measured(error=said, lost=True, code=code_version()))])
 
     def _tell(self, found: list[tuple[int, Measured]]) -> None:
         for _, each in found:

@@ -134,7 +134,7 @@ class Ladder:
             if measure == "failed" and not any(row["mean"].mean for row in rows):
                 continue
             unit = f"1e-8 {_UNITS[measure]}" if factor > 1.0 else _UNITS[measure]
-            notes.update({row["mean"].note: None for row in rows if math.isnan(row["mean"].low)})
+            notes.update({row["mean"].note: None for row in rows})
             steps = [row for row in rows if not row["beside"]]
             columns = [
                 ["step", *(row["name"] for row in steps)],
@@ -150,7 +150,8 @@ class Ladder:
                     f"{_shown(row['ratio'])} times that"
                 )
         lines += ["", *(f"{step.name}: {step.adds}" for step in self.steps)]
-        lines += [f"no interval: {note}" for note in notes if note]
+        said = [note for note in notes if note and note != "all seeds equal"]
+        lines += [f"intervals of {count} replicates: {note}" for note in said]
         return "\n".join(lines)
 
     __str__ = format

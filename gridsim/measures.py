@@ -52,8 +52,12 @@ _COSTLY = ("gap", "lower_bound")
 def wanted_metrics(metrics: Sequence[str] | Mapping[str, Metric]) -> dict[str, Metric | None]:
     """Name -> function, or None for a name in `METRICS`.  ScenarioError for a name that is not known."""
     wanted: dict[str, Metric | None] = {}
+    if isinstance(metrics, str):
+        raise ScenarioError(f"metrics must be a list of names, or map names to functions, got {metrics!r}")
     for name in metrics:
         wanted[name] = metrics[name] if isinstance(metrics, Mapping) else None
+        if not (wanted[name] is None or callable(wanted[name])):
+            raise ScenarioError(f"metrics[{name!r}] must be a function of a result, got {wanted[name]!r}")
         if wanted[name] is None and name not in METRICS:
             raise ScenarioError(f"metrics: unknown {name!r}; known: {', '.join(METRICS)}")
     if not wanted:

@@ -13,6 +13,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.extras import need
+from gridsim.units import UNITS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -187,9 +188,8 @@ def comparison(found: Replicates) -> Figure:
     """What schedulers are compared by, of each its mean and its ratio to the baseline's."""
     metric, base = found.measure, found.baseline
     made, axes = figure(1 if base is None else 2, height=1.2 + 0.3 * len(found.schedulers))
-    unit = found.units.get(metric, "").partition(" (")[0]
     intervals(axes[0], found[metric], {name: found.mean(name, metric) for name in found.schedulers})
-    axes[0].set_xlabel(f"{metric.replace('_', ' ')}{f' ({unit})' if unit not in ('', '1') else ''}")
+    axes[0].set_xlabel(_title(metric))
     if base is not None:
         others = [name for name in found.schedulers if name != base]
         with np.errstate(all="ignore"):
@@ -223,8 +223,14 @@ def swept(found: SweepResult) -> Figure:
             axes.set_xticks(x, [str(label) for label in points])
         axes.set_title(title, fontsize="small")
         axes.set_xlabel(axis)
-        axes.set_ylabel(metric.replace("_", " "))
+        axes.set_ylabel(_title(metric))
     return made
+
+
+def _title(metric: str) -> str:
+    """A metric with its unit, if it has one."""
+    unit = UNITS.get(metric, "").partition(" (")[0]
+    return f"{metric.replace('_', ' ')}{f' ({unit})' if unit not in ('', '1') else ''}"
 
 
 def _share(step: float, start: float) -> str:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gridsim.cells import Cell, Measured
 from gridsim.collecting import collect
 from gridsim.errors import ScenarioError
-from gridsim.estimates import LEVEL, Estimate, estimate, ratio_of_means
+from gridsim.estimates import FEW, LEVEL, Estimate, estimate, ratio_of_means
 from gridsim.measures import Metric, usual_metrics, wanted_metrics
 from gridsim.naming import check_schedulers
 from gridsim.platform import real, whole
@@ -146,7 +146,7 @@ class Replicates:
         for (name, seed), error in self.errors.items():
             lines.append(f"failed: {name}, replica {seed}: {error}")
         if self.reached is False:
-            lines.append(f"{self.measure}: intervals are wider than asked for, at the most replicas allowed")
+            lines.append(f"{self.measure}: not all intervals are as narrow as was asked for")
         return "\n".join(lines).rstrip()
 
     __str__ = format
@@ -207,10 +207,10 @@ def replicate(
     scenario : replica k is ``gridsim.seeding.replica(scenario, k, hold)``; or a function that makes the
         scenario of a seed, which is called once a seed, here.
     seeds : numbers of replicas, or seeds for the function.  replicates : n, for seeds 0 to n - 1.
-    half_width : run replicas, from `replicates` (default 10) to `at_most`, until each interval is at most so
-        wide to either side, relative to its middle: those of the ratios to the baseline, or of the means
-        without one, of the first of `metrics`.  As such stopping favours narrow intervals, they hold the
-        true value a little less often than 95 %: see docs/experiments.md.
+    half_width : run replicas, from `replicates` (default 10; at least 5) to `at_most`, until each interval is
+        at most so wide to either side, relative to its middle: those of the ratios to the baseline, or of the
+        means without one, of the first of `metrics`.  As such stopping favours narrow intervals, they hold
+        the true value a little less often than 95 %: see docs/experiments.md.
     hold : parts of the scenario that are the same in all replicas; see `gridsim.seeding.PARTS`.
     baseline : the scheduler to compare with.
     metrics : names in `gridsim.measures.METRICS`, or name -> function of a `Result` that gives a number; None
@@ -262,11 +262,15 @@ def replicate(
 
     if target is None:
         return study(None)
-    while (width := _widest(study(None))) > target and len(numbers) < at_most:
-        further = range(len(numbers), min(_more(len(numbers), width / target), at_most))
+    while True:
+        count, width = len(numbers), _widest(study(None))
+        narrow = count >= FEW and width <= target
+        # where there is no interval, of a run that failed or over a baseline of 0, there never will be one
+        if narrow or count >= at_most or (count >= FEW and math.isinf(width)):
+            return study(narrow)
+        further = range(count, min(_more(count, width / target), at_most))
         numbers = (*numbers, *further)
         run(further)
-    return study(width <= target)
 
 
 def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, ...]:
@@ -282,6 +286,8 @@ def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, 
 
 def _more(count: int, ratio: float) -> int:
     """How many replicas may be enough, if `count` leave intervals `ratio` times too wide; at most twice."""
+    if count < FEW:
+        return FEW
     return max(count + 1, min(2 * count, math.ceil(1.1 * count * ratio**2)))
 
 

@@ -365,18 +365,18 @@ class Result:
         application : its row in ``applications``.  task : the number of one of its tasks, for what was
             decided on it alone and on all.
 
-        Raises GridSimError for a run that was not simulated with ``record="decisions"``, IndexError for an
-        application or task that there is none of.
+        Raises GridSimError for a run that was not simulated with ``record="decisions"``, ScenarioError for
+        what is no number, IndexError for one of which there is no application or task.
         """
         about = self.provenance.get("decisions")
         if "decisions" not in self.tables or about is None:
             raise GridSimError(
                 'why: decisions are only there if the run had record="decisions" (--decisions)'
             )
-        if not 0 <= application < len(self.applications):
-            raise IndexError(f"application {application} of {len(self.applications)}")
-        if task is not None and not 0 <= task < (tasks := int(self.applications["tasks"][application])):
-            raise IndexError(f"task {task} of {tasks} of application {application}")
+        _check_row("application", application, len(self.applications))
+        if task is not None:
+            tasks = int(self.applications["tasks"][application])
+            _check_row("task", task, tasks, f" of application {application}")
         return why(self.tables["decisions"], about, application, task)
 
     def to_xarray(self) -> Any:
@@ -433,3 +433,10 @@ class Result:
 
 def _most(values: NDArray[np.float64]) -> float:
     return float(values.max()) if len(values) else math.nan
+
+
+def _check_row(what: str, number: Any, count: int, whose: str = "") -> None:
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+        raise ScenarioError(f"{what} must be a whole number, got {number!r}")
+    if not 0 <= number < count:
+        raise IndexError(f"{what} {number} of {count}{whose}")

@@ -33,6 +33,7 @@ StorePath = str | os.PathLike[str]
 #: Version of the layout.
 FORMAT = 1
 _ABOUT = "store.json"
+_FOLDERS = ("cells", "scenarios", "results")
 #: Shards from which `Store.tidy` makes one.
 _MANY = 64
 #: s after which a file that was never finished is taken for one of a process that was killed.
@@ -69,7 +70,7 @@ class Store:
         self.path, self.keep_results = Path(path), keep_results
         about = self.path / _ABOUT
         if not about.exists():
-            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            if self.path.exists() and not (self.path.is_dir() and all(map(_ours, self.path.iterdir()))):
                 raise ScenarioError(f"store must be a store of gridsim or a new folder, got {self.path}")
             self.path.mkdir(exist_ok=True)
             with atomic_file(about) as stream:
@@ -80,7 +81,7 @@ class Store:
             raise GridSimError(f"{about}: not what says that this is a store ({error})") from error
         if found != FORMAT:
             raise GridSimError(f"{about}: a store in format {found!r}, this version reads {FORMAT}")
-        for folder in ("cells", "scenarios", "results"):
+        for folder in _FOLDERS:
             (self.path / folder).mkdir(exist_ok=True)
             for file in (self.path / folder).glob(".*.tmp"):
                 with suppress(FileNotFoundError):
@@ -98,6 +99,7 @@ class Store:
             for name, metric in cell.metrics.items():
                 if name in _COLUMNS or (metric is not None and name in METRICS):
                     raise ScenarioError(f"metrics: a function may not be called {name!r} in a store")
+        self._keys = Keys()  # files and modules may have changed since they were looked at
         return [self._keys.key(cell) for cell in cells]
 
     def result_file(self, key: str) -> Path:
@@ -135,8 +137,8 @@ class Store:
         if new := {name: toml for name, toml in scenarios.items() if name not in self._told}:
             self._write("scenarios", self._arrow.table({"scenario": [*new], "toml": [*new.values()]}))
             self._told |= set(new)
-        names = sorted({name for row in made for name in row if name not in _COLUMNS})
-        schema = self._arrow.schema([*_COLUMNS.items(), *((name, "double") for name in names)])
+        own = sorted({name for row in made for name in row if name not in (*_COLUMNS, *METRICS)})
+        schema = self._arrow.schema([*_COLUMNS.items(), *((name, "double") for name in (*METRICS, *own))])
         self._write("cells", self._arrow.Table.from_pylist(made, schema))
 
     def _row(self, key: str, cell: Cell, measured: Measured) -> dict[str, Any]:
@@ -263,6 +265,11 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {self.path}: {len(self)} cells>"
+
+
+def _ours(path: Path) -> bool:
+    """What somebody else who begins a store, or was killed then, has put there."""
+    return path.name in _FOLDERS or path.name == _ABOUT or path.name.startswith(f".{_ABOUT}.")
 
 
 def store_of(store: Store | StorePath | None) -> Store | None:

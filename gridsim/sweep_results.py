@@ -17,6 +17,8 @@ from gridsim.records import Table, align
 from gridsim.replication import Replicates, arranged
 from gridsim.units import UNITS
 
+#: Columns of the table of cells, besides axes and metrics.
+COLUMNS = ("scheduler", "replicate", "digest", "error", "wall_seconds")
 #: Label of each axis.
 Point = dict[str, Any]
 

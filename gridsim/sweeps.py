@@ -17,7 +17,7 @@ import numpy as np
 from gridsim.cells import Cell
 from gridsim.collecting import collect
 from gridsim.errors import ScenarioError
-from gridsim.measures import Metric, usual_metrics, wanted_metrics
+from gridsim.measures import METRICS, Metric, usual_metrics, wanted_metrics
 from gridsim.naming import build_scheduler, check_schedulers, named_scheduler
 from gridsim.platform import whole
 from gridsim.progress import Progress
@@ -25,7 +25,7 @@ from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
 from gridsim.seeding import replica
 from gridsim.store import Store, StorePath, store_of
-from gridsim.sweep_results import Point, SweepResult, label_of, plain_of
+from gridsim.sweep_results import COLUMNS, Point, SweepResult, column_of, label_of, plain_of
 
 #: What an axis goes through: values of the entry that it is called after, or name -> entries and values.
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
@@ -68,12 +68,27 @@ class Sweep:
             raise ScenarioError(f"over must map axes to values, got {self.over!r}")
         if self.metrics is not None:
             wanted_metrics(self.metrics)
+        taken = {column: "a column of the table" for column in (*COLUMNS, *METRICS, *(self.metrics or ()))}
         for name in self.over:
-            if name in ("scheduler", "replicate"):
-                raise ScenarioError(f"over: no axis may be called {name!r}")
+            if (column := column_of(name)) in taken:
+                raise ScenarioError(f"over: no axis may be called {name!r}: {column} is {taken[column]}")
+            taken[column] = f"that of {name!r}"
             labels = self.labels[name]
             if not labels or len(set(labels)) < len(labels):
                 raise ScenarioError(f"over.{name} must have different values and at least one, got {labels}")
+        self._check_apart()
+
+    def _check_apart(self) -> None:
+        """No two axes change the same entry: which of them would count is nowhere said."""
+        changed: dict[str, str] = {}
+        for name, axis in self.over.items():
+            cases = axis.values() if isinstance(axis, Mapping) else [{name: None}]
+            for path in sorted({path for case in cases if isinstance(case, Mapping) for path in case}):
+                for other, whose in changed.items():
+                    short, long = sorted((f"{path}.", f"{other}."), key=len)
+                    if whose != name and long.startswith(short):
+                        raise ScenarioError(f"over: {whose} and {name} both change {min(path, other)}")
+                changed[path] = name
 
     @classmethod
     def from_toml(cls, path: StorePath, **changes: Any) -> Sweep:

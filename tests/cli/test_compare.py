@@ -87,6 +87,20 @@ def test_until_intervals_are_narrow() -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        (["--time-limit", "1"], 10),  # every run fails
+        (["--metrics", "messages"], 10),  # the baseline has none
+        (["--replicates", "1"], 5),
+    ],
+)
+def test_intervals_that_cannot_be_narrow(arguments: list[str], count: int) -> None:
+    found = invoke(*SMALL, "--half-width", "0.5", "--workers", 1, "--json", *arguments)
+    said = json.loads(found.stdout)
+    assert len(said["seeds"]) == count and said["reached"] == (count == 5)
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--store", "s"], "--store needs --replicates"),
@@ -98,6 +112,8 @@ def test_until_intervals_are_narrow() -> None:
         (["--half-width", "0"], "half_width must be a finite number > 0, got 0.0"),
         (["--half-width", "0.1", "--at-most", "5"], "at_most must be a whole number >= 10, got 5"),
         (["--replicates", "2", "--metrics", "speed"], "metrics: unknown 'speed'; known: max_stretch"),
+        (["--replicates", "2", "--figure", "x.pdf"], "--figure must end in .png, got 'x.pdf'"),
+        (["--workers", "0"], "--workers must be a whole number in 1..4096, got 0"),
         (["--replicates", "2", "--hold", "nodes"], "hold must be of platform"),
     ],
 )

@@ -69,6 +69,6 @@ def test_wrong_flags(flags, said):
 
 
 def test_the_figure_is_not_written_over_the_scenario():
-    gs.Scenario(gs.Platform.of([1000.0]), gs.Workload.bags(applications=2, seed=1)).save("s.toml")
-    done = invoke("s.toml", "--figure", "./s.toml")
+    gs.Scenario(gs.Platform.of([1000.0]), gs.Workload.bags(applications=2, seed=1)).save("s.png")
+    done = invoke("s.png", "--figure", "./s.png")
     assert done.exit_code == 2 and "SCENARIO and --figure name the same file" in done.stderr

@@ -45,6 +45,7 @@ def test_why(saved: Path) -> None:
     [
         ((3,), "has no application 3 of 3"),
         ((0, "--task", 10**6), "has no task 1000000 of"),
+        ((0, "--task", -1), "has no task -1 of"),
         (("first",), "'first' is not a valid integer"),
     ],
 )

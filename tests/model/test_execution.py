@@ -62,7 +62,9 @@ class Fatal(gs.Scheduler, frozen=True, kw_only=True):
                 Path(self.once).touch()
             if self.how == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
-            raise ZeroDivisionError("as asked for")
+            if self.how == "exit":
+                raise SystemExit(3)
+            raise ZeroDivisionError("as asked for " + chr(0xD800))
         return gs.Fcfs().start(run)
 """
 
@@ -203,9 +205,11 @@ def test_cells_go_in_batches() -> None:
 def test_a_cell_that_fails_stops_nothing(fatal: Any) -> None:
     cells = some(5)
     cells[2] = Cell(small(), fatal(how="raise"))
+    cells[4] = Cell(small(), fatal(how="exit"))
     found = gathered(cells)
-    assert [bool(each.error) for each in found] == [False, False, True, False, False]
-    assert found[2].error.startswith("ZeroDivisionError: as asked for (fatal_scheduler.py:")
+    assert [bool(each.error) for each in found] == [False, False, True, False, True]
+    assert found[4].error.startswith("SystemExit: 3 (fatal")
+    assert found[2].error.startswith("ZeroDivisionError: as asked for \\ud800 (fatal_scheduler.py:")
     assert "as asked for" in found[2].trace and not found[2].values
 
 

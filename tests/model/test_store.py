@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,6 +126,52 @@ def test_tables(tmp_path: Path) -> None:
 
 def own(result: gs.Result) -> float:
     return 42.0
+
+
+def test_metrics_are_known_by_name(tmp_path: Path) -> None:
+    """Two closures, or a lambda with another default, have the same name and source."""
+    store = Store(tmp_path / "s")
+
+    def share(q: float) -> Any:
+        return lambda result: q
+
+    for metric in (share(0.1), lambda result: 1.0, functools.partial(own)):
+        with pytest.raises(gs.ScenarioError, match=r"metrics\['own'\] must be a function of a module"):
+            store.keys_of([dataclasses.replace(some(1)[0], metrics={"own": metric})])
+    assert store.keys_of([dataclasses.replace(some(1)[0], metrics={"own": own})])
+
+
+def test_a_file_that_changes_is_another_one(tmp_path: Path) -> None:
+    """Also for the same store object, as in a notebook."""
+    store, log = Store(tmp_path / "s"), tmp_path / "jobs.swf"
+    spans = []
+    for run_time in (100, 900):
+        log.write_text(f"1 0 0 {run_time} 1 -1 -1 1 {run_time} -1 1 1 1 1 1 1 -1 -1\n")
+        scenario = dataclasses.replace(small(), workload=gs.Workload.from_log(log))
+        (found,) = collect([Cell(scenario, gs.Fcfs())], store=store)
+        spans.append(found.values["makespan"])
+    assert spans[0] != spans[1]
+
+
+def test_what_the_worker_is_to_blame_for_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, cells = Store(tmp_path / "s"), some(2)
+
+    def run_cells(todo, report, **how) -> None:
+        report([(0, Measured(error="the worker was lost", lost=True)), (1, Measured(error="x", code="c"))])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(collecting, "run_cells", run_cells)
+        assert [each.error for each in collect(cells, store=store)] == ["the worker was lost", "x"]
+    first, second = collect(cells, store=store)
+    assert first.digest and second.error == "x (in the store: retry runs it again)"
+
+
+def test_several_may_begin_a_store(tmp_path: Path) -> None:
+    """Or be killed when they do."""
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / ".store.json.0123456789ab.tmp").write_bytes(b"")
+    (tmp_path / "s" / "cells").mkdir()
+    assert len(Store(tmp_path / "s")) == 0
 
 
 def test_many_shards_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

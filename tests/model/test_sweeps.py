@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -199,6 +200,22 @@ def test_bad_files(tmp_path: Path, change: tuple[str, str], said: str) -> None:
     (tmp_path / "s.toml").write_text(FILE.replace(*change))
     with pytest.raises(gs.ScenarioError, match=said):
         Sweep.from_toml(tmp_path / "s.toml").cells  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("over", "said"),
+    [
+        ({"platform.nodes": [5], "size": {"x": {"platform.nodes": 7}}}, "platform.nodes and size both"),
+        ({"network": [{"latency": 0.1}], "network.latency": [0.2]}, "both change network"),
+        ({"digest": {"a": {"seed": 1}}}, "no axis may be called 'digest': digest is a column of the table"),
+        ({"max_stretch": {"a": {"seed": 1}}}, "no axis may be called 'max_stretch'"),
+        ({"a.b": {"x": {"seed": 1}}, "a_b": {"x": {"workload.seed": 1}}}, "a_b is that of 'a.b'"),
+        ([1], "over must map axes to values"),
+    ],
+)
+def test_axes_that_contradict_each_other(over: Any, said: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=said):
+        Sweep(scenario=small(), schedulers=SCHEDULERS, over=over)
 
 
 def test_replaced() -> None:
