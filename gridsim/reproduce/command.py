@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from concurrent.futures import Executor
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -62,22 +59,6 @@ def reproduction(name: str) -> Reproduction:
         raise ScenarioError(f"unknown experiment {name!r}; known: {', '.join(MODULES)}, all")
     made: Any = import_module(f"gridsim.reproduce.{MODULES[name]}")
     return made  # type: ignore[no-any-return]
-
-
-@contextmanager
-def pool(workers: int) -> Iterator[Executor | None]:
-    """Where runs go: None for one worker, else so many processes that are started afresh."""
-    if workers == 1:
-        yield None
-        return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    executor = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-    try:
-        yield executor
-    finally:
-        executor.shutdown(cancel_futures=True)
 
 
 @click.command()
@@ -140,11 +121,12 @@ def reproduce(
         except OSError as error:
             raise ScenarioError(f"--out must name a folder that can be made, got {out!r}: {error}") from None
 
+    from gridsim.execution import executor_of
     from gridsim.reproduce.common import Run
     from gridsim.reproduce.report import markdown, to_dict, write
 
     answers = []
-    with pool(count) as executor:
+    with executor_of(count) as executor:
         for this in chosen:
             number = this.SEEDS[quick] if seeds is None else seeds
             shown = progress_of(progress, as_json)

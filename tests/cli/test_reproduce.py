@@ -17,9 +17,10 @@ import gridsim as gs
 from gridsim import plots
 from gridsim.cli import cli
 from gridsim.estimates import FEW, Estimate, estimate
+from gridsim.execution import executor_of
 from gridsim.records import Table
 from gridsim.reproduce import celaya_table1, dgs_common, dgs_fig4, dgs_fig6
-from gridsim.reproduce.command import MODULES, RIGID, pool, reproduction
+from gridsim.reproduce.command import MODULES, RIGID, reproduction
 from gridsim.reproduce.common import (
     Log,
     Make,
@@ -117,7 +118,7 @@ def test_what_is_written_down_gives_the_same_values(tmp_path, monkeypatch):
 def test_the_number_of_workers_changes_nothing():
     this, made = reproduction("celaya-fig4b"), []
     for workers in (1, 2):
-        with pool(workers) as executor:
+        with executor_of(workers) as executor:
             assert (executor is None) == (workers == 1)
             made.append(this.run(Run([1, 2], quick=True, executor=executor)))
     assert made[0] == made[1]
