@@ -27,15 +27,14 @@ def collect(
 ) -> list[Measured]:
     """What each of `cells` measured, from `store` or run.
 
-    Cells of the same scenario and scheduler objects are run once, in a store those with equal keys.
-
+    Cells that hold the same objects are run once, in a store those with equal keys.
 
     retry : run those again of which `store` knows that they failed.
     fail_fast : raise GridSimError for the first cell that fails.  Others as in `replicate`.
     """
     found: list[Measured | None] = [None] * len(cells)
     where: dict[Any, list[int]] = {}
-    keys: list[Any] = [(id(cell.scenario), id(cell.scheduler)) for cell in cells]
+    keys: Sequence[Any] = [(id(c.scenario), id(c.scheduler), id(c.metrics), c.time_limit) for c in cells]
     if store is not None:
         keys = store.keys_of(cells)
     for number, key in enumerate(keys):
@@ -74,7 +73,9 @@ def collect(
         try:
             run_cells(first, report, executor=executor, batch=batch)
         except KeyboardInterrupt:
-            kept = "" if store is None else f", which are in {store.path}: the same again goes on from there"
+            kept = "; with a store they would have been kept"
+            if store is not None:
+                kept = f", which are in {store.path}: the same again goes on from there"
             raise KeyboardInterrupt(f"{done} of {len(cells)} runs are done{kept}") from None
 
     first = [_kept(cells[numbers[0]], key, store) for key, numbers in todo]

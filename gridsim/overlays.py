@@ -8,7 +8,7 @@ router k on machine k.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Integers = NDArray[np.int64]
 
@@ -18,8 +18,8 @@ def tree_machines(machines: int) -> Integers:
     return np.concatenate((np.arange(machines - 1), np.arange(machines))).astype(np.int64)
 
 
-def tree_level(nodes: Integers) -> Integers:
-    """The depth of `nodes`; the root has level 0."""
+def tree_level(nodes: ArrayLike) -> Integers:
+    """The depth of `nodes`, or of one; the root has level 0."""
     return (np.frexp(np.asarray(nodes, np.float64) + 1)[1] - 1).astype(np.int64)
 
 

@@ -177,7 +177,7 @@ class SweepResult:
             "units": {metric: UNITS[metric] for metric in self.metrics if metric in UNITS},
             "cells": list(self.table().rows()),
             "points": [
-                {"point": labels, **{key: found.to_dict()[key] for key in ("means", "ratios")}}
-                for labels, found in self.each()
+                {"point": labels, "means": said["means"], "ratios": said["ratios"]}
+                for labels, said in ((labels, found.to_dict()) for labels, found in self.each())
             ],
         }

@@ -12,13 +12,12 @@ from gridcore.queues import TaskQueues
 from gridcore.tree import DECISION, REQUEST, SummaryTree
 from gridsim.decisions import Decisions, Words
 from gridsim.engine import NEVER, NS, joined
+from gridsim.overlays import tree_level
 from gridsim.scheduler import Run
+from gridsim.schedulers.once import STRETCH_TOLERANCE
 from gridsim.states import Stateful
 
 Rows = NDArray[Any]
-
-#: How closely the smallest stretch with room in truth is found, relative and from above.
-TOLERANCE = 1e-9
 
 _STRETCH = ("a stretch of", "s/Mflop")
 _ON = "passed {tasks} tasks on to machine {machine}: "
@@ -125,7 +124,7 @@ class TreeNotes(Stateful):
             time=now,
             application=row["application"],
             decider=self.host(router),
-            level=_level(router),
+            level=tree_level(router),
             machine=-1 if len(made) else self.host(out["node"][0]),
             tasks=tasks,
             among=len(leaves),
@@ -148,7 +147,7 @@ class TreeNotes(Stateful):
                 time=now,
                 application=application,
                 decider=self.host(router),
-                level=_level(router),
+                level=tree_level(router),
                 machine=self.host(child),
                 tasks=tasks,
                 saw=rooms[sample, which],
@@ -170,7 +169,7 @@ class TreeNotes(Stateful):
                 time=now,
                 application=application,
                 decider=machine,
-                level=_level(node),
+                level=tree_level(node),
                 tasks=tasks,
                 saw=stretch,
                 true=stretch,
@@ -210,14 +209,10 @@ class TreeNotes(Stateful):
         low, high = 0.0, tasks * float(bags.task_size[application]) / float(bags.size[application]) / speed
         while not enough(high):
             low, high = high, 2.0 * high
-        while high - low > TOLERANCE * high:
+        while high - low > STRETCH_TOLERANCE * high:
             middle = low + (high - low) / 2.0
             low, high = (low, middle) if enough(middle) else (middle, high)
         return high
-
-
-def _level(node: int) -> int:
-    return (node + 1).bit_length() - 1
 
 
 def _age(now: int, since: int) -> float:

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from gridsim import collecting
 from gridsim.engine import nanoseconds
 from gridsim.scheduler import Outcome, Policy, Run, Scheduler
 
@@ -78,3 +79,17 @@ class ToyPolicy(Policy):
 @pytest.fixture(scope="session")
 def toy() -> type[Toy]:
     return Toy
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many cells each call of `collect` has run."""
+    counts: list[int] = []
+    inner = collecting.run_cells
+
+    def run_cells(cells, *args, **kwargs) -> None:
+        counts.append(len(cells))
+        inner(cells, *args, **kwargs)
+
+    monkeypatch.setattr(collecting, "run_cells", run_cells)
+    return counts

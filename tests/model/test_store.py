@@ -27,21 +27,7 @@ def some(count: int) -> list[Cell]:
     return [Cell(replica(small(), k), gs.Fcfs()) for k in range(count)]
 
 
-def count_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many cells each call of `collect` has run."""
-    ran: list[int] = []
-    inner = collecting.run_cells
-
-    def run_cells(cells, *args, **kwargs) -> None:
-        ran.append(len(cells))
-        inner(cells, *args, **kwargs)
-
-    monkeypatch.setattr(collecting, "run_cells", run_cells)
-    return ran
-
-
-def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = count_runs(monkeypatch)
+def test_what_is_there_is_not_run_again(tmp_path: Path, ran: list[int]) -> None:
     first = collect(some(3), store=Store(tmp_path / "s"))
     again = collect(some(5), store=Store(tmp_path / "s"))  # growing reuses what is there
     assert ran == [3, 2]
@@ -53,15 +39,13 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert ran == [3, 2, 0]
 
 
-def test_equal_cells_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = count_runs(monkeypatch)
+def test_equal_cells_are_run_once(tmp_path: Path, ran: list[int]) -> None:
     cells = [some(1)[0], some(1)[0], some(2)[1]]
     found = collect(cells, store=Store(tmp_path / "s"))
     assert ran == [2] and found[0] == found[1] != found[2]
 
 
-def test_a_failed_cell_is_kept_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = count_runs(monkeypatch)
+def test_a_failed_cell_is_kept_with_its_error(tmp_path: Path, ran: list[int]) -> None:
     cells = [*some(2), Cell(small(), gs.DgsAsap())]
     store = Store(tmp_path / "s")
     for retry in (False, False, True):
@@ -93,17 +77,16 @@ def test_what_was_not_measured_is_missing(tmp_path: Path) -> None:
     assert store.find([key], ["gap"])[key].values["gap"] == 2.0 and len(store) == 1
 
 
-def test_whole_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_results(tmp_path: Path, ran: list[int]) -> None:
     store = Store(tmp_path / "s")
     collect(some(2), store=store)
     keys = store.keys_of(some(2))
     with pytest.raises(gs.GridSimError, match="there is no result of"):
         store.result(keys[0])
-    ran = count_runs(monkeypatch)
     keeping = Store(tmp_path / "s", keep_results=True)
     found = collect(some(2), store=keeping)  # they are run again for their results, once
     collect(some(2), store=keeping)
-    assert ran == [2, 0] and len(store) == 2
+    assert ran == [2, 2, 0] and len(store) == 2
     assert [keeping.result(key).digest for key in keys] == [each.digest for each in found]
 
 
