@@ -54,7 +54,7 @@ def compare() -> None:
 
 
 def ladders() -> None:
-    """The waterfalls of docs/ladder.md, as `gridsim ladder --figure` draws them; takes minutes."""
+    """The waterfalls of docs/background/ladder.md, as `gridsim ladder --figure` draws them; takes minutes."""
     jobs = gs.Workload.jobs(jobs=3000, utilization=0.9, max_nodes=40, seed=1)
     rigid = gs.Scenario(platform=gs.Platform.equal(nodes=1000), workload=jobs, seed=1)
     for name, scenario in (("ladder", default_scenario()), ("ladder-rigid", rigid)):

@@ -210,7 +210,7 @@ def replicate(
     half_width : run replicas, from `replicates` (default 10; at least 5) to `at_most`, until each interval is
         at most so wide to either side, relative to its middle: those of the ratios to the baseline, or of the
         means without one, of the first of `metrics`.  As such stopping favours narrow intervals, they hold
-        the true value a little less often than 95 %: see docs/experiments.md.
+        the true value a little less often than 95 %: see docs/guides/experiments.md.
     hold : parts of the scenario that are the same in all replicas; see `gridsim.seeding.PARTS`.
     baseline : the scheduler to compare with.
     metrics : names in `gridsim.measures.METRICS`, or name -> function of a `Result` that gives a number; None

@@ -57,7 +57,8 @@ class Result:
     Of ``cycles``, where tasks may have several instances, a row an application: useful, redundant, lost,
     overhead, slowed (Mflop), together what machines were busy with; see `gridsim.scheduler.Outcome`.
     Of ``jobs``, where tasks may move before they run, a row a task: application, machine, probes (steps of
-    its search), predicted, waited (s), turnaround (s); see docs/rjss.md. Recorded on request, ``schedule``:
+    its search), predicted, waited (s), turnaround (s); see docs/background/rjss.md.
+    Recorded on request, ``schedule``:
     machine, application, tasks, start, end (s), completed (tasks); where tasks may have several instances
     also task (within the application) and begin (Mflop done before); and ``arrivals``: machine, application,
     tasks, time (s); and ``decisions``, see `why`.

@@ -238,7 +238,7 @@ class Store:
         return int(self._read()[0].num_rows)
 
     def to_arrow(self) -> Any:
-        """A row a cell, in order of their keys, as a pyarrow Table; columns as in docs/experiments.md."""
+        """A row a cell, in order of their keys, as a pyarrow Table; see docs/guides/experiments.md."""
         return self._read()[0]
 
     def to_pandas(self) -> Any:

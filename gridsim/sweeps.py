@@ -92,7 +92,7 @@ class Sweep:
 
     @classmethod
     def from_toml(cls, path: StorePath, **changes: Any) -> Sweep:
-        """The sweep in a file; see docs/experiments.md.
+        """The sweep in a file; see docs/guides/experiments.md.
 
         changes : in place of what the file says; ``schedulers`` are names, or module:Class, which a file may
             not say.

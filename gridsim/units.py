@@ -1,4 +1,4 @@
-"""Units of what results have: columns that are no counts, and summaries; docs/outputs.md has all of them."""
+"""Units of what results have: columns that are no counts, and summaries; see docs/reference/outputs.md."""
 
 from __future__ import annotations
 

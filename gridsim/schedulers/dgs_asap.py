@@ -6,7 +6,8 @@ scheduling node takes the best answer and asks the machines in it to commit; whe
 job was faster, it releases the others and goes on with the next best answer.
 
 Source: Vasilakos, Sacha and Pierre, "Decentralized as-soon-as-possible grid scheduling" (Figures 2 and 3).
-Messages, conflicts and failures are not spelled out there; docs/dgs_asap.md says what they are here.
+Messages, conflicts and failures are not spelled out there; what they are here is in
+docs/background/dgs_asap.md.
 """
 
 from __future__ import annotations

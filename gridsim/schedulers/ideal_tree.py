@@ -30,8 +30,8 @@ class IdealTree(Scheduler, frozen=True, kw_only=True):
     many tasks, with its first release and size; machines that are away have no room.
 
     It reads the whole grid, takes no time and sends no message: an ideal, to tell what the information of
-    `gridsim.FairTree` costs (docs/ladder.md).  ``MinCent(mode="once")`` finds the same S, and shares out over
-    all machines at once.
+    `gridsim.FairTree` costs (docs/background/ladder.md).  ``MinCent(mode="once")`` finds the same S, and
+    shares out over all machines at once.
     """
 
     name: ClassVar[str] = "ideal-tree"

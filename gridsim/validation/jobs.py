@@ -1,4 +1,4 @@
-"""Jobs that may move once before they run: the table `jobs` of RJSS and its rivals (docs/rjss.md)."""
+"""Jobs that may move once before they run: the table `jobs` of RJSS and its rivals."""
 
 from __future__ import annotations
 

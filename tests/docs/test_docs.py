@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 if not DOCS.is_dir():
     pytest.skip("the documents are not part of this copy", allow_module_level=True)
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 # The README's example has the paper's 1000 machines; 50 say as much about whether it runs.
 SMALLER = {"README.md": ("nodes=1000", "nodes=50")}
 # What the examples read, in a size for a test.
@@ -37,7 +37,7 @@ FILES = {
     "LCG-2005-a.swf.gz": "1 0 0 60 1 -1 -1 1 -1 -1 1 7 1 1 1 1 -1 -1\n",
 }
 
-page_of = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+page_of = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 def blocks(page, language):
@@ -152,7 +152,7 @@ def test_pages_are_plain_text_of_moderate_width(page):
 
 @pytest.mark.parametrize("interfaces", ["fifo", "equal"])
 def test_the_example_scheduler_runs_from_the_shell_and_keeps_the_law(folder, interfaces):
-    code = blocks(DOCS / "schedulers.md", "python")[0]
+    code = blocks(DOCS / "guides/schedulers.md", "python")[0]
     (folder / "random_shares.py").write_text(code)
     shell = CliRunner()
     common = ["--nodes", "20", "--applications", "5", "--interfaces", interfaces, "--no-progress"]
@@ -194,7 +194,7 @@ SMALL = gs.Scenario(
 )
 def test_outputs_names_everything(scheduler):
     result = gs.simulate(SMALL, scheduler)
-    said = sections(DOCS / "outputs.md")
+    said = sections(DOCS / "reference/outputs.md")
     for name, columns in result.tables.items():
         rows = table(said[f"Table `{name}`"])
         for column, values in columns.items():
@@ -216,7 +216,7 @@ def test_outputs_names_everything(scheduler):
 
 def test_outputs_and_the_library_have_the_same_units():
     stated = {}
-    for title, text in sections(DOCS / "outputs.md").items():
+    for title, text in sections(DOCS / "reference/outputs.md").items():
         if not title.startswith(("Table", "Column")):
             continue
         name = title.split("`")[1] if title.startswith("Table") else "applications"
@@ -232,7 +232,7 @@ RIGID = gs.Scenario(gs.Platform.equal(30), gs.Workload.jobs(20, utilization=0.8,
 @pytest.mark.parametrize("scheduler", [gs.DgsAsap(), gs.Asap(), gs.Backfill()], ids=lambda each: each.name)
 def test_outputs_names_everything_of_rigid_jobs(scheduler):
     result = gs.simulate(RIGID, scheduler)
-    said = sections(DOCS / "outputs.md")
+    said = sections(DOCS / "reference/outputs.md")
     for name, columns in result.tables.items():
         rows = table(said[f"Table `{name}`"])
         if name == "applications":
@@ -254,7 +254,7 @@ def test_outputs_names_everything_of_rigid_jobs(scheduler):
 def test_outputs_names_everything_of_work_queues():
     workload = gs.Workload.bags(3, 10.0, 4.0, seed=2, spread=gs.Normal(0.5))
     result = gs.simulate(gs.Scenario(gs.Platform.desktop_grid(9, 1), workload), gs.WqrFt(), record=True)
-    said = sections(DOCS / "outputs.md")
+    said = sections(DOCS / "reference/outputs.md")
     own = table(said["Columns of work queues"])
     for name, columns in result.tables.items():
         rows = {**own, **table(said[f"Table `{name}`"])}
@@ -269,20 +269,20 @@ def test_outputs_names_everything_of_work_queues():
 
 def test_outputs_names_the_columns_of_decisions_and_why_the_actions():
     columns = gs.simulate(SMALL, gs.FairTree(), record="decisions").tables["decisions"]
-    rows = table(sections(DOCS / "outputs.md")["Table `decisions`"])
+    rows = table(sections(DOCS / "reference/outputs.md")["Table `decisions`"])
     assert list(rows) == list(columns)
     kinds = {
         name: {"f": "float", "i": "int", "U": "text"}[values.dtype.kind] for name, values in columns.items()
     }
     assert {column: row[1] for column, row in rows.items()} == kinds
-    told = names(prose(DOCS / "why.md"))
+    told = names(prose(DOCS / "guides/why.md"))
     for name, (kind, _) in registered().items():
         assert set(kind.decision_words) <= told, name
 
 
 def test_outputs_names_everything_of_searches():
     result = gs.simulate(SMALL, gs.Rendezvous())
-    said = sections(DOCS / "outputs.md")
+    said = sections(DOCS / "reference/outputs.md")
     for name in ("searches", "hosts"):
         columns = result.tables[name]
         rows = table(said[f"Table `{name}`"])
@@ -304,7 +304,7 @@ def test_outputs_names_everything_of_searches():
     ],
 )
 def test_searches_names_every_parameter_with_its_default(scheduler, called):
-    said = sections(DOCS / "searches.md")
+    said = sections(DOCS / "background/searches.md")
     rows = list(table(said["What they have in common"]).values())
     own = re.findall(r"^\|(.*)\|$", said["How they ask"], re.MULTILINE)[2:]
     cells = [[cell.strip().strip("`") for cell in row.split("|")] for row in own]
@@ -316,7 +316,7 @@ def test_searches_names_every_parameter_with_its_default(scheduler, called):
 def test_outputs_names_everything_of_wave_schedulers():
     scenario = gs.Scenario(gs.Platform.equal(9), gs.Workload.bags(3, 10.0, 4.0, seed=2))
     result = gs.simulate(scenario, gs.Wave(), record=True)
-    said = sections(DOCS / "outputs.md")
+    said = sections(DOCS / "reference/outputs.md")
     own = table(said["Columns of wave schedulers"])
     for name, columns in result.tables.items():
         rows = {**own, **table(said[f"Table `{name}`"])}
@@ -331,7 +331,7 @@ def test_outputs_names_everything_of_wave_schedulers():
 
 
 def test_wqr_names_every_parameter_with_its_default():
-    rows = table(sections(DOCS / "wqr.md")["How it works"])
+    rows = table(sections(DOCS / "background/wqr.md")["How it works"])
     fields = {field.name: field.default for field in msgspec.structs.fields(gs.WqrFt)}
     told = {name: row[3].replace("true", "True").replace("false", "False") for name, row in rows.items()}
     assert {
@@ -343,7 +343,7 @@ def test_wqr_names_every_parameter_with_its_default():
 
 
 def test_mapping_names_every_parameter_with_its_default():
-    said = sections(DOCS / "mapping.md")
+    said = sections(DOCS / "background/mapping.md")
     rows, own = table(said["Parameters"]), {"mct": gs.Mct, "met": gs.Met, "olb": gs.Olb}
     own |= {each.name: each for each in (gs.SwitchingAlgorithm, gs.KPercentBest)}
     own |= {each.name: each for each in (gs.MinMin, gs.MaxMin, gs.Sufferage)}
@@ -358,7 +358,7 @@ def test_mapping_names_every_parameter_with_its_default():
 
 
 def test_waves_names_every_parameter_with_its_default():
-    rows = table(sections(DOCS / "waves.md")["How it works"].split("**Moving**")[1])
+    rows = table(sections(DOCS / "background/waves.md")["How it works"].split("**Moving**")[1])
     fields = {field.name: field.default for field in msgspec.structs.fields(gs.Wave)}
     assert {name: ast.literal_eval(row[3]) for name, row in rows.items()} == fields
 
@@ -367,7 +367,7 @@ def test_waves_names_every_parameter_with_its_default():
 
 
 def test_dgs_asap_names_every_parameter_with_its_default():
-    rows = table(sections(DOCS / "dgs_asap.md")["How a job is placed"])
+    rows = table(sections(DOCS / "background/dgs_asap.md")["How a job is placed"])
     fields = {field.name: field.default for field in msgspec.structs.fields(gs.DgsAsap)}
     assert {name: ast.literal_eval(row[3]) for name, row in rows.items()} == fields
 
@@ -376,7 +376,7 @@ def test_dgs_asap_names_every_parameter_with_its_default():
 
 
 def test_fair_tree_names_every_parameter_with_its_default():
-    said = sections(DOCS / "fair_tree.md")
+    said = sections(DOCS / "background/fair_tree.md")
     rows = table(said["Parameters"])
     fields = {field.name: field.default for field in msgspec.structs.fields(gs.FairTree)}
     assert {name: ast.literal_eval(row[2]) for name, row in rows.items()} == fields
@@ -404,7 +404,7 @@ FURTHER = [("Network", gs.Network), ("faults.zones", Zones)]
 
 @pytest.mark.parametrize(("title", "kind"), [*KINDS.items(), *FURTHER], ids=str)
 def test_scenario_names_every_key_with_its_default(title, kind):
-    rows = table(sections(DOCS / "scenario.md")[title])
+    rows = table(sections(DOCS / "reference/scenario.md")[title])
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     assert set(rows) == set(fields)
     for name, row in rows.items():
@@ -417,7 +417,7 @@ def test_scenario_names_every_key_with_its_default(title, kind):
 
 
 def test_scenario_names_the_tables():
-    rows = table(sections(DOCS / "scenario.md")["Top level"])
+    rows = table(sections(DOCS / "reference/scenario.md")["Top level"])
     tables = {"platform", "workload", "network", "faults", "fluctuation", "schedulers"}
     assert set(rows) == {"seed", *tables}
     assert [name for name, row in rows.items() if row[3] == "required"] == ["platform", "workload"]
@@ -427,7 +427,7 @@ def test_scenario_names_the_tables():
 
 
 def test_rjss_names_every_parameter_with_its_default():
-    rows = table(sections(DOCS / "rjss.md")["How it works"])
+    rows = table(sections(DOCS / "background/rjss.md")["How it works"])
     for scheduler in (gs.Rjss, gs.ResourceExclusion, gs.NoMigration):
         for field in msgspec.structs.fields(scheduler):
             told = rows[field.name][3].strip("`")
@@ -437,7 +437,7 @@ def test_rjss_names_every_parameter_with_its_default():
 def test_outputs_names_everything_of_jobs_that_move():
     scenario = gs.Scenario(gs.Platform.normal(9, 1), gs.Workload.job_streams(100.0, seed=2))
     result = gs.simulate(scenario, gs.Rjss(), record=True)
-    said = sections(DOCS / "outputs.md")
+    said = sections(DOCS / "reference/outputs.md")
     for name, columns in result.tables.items():
         assert set(columns) - {"data"} <= names(said[f"Table `{name}`"]), name
     assert set(result.facts) <= set(table(said["Facts"]))
