@@ -1,0 +1,93 @@
+"""Series, distributions and rasters of a result: against counting one by one."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim import series
+from gridsim.errors import ScenarioError
+
+TIMES = st.lists(st.tuples(st.floats(0, 100), st.floats(0, 50)), min_size=1, max_size=30)
+
+
+@pytest.fixture(scope="module")
+def result():
+    bags = gs.Workload.bags(applications=12, tasks_per_node=4.0, task_size=65536.0, seed=2)
+    return gs.simulate(
+        gs.Scenario(gs.Platform.desktop_grid(23, seed=1), bags, seed=3), gs.Fcfs(), record=True
+    )
+
+
+@given(TIMES)
+@settings(deadline=None)
+def test_steps_count_what_is_between(rows):
+    begin, lasts = np.array(rows).T
+    steps = series.between(begin, begin + lasts)
+    assert (np.diff(steps.times) > 0).all()
+    for at, value in zip(steps.times, steps.values, strict=True):
+        assert value == ((begin <= at) & (at < begin + lasts)).sum()
+
+
+def test_what_has_no_end_is_left_out_and_weights_count():
+    steps = series.between([0.0, 1.0, np.nan], [5.0, np.nan, 2.0], [3.0, 1.0, 1.0])
+    assert steps.times.tolist() == [0.0, 5.0] and steps.values.tolist() == [3.0, 0.0]
+
+
+@given(st.lists(st.integers(-50, 50), min_size=30, max_size=400), st.integers(4, 29))
+@settings(deadline=None)
+def test_thinned_steps_keep_extremes_and_ends(values, points):
+    steps = series.Steps(np.arange(len(values), dtype=float), np.array(values, float))
+    thin = steps.thinned(points)
+    assert len(thin.times) <= points and (np.diff(thin.times) >= 0).all()
+    assert (thin.values.min(), thin.values.max()) == (min(values), max(values))
+    assert thin.times[0] == 0 and thin.times[-1] == len(values) - 1 and thin.values[-1] == values[-1]
+
+
+def test_series_of_a_run_end_at_nothing(result):
+    for quantity, most in (("active", 12), ("waiting", 12), ("busy", 23)):
+        steps = series.over_time(result, quantity)
+        assert steps.values[-1] == 0 and steps.values.min() >= 0 and 0 < steps.values.max() <= most
+    busy = series.over_time(result, "busy")
+    assert (busy.values[:-1] * np.diff(busy.times)).sum() == pytest.approx(result.machines["busy"].sum())
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (7, 40), (23, 3), (500, 100)])
+def test_a_raster_has_what_machines_worked(result, rows, columns):
+    rims, edges, share = series.occupancy(result, rows, columns)
+    schedule = result.tables["schedule"]
+    counted = np.zeros(share.shape)
+    for machine, start, end in zip(*(schedule[name] for name in ("machine", "start", "end")), strict=True):
+        row = np.searchsorted(rims, machine, side="right") - 1
+        counted[row] += np.clip(np.minimum(end, edges[1:]) - np.maximum(start, edges[:-1]), 0, None)
+    assert share.shape == (min(rows, 23), columns) and rims[-1] == 23
+    assert np.allclose(share, counted / (np.diff(edges) * np.diff(rims)[:, None]), atol=1e-9)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), max_size=300), st.integers(2, 50))
+@settings(deadline=None)
+def test_a_distribution_ends_at_the_largest_value(values, points):
+    x, share = series.distribution([*values, np.nan], points)
+    assert len(x) <= points or len(values) <= points
+    if values:
+        assert x[0] == min(values) and x[-1] == max(values)
+        assert share[-1] == len(values) / (len(values) + 1)
+        assert share.tolist() == [np.mean(np.append(values, np.nan) <= value) for value in x]
+    else:
+        assert len(x) == 0
+
+
+def test_bad_input_is_named(result):
+    plain = gs.Result(tables={n: t for n, t in result.tables.items() if n != "schedule"}, facts={},
+                      scheduler=result.scheduler, provenance=result.provenance)  # fmt: skip
+    with pytest.raises(ScenarioError, match="record=True"):
+        series.over_time(plain, "busy")
+    with pytest.raises(ScenarioError, match="record=True"):
+        series.occupancy(plain, 3, 3)
+    with pytest.raises(ScenarioError, match="quantity must be active, waiting or busy, got 'idle'"):
+        series.over_time(result, "idle")
+    with pytest.raises(ScenarioError, match="columns must be at least 1, got 0"):
+        series.occupancy(result, 1, 0)
+    with pytest.raises(ValueError, match="at least 4"):
+        series.over_time(result).thinned(3)
