@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from gridsim.scheduler import Scheduler
 from gridsim.seeding import replica
 from gridsim.store import Store, StorePath, store_of
 from gridsim.units import UNITS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 #: Replicas to begin with, where a half-width is asked for, and the most that are run for it.
@@ -156,6 +159,15 @@ class Replicates:
         if name == base:
             return "1"
         return self.ratio(name, base, metric).format() if self._column(base, metric).all() else "-"
+
+    def figure(self) -> Figure:
+        """Means of what schedulers are compared by, and ratios to the baseline's, with their intervals.
+
+        Raises ImportError without matplotlib.
+        """
+        from gridsim.plots.figures import of_replicates
+
+        return of_replicates(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Seeds, units, values, means and ratios with their intervals, and errors, as plain values."""
