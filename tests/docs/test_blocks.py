@@ -55,6 +55,7 @@ SMALLER = {
 }
 #: What is not run: page -> {first line: why}.
 NOT_RUN = {
+    "docs/tutorial.md": {"python3 -m venv .venv": "installs"},
     "README.md": {
         "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/gridsim compare": "installs",
         'python3 -m venv .venv && .venv/bin/pip install ".[test]" && .venv/bin/pytest -n auto': "installs",
