@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import gridsim as gs
 from gridsim.cli import cli
 from gridsim.cli_scenario import default_scenario, setting_of
+from gridsim.experiment import applicable
 from gridsim.faults import FaultsRecipe
 from gridsim.fluctuation import FluctuationRecipe
 from gridsim.naming import make_scheduler
@@ -212,6 +213,29 @@ def test_outputs_names_everything_of_rigid_jobs(scheduler):
             assert column in rows, f"column {name}.{column}"
             kind = rows[column][1].split()[0]
             assert {"float": "f", "int": "i", "text": "U"}[kind] == values.dtype.kind, f"{name}.{column}"
+    assert set(result.facts) <= names(said["Facts"])
+    assert set(result.summary()) <= names(said["Summary"])
+
+
+EVERYBODY = applicable(SMALL)[0] | applicable(RIGID)[0]
+
+
+def test_everybody_is_looked_at():
+    assert {type(scheduler) for scheduler in EVERYBODY.values()} == {
+        kind for kind, _ in registered().values()
+    }
+
+
+@pytest.mark.parametrize("name", EVERYBODY)
+def test_outputs_has_every_column_of_every_scheduler(name):
+    scheduler = EVERYBODY[name]
+    result = gs.simulate(RIGID if scheduler in applicable(RIGID, [name])[0].values() else SMALL, scheduler)
+    said = sections(DOCS / "reference/outputs.md")
+    columns_of = {title: text for title, text in said.items() if title.startswith("Column")}
+    for table_name, columns in result.tables.items():
+        text = said[f"Table `{table_name}`"]
+        known = names(text).union(*(names(each) for each in columns_of.values()))
+        assert set(columns) <= known, f"{table_name}: {set(columns) - known}"
     assert set(result.facts) <= names(said["Facts"])
     assert set(result.summary()) <= names(said["Summary"])
 
