@@ -30,6 +30,7 @@ extensions = [
     "sphinx_click",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
+smartquotes_action = "qe"  # two hyphens are not a dash: --option
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 
@@ -63,6 +64,12 @@ default_role = "py:obj"
 nitpicky = True
 
 
+def plain(app: Any, ctx: Any, lines: list[str]) -> None:
+    """An asterisk in the help of an option is one: names such as ``dgs-*``."""
+    lines[:] = [line.replace("*", r"\*") for line in lines]
+
+
 def setup(app: Any) -> None:
+    app.connect("sphinx-click-process-options", plain)
     docstrings.setup(app)
     links.setup(app)
