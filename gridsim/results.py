@@ -197,7 +197,7 @@ class Result:
 
     @property
     def prediction_error(self) -> float:
-        """Mean over jobs that moved and had to wait of |predicted - actual wait| / actual; NaN if none had
+        """Mean over jobs that moved and had to wait of abs(predicted - actual wait) / actual; NaN if none had
         to."""
         return metrics.mean(metrics.prediction_errors(self._of_jobs("predicted"), self._of_jobs("waited")))
 
