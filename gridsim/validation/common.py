@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from gridsim.faults import Faults
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -95,21 +93,3 @@ def over_capacity(start: Floats, end: Floats, amount: Integers, capacity: int) -
     last = np.r_[time[order][1:] != time[order][:-1], True] if len(time) else np.zeros(0, bool)
     over = np.flatnonzero(last & (used > capacity))
     return (float(time[order][over[0]]), int(used[over[0]])) if len(over) else None
-
-
-def outages(faults: Faults, machines: int, until: float) -> Iterator[tuple[int, Floats, Floats]]:
-    """Machine by machine, when it goes down, and when it is up again (s; inf for never), of those that do."""
-    downs: dict[int, list[int]] = {}
-    ups: dict[int, list[int]] = {}
-    until_ns = int(until * 1e9) + 1
-    for block in faults.course(machines).blocks:
-        near = int(np.searchsorted(block.time, until_ns, side="right"))
-        rows = (each[:near].tolist() for each in (block.time, block.machine, block.up))
-        for at, machine, up in zip(*rows, strict=True):
-            (ups if up else downs).setdefault(machine, []).append(at)
-        if near < len(block):
-            break
-    for machine in sorted(downs):
-        back: list[float] = [at / 1e9 for at in ups.get(machine, [])]
-        away = np.array(downs[machine]) / 1e9
-        yield machine, away, np.array(back[: len(away)] + [np.inf] * (len(away) - len(back)))

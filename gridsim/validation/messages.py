@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.courses import outages
 from gridsim.results import Result
-from gridsim.validation.common import NS, ROUNDING, Floats, Violation, broken, column, differs, outages
+from gridsim.validation.common import NS, ROUNDING, Floats, Violation, broken, column, differs
 from gridsim.validation.jobs import WALKERS
 
 #: Kinds of messages of `WALKERS` that take as long as the scheduler says.
@@ -107,7 +108,7 @@ def _to_the_dead(
     assert faults is not None
     for ends, at_receiver in ((receiver, True), (sender, False)):
         order = rows[np.argsort(ends[rows], kind="stable")]
-        for machine, down, up in outages(faults, len(result.machines), float(delivered[rows].max())):
+        for machine, down, up in outages(faults.course(len(result.machines)), float(delivered[rows].max())):
             low, high = np.searchsorted(ends[order], (machine, machine + 1))
             mine = order[low:high]
             # the first outage that is not over when it is sent

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.courses import outages
 from gridsim.errors import ScenarioError
 from gridsim.faults import Faults
 from gridsim.metrics import job_slowdown
@@ -22,7 +23,6 @@ from gridsim.validation.common import (
     close,
     column,
     differs,
-    outages,
     overlaps,
 )
 from gridsim.validation.instances import Instances, check_instances, overtaken
@@ -257,7 +257,7 @@ def _on_machines_that_are_up(
     dead, uncut = np.zeros(len(u), np.bool_), ~whole
     if faults is not None and len(u):
         order = np.argsort(u, kind="stable")
-        for machine, down, up in outages(faults, machines, float(end.max())):
+        for machine, down, up in outages(faults.course(machines), float(end.max())):
             low, high = np.searchsorted(u[order], (machine, machine + 1))
             rows = order[low:high]
             # the first outage that is not over when the row starts: it must not begin before the row ends
