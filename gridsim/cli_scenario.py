@@ -17,7 +17,7 @@ from gridsim.output import check_output
 if TYPE_CHECKING:
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Scheduler
-    from gridsim.simulation import Record
+    from gridsim.simulation import Record, Recording
 
 Flags = dict[str, Any]
 
@@ -69,6 +69,7 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--threads", type=int, default=1, help="Of a kernel; changes no result.  [1]"),
         click.option("--record", is_flag=True, help="Save the schedule too, for gridsim validate."),
         click.option("--decisions", is_flag=True, help="Save the decisions too, for gridsim why."),
+        click.option("--messages", is_flag=True, help="Save a log of all messages too."),
         click.option("--time-limit", type=float, metavar="S", help="Simulated s after which to give up."),
         click.option(
             "--progress/--no-progress",
@@ -83,10 +84,9 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def recorded(flags: Flags) -> Record:
-    """What ``--record`` and ``--decisions`` ask `simulate` to record."""
-    if flags["decisions"]:
-        return "all" if flags["record"] else "decisions"
-    return bool(flags["record"])
+    """What ``--record``, ``--decisions`` and ``--messages`` ask `simulate` to record."""
+    wanted: dict[str, Recording] = {"record": "schedule", "decisions": "decisions", "messages": "messages"}
+    return tuple(name for flag, name in wanted.items() if flags[flag])
 
 
 def inputs(flags: Flags) -> dict[str, str | None]:

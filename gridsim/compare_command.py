@@ -118,7 +118,7 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
     from gridsim.records import to_json
     from gridsim.replication import AT_MOST, replicate
 
-    for flag in ("out", "record", "decisions"):
+    for flag in ("out", "record", "decisions", "messages"):
         if flags[flag]:
             raise ScenarioError(
                 f"--{flag} is for a single run; with --replicates, --store keeps what was run"
