@@ -21,6 +21,7 @@ from gridsim.extras import MissingExtra
 from gridsim.interchange_command import export
 from gridsim.ladder_command import ladder_command
 from gridsim.output import check_output, deliver, in_folder, progress_of
+from gridsim.plot_command import plot
 from gridsim.repro import repro
 from gridsim.reproduce.command import reproduce
 from gridsim.resumption import resume_command
@@ -130,6 +131,7 @@ cli.add_command(compare)
 cli.add_command(sweep)
 cli.add_command(export)
 cli.add_command(ladder_command)
+cli.add_command(plot)
 cli.add_command(reproduce)
 cli.add_command(repro)
 cli.add_command(ladder_command)

@@ -32,7 +32,7 @@ ABOVE = {
     "measures", "seeding", "cells", "execution", "store", "collecting", "sweeps", "sweep_results",
     "sweep_command", "ladders", "ladder_command", "interchange", "interchange_command", "why_command",
     "result_files", "cli_scenario", "cli_study", "compare_command", "comparison_table",
-    "report", "report_command", "perfetto",
+    "report", "report_command", "perfetto", "plot_command",
 }  # fmt: skip
 
 
