@@ -24,6 +24,7 @@ from gridsim.output import check_output, deliver, in_folder, progress_of
 from gridsim.repro import repro
 from gridsim.reproduce.command import reproduce
 from gridsim.resumption import resume_command
+from gridsim.schema_command import schema
 from gridsim.sweep_command import sweep
 from gridsim.validation.command import validate
 from gridsim.why_command import why
@@ -132,8 +133,8 @@ cli.add_command(export)
 cli.add_command(ladder_command)
 cli.add_command(reproduce)
 cli.add_command(repro)
-cli.add_command(ladder_command)
 cli.add_command(resume_command)
+cli.add_command(schema)
 cli.add_command(validate)
 cli.add_command(why)
 
