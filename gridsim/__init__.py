@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gridsim.platform import Platform
     from gridsim.records import Table
     from gridsim.replication import Replicates, replicate
+    from gridsim.report import write_report
     from gridsim.results import Result
     from gridsim.resumption import resume
     from gridsim.scenario import Scenario
@@ -154,6 +155,7 @@ __all__ = [
     "sweep",
     "to_batsim",
     "to_swf",
+    "write_report",
 ]
 
 _HOMES = {
@@ -179,6 +181,7 @@ _HOMES = {
     "estimates": ("Estimate",),
     "ladders": ("Ladder", "ladder"),
     "replication": ("Replicates", "replicate"),
+    "report": ("write_report",),
     "seeding": ("replica",),
     "store": ("Store",),
     "sweep_results": ("SweepResult",),

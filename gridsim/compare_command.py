@@ -143,9 +143,7 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
         )
     keep()
     if flags["figure"] is not None:
-        from gridsim.plots import comparison
-
-        draw(flags["figure"], comparison(found))
+        draw(flags["figure"], found.figure())
     if flags["as_json"]:
         about = {"scenario": scenario.to_toml(), "not_applicable": refused, "figure": flags["figure"]}
         click.echo(to_json({**found.to_dict(), **about}))

@@ -16,7 +16,7 @@ from gridsim.bounds import BOUND_LIMIT, Bound, discrete_bound, fluid_bound
 from gridsim.decisions import Why, why
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.extras import need
-from gridsim.readable import as_text, scenario_lines
+from gridsim.readable import as_text, run_lines, scenario_lines
 from gridsim.records import Table, check_name, digest, plain
 from gridsim.result_files import damaged, read, write
 from gridsim.scenario import Scenario
@@ -349,6 +349,10 @@ class Result:
     def format(self, name: str | None = None, bound: BoundKind = "fluid") -> str:
         """The run as readable text; `name` stands for the scheduler's own; `bound` as in `summary`."""
         return as_text(self.summary(bound), self._released_within, name)
+
+    def lines(self, name: str | None = None, bound: BoundKind = "fluid") -> dict[str, str]:
+        """What `format` says: what it is about -> the line."""
+        return run_lines(self.summary(bound), self._released_within, name)
 
     def describe_scenario(self) -> dict[str, str]:
         """Platform, workload and load in a line each."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 #: What there is over time; see `over_time`.
 Quantity = Literal["active", "waiting", "busy"]
+#: Values that differ by a larger factor are drawn on a logarithmic axis.
+WIDE = 20.0
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,30 @@ def distribution(values: ArrayLike, points: int = 1000) -> tuple[Floats, Floats]
         return ordered, share
     which = np.unique(np.linspace(0, len(ordered) - 1, points).astype(np.int64))
     return ordered[which], share[which]
+
+
+def scattered(x: ArrayLike, y: ArrayLike, points: int = 2000) -> tuple[Floats, Floats]:
+    """Points in the order of `x`; of more than `points` the lowest and the highest of each range of ranks.
+
+    x, y : float[n]; where either is NaN there is no point.  What is lowest and highest anywhere is there.
+    """
+    across, up = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    order = np.argsort(across, kind="stable")
+    order = order[~(np.isnan(across) | np.isnan(up))[order]]
+    if len(order) <= points:
+        return across[order], up[order]
+    rims = np.linspace(0, len(order), max(1, points // 2) + 1).astype(np.int64)
+    parts = (up[order[low:high]] for low, high in zip(rims[:-1], rims[1:], strict=True))
+    ends = ((int(part.argmin()), int(part.argmax())) for part in parts)
+    which = np.unique(np.array(list(ends)) + rims[:-1, None])
+    return across[order[which]], up[order[which]]
+
+
+def wide(values: ArrayLike) -> bool:
+    """Whether values, all above 0, differ by so large a factor that they want a logarithmic axis."""
+    known = np.asarray(values, np.float64)
+    known = known[np.isfinite(known)]
+    return bool(len(known) and known.min() > 0 and known.max() > WIDE * known.min())
 
 
 def occupancy(result: Result, rows: int, columns: int) -> tuple[Floats, Floats, Floats]:

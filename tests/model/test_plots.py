@@ -16,9 +16,9 @@ POINTS = [
 
 def drawn() -> bytes:
     made, (left, middle, right) = plots.figure(3)
-    assert plots.lines(left, [50, 100, 200], {"a": POINTS, "b": POINTS[::-1]}) is left
-    assert plots.boxes(middle, {"50": [1.0, 2.0, 4.0], "100": [3.0]}) is middle
-    assert plots.bars(right, ["x", "y", "z"], POINTS, [1.1, None, 2.9]) is right
+    assert plots.lines([50, 100, 200], {"a": POINTS, "b": POINTS[::-1]}, axes=left) is left
+    assert plots.boxes({"50": [1.0, 2.0, 4.0], "100": [3.0]}, axes=middle) is middle
+    assert plots.bars(["x", "y", "z"], POINTS, [1.1, None, 2.9], axes=right) is right
     assert [text.get_text() for text in left.get_legend().get_texts()] == ["a", "b"]
     assert [text.get_text() for text in middle.get_xticklabels()] == ["50", "100"]
     stream = io.BytesIO()

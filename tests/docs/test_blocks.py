@@ -1,0 +1,195 @@
+"""The code of the documents: every block of README, tutorial and guides runs, and prints what the page shows.
+
+The blocks of a page run in order in one folder, which has a few stand-ins for files of the reader.  A block
+without a language, or called sh, is for the shell; one called text is what was printed before it.
+"""
+
+import contextlib
+import io
+import re
+import shlex
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+from gridsim.cli import cli
+from gridsim.errors import ModelWarning, TraceWarning
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+if not DOCS.is_dir():
+    pytest.skip("the documents are not part of this copy", allow_module_level=True)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+#: Of these all code runs; of the others what is Python.
+GUIDES = [ROOT / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "guides").glob("*.md"))]
+
+#: What is run in a smaller size, which says as much about whether it runs: page -> (as it is there, here).
+SMALLER = {
+    "README.md": [
+        ("nodes=1000", "nodes=50"),
+        ("--nodes 2000", "--nodes 20"),
+        (
+            "compare --schedulers fair-tree,mincent,fcfs-random",
+            "compare --nodes 50 --schedulers fair-tree,mincent",
+        ),
+        ("--replicates 10 --schedulers all", "--replicates 2 --schedulers mincent,fcfs"),
+        ("sweep study.toml --workers 2", "sweep study.toml --workers 1"),
+        ("gridsim ladder", "gridsim ladder --nodes 20 --replicates 2 --applications 9"),
+        ("reproduce wqr-tables", "reproduce wqr-tables --quick"),
+        ("--nodes 10000 --checkpoint-every 60", "--nodes 50 --checkpoint-every 60"),
+    ],
+    "docs/guides/checks.md": [
+        ("--nodes 100", "--nodes 20"),
+        ("--checkpoint-every 300", "--checkpoint-every 0.001"),
+    ],
+    "docs/guides/experiments.md": [
+        ("--replicates 10 --figure", "--replicates 2 --schedulers mincent,fcfs --figure"),
+        ("--replicates 10 --schedulers all", "--replicates 2 --schedulers all"),
+        ("--nodes 200 --half-width 0.02 --workers 4", "--nodes 5 --half-width 0.9"),
+    ],
+    "docs/guides/local.md": [("--nodes 200", "--nodes 20"), ("degree=40", "degree=9")],
+    "docs/guides/schedulers.md": [("--nodes 100 --sch", "--nodes 30 --sch")],
+}
+#: What is not run: page -> {first line: why}.
+NOT_RUN = {
+    "docs/tutorial.md": {"python3 -m venv .venv": "installs"},
+    "README.md": {
+        "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/gridsim compare": "installs",
+        'python3 -m venv .venv && .venv/bin/pip install ".[test]" && .venv/bin/pytest -n auto': "installs",
+        "gridsim reproduce celaya-table1 --out reproduced": "15 s; run by tests/cli/test_reproduce.py",
+        "gridsim reproduce rjss-load": "6 s; run by tests/cli/test_reproduce_rjss.py",
+    },
+    "docs/guides/cluster.md": {
+        "#!/bin/bash": "a job of Slurm",
+        "dask scheduler &": "starts servers; run by tests/model/test_execution.py",
+        "# with_mpi.py": "mpi4py is no extra of ours",
+    },
+    "docs/guides/experiments.md": {
+        "SELECT scheduler, count(*) AS runs, avg(max_stretch) AS mean": "DuckDB is no extra of ours",
+        "import polars as pl": "polars is no extra of ours",
+    },
+}
+#: Put at the end of commands that start processes, which is tested where they are.
+HERE = re.compile(r"^gridsim (compare .*--(replicates|half-width)|sweep|ladder)(?!.*--workers)")
+
+
+page_of = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+guide_of = pytest.mark.parametrize("page", GUIDES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+class Block(NamedTuple):
+    line: int
+    language: str
+    code: str
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page):
+    text = page.read_text()
+    return [
+        Block(text.count("\n", 0, found.start()) + 1, found[1], found[2])
+        for found in re.finditer(r"^```(\S*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    ]
+
+
+def commands(code):
+    """The commands of a block: a line each, without comments; with the exit code that the comment tells."""
+    for line in code.replace("\\\n", " ").splitlines():
+        plain, _, comment = re.sub(r" +", " ", line).strip().partition(" #")
+        told = re.search(r"exit code (\d+)", comment)
+        for command in plain.split(" && "):
+            if command and not command.startswith("#"):
+                yield command.strip(), int(told[1]) if told else 0
+
+
+def run_python(code, namespace, where):
+    if saved := re.match(r"# (\w+\.py)\n", code):  # "save this as"
+        Path(saved[1]).write_text(code)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+        for category in (TraceWarning, ModelWarning):  # what a page is about may be wrong with a log
+            warnings.simplefilter("ignore", category)
+        exec(compile(code, where, "exec"), namespace)
+    return printed.getvalue()
+
+
+def run_shell(code, skipped, where):
+    printed = ""
+    for command, exit_code in commands(code):
+        if command in skipped:
+            continue
+        words = shlex.split(command + (" --workers 1" if HERE.match(command) else ""))
+        assert words[0] == "gridsim", f"{where}: {command} is not run, and NOT_RUN does not say why"
+        done = CliRunner().invoke(cli, words[1:])
+        assert done.exit_code == exit_code, f"{where}: {command}\n{done.output}{done.exception!r}"
+        printed += done.output
+    return printed
+
+
+#: What is not the same from run to run.
+VARYING = (r"wall time +[\d.]+ m?s", r"peak memory +\d+ MB", r"[\d.]+ (?=[0-9a-f]{16}$)")
+
+
+def lines(printed):
+    plain = [re.sub(r"\s+", " ", line).strip() for line in printed.splitlines()]
+    for pattern in VARYING:
+        plain = [re.sub(pattern, "~ ", line).strip() for line in plain]
+    return plain
+
+
+def check_text(shown, printed, where):
+    """The lines of `shown` follow one another in `printed`, but where ... leaves some out."""
+    here, said = 0, lines(printed)
+    for part in re.split(r"^\s*\.\.\.\s*$", shown, flags=re.MULTILINE):
+        wanted = lines(part.strip("\n"))
+        places = range(here, len(said) - len(wanted) + 1)
+        place = next((k for k in places if said[k : k + len(wanted)] == wanted), None)
+        assert place is not None, f"{where} shows\n{part}\nbut what is printed is\n{printed}"
+        here = place + len(wanted)
+
+
+@page_of
+def test_blocks_run_in_order(page, folder):
+    name, guide = name_of(page), page in GUIDES
+    namespace, printed = {"__name__": "__main__"}, ""
+    skipped = set(NOT_RUN.get(name, {}))
+    for line, language, code in blocks(page):
+        where = f"{name}:{line}"
+        if code.splitlines()[0] in skipped:
+            continue
+        for there, here in SMALLER.get(name, []):
+            code = code.replace(there, here)
+        if language == "python":
+            printed = run_python(code, namespace, where)
+        elif guide and language in ("", "sh"):
+            printed = run_shell(code, skipped, where)
+        elif guide and language == "text":
+            check_text(code, printed, where)
+        else:
+            assert language in ("", "toml") or not guide, f"{where} is not run, and NOT_RUN does not say why"
+
+
+@guide_of
+def test_what_is_made_smaller_or_left_out_is_there(page):
+    text = page.read_text()
+    for there, _ in SMALLER.get(name_of(page), []):
+        assert there in text, there
+    for first in NOT_RUN.get(name_of(page), {}):
+        assert first in text, first
+
+
+def test_every_page_with_exceptions_is_one():
+    assert {*SMALLER, *NOT_RUN} <= {name_of(page) for page in GUIDES}
+
+
+def test_the_check_of_what_is_shown_can_fail():
+    check_text("a 1\n...\nc  3", "a 1\nb 2\nc 3\n", "here")
+    for wrong in ("a 2", "a 1\nc 3", "c 3\n...\na 1"):
+        with pytest.raises(AssertionError):
+            check_text(wrong, "a 1\nb 2\nc 3\n", "here")
