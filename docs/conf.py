@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import docstrings
 import links
+import tables
 
 project = "gridsim"
 author = "the gridsim developers"
@@ -73,3 +74,4 @@ def setup(app: Any) -> None:
     app.connect("sphinx-click-process-options", plain)
     docstrings.setup(app)
     links.setup(app)
+    tables.setup(app)

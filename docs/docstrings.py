@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
-from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -18,40 +16,7 @@ from typing import Any
 
 from sphinx.util.inspect import safe_getattr
 
-ENTRY = re.compile(r"(\*{0,2}[A-Za-z_][\w.]*(?:, \*{0,2}[A-Za-z_][\w.]*)*) : (.+)")
-UNDERLINE = re.compile("-{4,}")
-
-
-def paragraphs(lines: list[str]) -> Iterator[list[str]]:
-    """The lines from one blank line to the next."""
-    part: list[str] = []
-    for line in [*lines, ""]:
-        if line.strip():
-            part.append(line)
-        elif part:
-            yield part
-            part = []
-
-
-def headless(paragraph: list[str]) -> list[str]:
-    """A paragraph without the head of a section, a line that is underlined."""
-    return paragraph[2:] if len(paragraph) > 1 and UNDERLINE.fullmatch(paragraph[1]) else paragraph
-
-
-def entries(paragraph: list[str]) -> tuple[list[str], list[tuple[list[str], list[str]]]]:
-    """What stands before the first entry of a paragraph, and names and lines of each entry."""
-    before: list[str] = []
-    found: list[tuple[list[str], list[str]]] = []
-    for line in (part for each in paragraph for part in re.split(r"(?<=\.)  (?=\w+ : )", each)):
-        if match := ENTRY.fullmatch(line):
-            found.append((match[1].split(", "), [match[2]]))
-        elif found and line.startswith(" "):
-            found[-1][1].append(line.strip())
-        elif found:
-            return paragraph, []  # prose
-        else:
-            before.append(line)
-    return before, found
+from gridsim.docstrings import entries, headless, paragraphs, told
 
 
 def converted(lines: list[str], about: dict[str, str]) -> list[str]:
@@ -71,9 +36,9 @@ def converted(lines: list[str], about: dict[str, str]) -> list[str]:
         if before:
             result += [*before, ""]
         for names, text in found:
-            told = {about.get(name.lstrip("*"), "") for name in names}
+            kinds = {about.get(name.lstrip("*"), "") for name in names}
             term = ", ".join(f"``{name}``" for name in names)
-            classifier = f" : {kind}" if len(told) == 1 and (kind := told.pop()) else ""
+            classifier = f" : {kind}" if len(kinds) == 1 and (kind := kinds.pop()) else ""
             result += [term + classifier, *(f"    {line}" for line in text)]
         result.append("")
     return result
@@ -104,18 +69,12 @@ def said(annotation: Any) -> str:
 def parameters(thing: Any) -> dict[str, str]:
     """Parameter -> its type and default."""
     found = signature_of(thing)
-    told = {}
+    about = {}
     for each in found.parameters.values() if found is not None else ():
         default = "" if each.default is each.empty else f" = {each.default!r}"
         text = (said(each.annotation) + default).strip()
-        told[each.name] = f"``{text}``" if text else ""
-    return told
-
-
-def documented(thing: Any) -> set[str]:
-    """Names with an entry in the docstring."""
-    parts = paragraphs((inspect.getdoc(thing) or "").splitlines())
-    return {name.lstrip("*") for part in parts for names, _ in entries(headless(part))[1] for name in names}
+        about[each.name] = f"``{text}``" if text else ""
+    return about
 
 
 def process(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
@@ -133,11 +92,11 @@ def signature(
     found = signature_of(thing)
     if found is None:
         return None
-    told = documented(thing)
+    known = told(thing)
     plain = []
     for each in found.parameters.values():
         kind = said(each.annotation)
-        plain.append(each.replace(annotation=Source(kind) if kind and each.name not in told else each.empty))
+        plain.append(each.replace(annotation=Source(kind) if kind and each.name not in known else each.empty))
     result = "" if what in ("class", "exception") else said(found.return_annotation)
     return str(inspect.Signature(plain)), result
 

@@ -25,6 +25,7 @@ from gridsim.plot_command import plot
 from gridsim.repro import repro
 from gridsim.reproduce.command import reproduce
 from gridsim.resumption import resume_command
+from gridsim.schema_command import schema
 from gridsim.sweep_command import sweep
 from gridsim.validation.command import validate
 from gridsim.why_command import why
@@ -134,8 +135,8 @@ cli.add_command(ladder_command)
 cli.add_command(plot)
 cli.add_command(reproduce)
 cli.add_command(repro)
-cli.add_command(ladder_command)
 cli.add_command(resume_command)
+cli.add_command(schema)
 cli.add_command(validate)
 cli.add_command(why)
 

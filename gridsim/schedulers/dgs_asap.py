@@ -35,15 +35,19 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     forward : neighbours of the scheduling node that search.
     degree : neighbours of each node.
     policy : how a node knows the schedules of its neighbours: ``"push"``: each change is sent to those who
-        know the node; ``"pull"``: they are asked for a search; ``"poll"``: every `poll_period` s.
-    overlay : ``"static"``, or ``"cyclon"``: shuffled every `cycle` s, `shuffle` entries at a time.
+        know the node; ``"pull"``: they are asked for a search; ``"poll"``: at regular times.
+    poll_period : s between these times.
+    overlay : ``"static"``, or ``"cyclon"``: shuffled again and again.
+    cycle : s between two shuffles of a node.
+    shuffle : entries of its view that it exchanges in one.
     slot : s; starts are multiples of it, lengths are rounded up to it.
     hops : how far a search goes: 1: neighbours, 2: and their neighbours.
     wide : what a search does when it has reached fewer machines than the job wants: ``"widen"``: go on hop
         by hop, ``"fail"``: nothing, as in the paper's experiments.
     duration : what is reserved: ``"run"``: the run time, which is known; ``"requested"``: what the user
         asked for (or the run time if that is longer), and the rest is released when the job ends.
-    rounds : searches in a row when all answers meet conflicts; then the job waits about `retry` s.
+    rounds : searches in a row when all answers meet conflicts; then the job waits.
+    retry : s, about so long.
     tries : searches after which a job is given up.
     detection : s until a failed machine is missed by its neighbours, and by the scheduling nodes of its jobs.
     patience : s that a scheduling node waits for messages that failures may have lost.

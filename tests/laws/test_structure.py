@@ -33,6 +33,7 @@ ABOVE = {
     "sweep_command", "ladders", "ladder_command", "interchange", "interchange_command", "why_command",
     "result_files", "cli_scenario", "cli_study", "compare_command", "comparison_table",
     "report", "report_command", "perfetto", "plot_command",
+    "schema", "schema_command",
 }  # fmt: skip
 
 
