@@ -65,6 +65,7 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
             metavar="PATH",
             help="Save the results; run: a file, or a folder for NAME.npz; compare: a folder.",
         ),
+        click.option("--report", metavar="FILE", help="Write a report too: HTML that works offline."),
         click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
         click.option("--threads", type=int, default=1, help="Of a kernel; changes no result.  [1]"),
         click.option("--record", is_flag=True, help="Save the schedule too, for gridsim validate."),
@@ -200,11 +201,11 @@ def setting_of(setting: str) -> tuple[str, str, Any]:
 
 def prepare(
     names: list[str], flags: Flags, outputs: list[str]
-) -> tuple[Scenario, dict[str, Scheduler], Callable[[], None]]:
+) -> tuple[Scenario, dict[str, Scheduler], Callable[[], Scenario]]:
     """The scenario and the schedulers, all checked before anything is run or written.
 
-    The last of the three saves the scenario if that is wanted, to be called when it has been run: only
-    then is it known to be one that can be.
+    The last of the three returns the scenario with the parameters of the schedulers, and saves it if that is
+    wanted; to be called when it has been run: only then is it known to be one that can be.
     """
     import dataclasses
 
@@ -232,9 +233,7 @@ def prepare(
     for name, table in scenario.schedulers.items():
         named_scheduler(name, table)  # tables of schedulers that are not asked for must be right too
 
-    def keep() -> None:
-        if file is None:
-            return
+    def keep() -> Scenario:
         # the parameters as checked: plain values of the right types
         parameters = {name: dict(table) for name, table in scenario.schedulers.items()}
         for name in names:
@@ -242,6 +241,9 @@ def prepare(
                 checked = msgspec.to_builtins(schedulers[name])
                 given = {key: checked[key] for key in settings[name] if checked[key] is not None}
                 parameters[name] = given
-        dataclasses.replace(scenario, schedulers=parameters).save(file)
+        whole = dataclasses.replace(scenario, schedulers=parameters)
+        if file is not None:
+            whole.save(file)
+        return whole
 
     return scenario, schedulers, keep

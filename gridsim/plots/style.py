@@ -150,7 +150,7 @@ def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "be
     """A small legend without a frame, if there is anything to tell.
 
     handles : of these artists, by their labels; unless said, of all that have one.  place : within the axes,
-        as matplotlib has it, or ``"right"`` or ``"above"``, outside; what takes much room stands on the right.
+        as matplotlib has it, or ``"right"`` or ``"above"``, outside; what is large stands on the right.
     """
     entries = axes.get_legend_handles_labels()[0] if handles is None else handles
     if not entries:
