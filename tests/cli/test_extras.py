@@ -41,6 +41,7 @@ TABLE = "from gridsim import Table; Table({'x': [1]})"
         ("xarray", "data", f"{TABLE}.to_xarray()"),
         ("scipy", "stats", "from gridsim.replication import estimate; estimate([1.0, 2.0])"),
         ("matplotlib", "plot", "from gridsim.plots import figure; figure()"),
+        ("matplotlib", "plot", "from gridsim import plots; plots.scaling([1, 2], {'a': [1.0, 2.0]})"),
     ],
 )
 def test_the_error_says_what_to_install(module, extra, code, tmp_path):

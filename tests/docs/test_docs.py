@@ -82,6 +82,8 @@ def folder(tmp_path, monkeypatch):
     yield tmp_path
     for name in [name for name, module in sys.modules.items() if made_in(tmp_path, module)]:
         del sys.modules[name]
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def made_in(folder, module):
