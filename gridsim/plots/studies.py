@@ -222,7 +222,8 @@ def comparison(
     estimates = {name: found.ratio(name, base, metric) for name in others}
     axes = intervals(ratios, estimates, found.schedulers, axes=axes)
     axes.axvline(1.0, color=COLOURS[6], linewidth=0.8, linestyle="--")
-    axes.set_xlabel(f"relative to {base}, {len(found.seeds)} replicas in pairs")
+    between = "\n" if len(base) > 20 else " "
+    axes.set_xlabel(f"relative to {base},{between}{len(found.seeds)} replicas in pairs")
     return axes
 
 
