@@ -73,7 +73,7 @@ def gallery() -> None:
     ):
         exec(compile(code, "plots.md", "exec"), namespace)
         if image:
-            save(image, namespace["axes"].get_figure(), dpi=100)
+            save(image, namespace["axes"].get_figure(), dpi=96)
 
 
 def trees() -> None:
