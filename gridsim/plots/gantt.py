@@ -26,7 +26,7 @@ RASTER = (500, 1000)
 _TURN = tuple(colour for colour in COLOURS if colour != "#000000")
 #: Of each second one of pieces side by side that have the same colour, so much is white.
 _PALE = 0.4
-_DOWN = "#CCCCCC"
+_DOWN, _RESET = "#CCCCCC", "#777777"
 #: Rows of fewer points have no hatches and no gaps between them.
 _LOW = 5.0
 #: Bars have lines around them in their own colour, of so many points or this part of a low row: what is
@@ -105,7 +105,7 @@ def _bars(
     points = axes.get_window_extent().height / axes.get_figure().dpi * 72.0 / max(1, place.max() + 1)  # type: ignore[union-attr]
     low = points < _LOW
     height = 1.0 if low else 0.8
-    handles = _down(axes, result, place, factor, last, 1.0)
+    handles = _down(axes, result, place, factor, last)
     colours, applications = _colours(rows)
     lost = rows["completed"] == 0
     at = place[rows["machine"]]
@@ -152,29 +152,22 @@ def _colours(rows: dict[str, Any]) -> tuple[Any, list[int]]:
     return colours, np.unique(rows["application"]).tolist()
 
 
-def _down(
-    axes: Axes, result: Result, place: Integers, factor: float, last: float, height: float
-) -> list[Any]:
+def _down(axes: Axes, result: Result, place: Integers, factor: float, last: float) -> list[Any]:
     """Times in which machines were down in grey, resets as lines; returns what a legend tells of them."""
+    patch = need("matplotlib.patches", "plot", "a chart").Patch
     try:
         machine, begin, end = down_times(result, last)
     except (GridSimError, OSError):  # the scenario names a trace that is not here
-        return [
-            need("matplotlib.patches", "plot", "a chart").Patch(fill=False, label="down: trace not found")
-        ]
+        return [patch(fill=False, label="down: trace not found")]
     shown = place[machine] >= 0
-    machine, begin, end = machine[shown], begin[shown], np.minimum(end[shown], last)
-    if len(machine) > PIECES:
-        return [
-            need("matplotlib.patches", "plot", "a chart").Patch(fill=False, label="down: too often to draw")
-        ]
+    row, begin, end = place[machine[shown]], begin[shown], np.minimum(end[shown], last)
+    if len(row) > PIECES:
+        return [patch(fill=False, label="down: too often to draw")]
     handles = []
-    for some, label in ((end > begin, "down"), (end == begin, "reset")):
+    for some, label, colour in ((end > begin, "down", _DOWN), (end == begin, "reset", _RESET)):
         if some.any():
-            colour = _DOWN if label == "down" else "#777777"
-            at = place[machine[some]]
-            _rectangles(axes, begin[some] / factor, end[some] / factor, at, height, colour)
-            handles.append(need("matplotlib.patches", "plot", "a chart").Patch(facecolor=colour, label=label))
+            _rectangles(axes, begin[some] / factor, end[some] / factor, row[some], 1.0, colour)
+            handles.append(patch(facecolor=colour, label=label))
     return handles
 
 
