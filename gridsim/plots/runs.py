@@ -9,7 +9,7 @@ import numpy as np
 
 from gridsim import series as data
 from gridsim.errors import ScenarioError
-from gridsim.plots.style import beside, check_count, clock, legend, look, on, titled, wide
+from gridsim.plots.style import beside, check_count, clock, legend, look, on, powers, titled, wide
 from gridsim.units import COLUMN_UNITS
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _scale(axes: Axes, values: Any) -> None:
     known = np.abs(values[np.isfinite(values) & (values != 0)])
     if not wide(known):
         axes.locator_params(axis="x", nbins=6)
-        axes.ticklabel_format(axis="x", style="sci", scilimits=(-3, 5))
+        powers(axes, "x")
     elif np.nanmin(values) > 0:
         axes.set_xscale("log")
     else:

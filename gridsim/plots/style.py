@@ -150,7 +150,7 @@ def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "be
     """A small legend without a frame, if there is anything to tell.
 
     handles : of these artists, by their labels; unless said, of all that have one.  place : within the axes,
-        as matplotlib has it, or ``"right"`` or ``"above"``, outside; what is large stands on the right.
+        as matplotlib has it, or ``"right"`` or ``"above"``, outside; what takes much room is on the right.
     """
     entries = axes.get_legend_handles_labels()[0] if handles is None else handles
     if not entries:
@@ -218,6 +218,12 @@ def clock(span: float) -> tuple[float, str]:
     if span < 2 * 3600.0:
         return 1.0, "s"
     return (3600.0, "h") if span < 3 * 86_400.0 else (86_400.0, "days")
+
+
+def powers(axes: Axes, axis: Literal["x", "y"]) -> None:
+    """Small and large numbers at a linear axis as multiples of a power of ten."""
+    if {"x": axes.get_xscale, "y": axes.get_yscale}[axis]() == "linear":
+        axes.ticklabel_format(axis=axis, style="sci", scilimits=(-3, 5))
 
 
 def short(value: float) -> str:
