@@ -70,7 +70,7 @@ def main() -> None:
         driver = Chrome(options=options, service=ChromeService(shutil.which("chromedriver")))
         try:
             taken(driver, pages["compare"], "compare", 1200, 1340, dark=False)
-            taken(driver, pages["rigid"], "dark", 1200, 980, dark=True, at="machines")
+            taken(driver, pages["rigid"], "dark", 1200, 1110, dark=True, at="machines")
             taken(driver, pages["replicas"], "phone", 480, 1000, dark=False)
         finally:
             driver.quit()
