@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gridsim import series
 from gridsim.errors import ScenarioError
 from gridsim.plots.style import (
     COLOURS,
@@ -19,7 +20,6 @@ from gridsim.plots.style import (
     powers,
     room,
     titled,
-    wide,
     wrapped,
 )
 from gridsim.units import UNITS
@@ -148,7 +148,7 @@ def intervals(
         )
     axes.set_yticks(range(len(names)), [wrapped(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
-    if wide(np.concatenate(every) if every else []):
+    if series.wide(np.concatenate(every) if every else []):
         axes.set_xscale("log")
     else:
         axes.locator_params(axis="x", nbins=5)

@@ -30,8 +30,6 @@ DASHES = ("-", "--", "-.", ":")
 MAP = "cividis"
 #: Of bars that stand for a whole, beside parts in colours.
 WHOLE = "#999999"
-#: Values that differ by a larger factor are drawn on a logarithmic scale.
-WIDE = 20.0
 #: What a figure can be written as: what ends a file's name -> metadata, without times and versions.
 FORMATS: Mapping[str, dict[str, None]] = {
     "png": {"Software": None},
@@ -230,10 +228,3 @@ def short(value: float) -> str:
     """A number in three digits and a letter for thousands, millions and so on."""
     power = min(4, int(np.log10(value) // 3)) if value >= 1000 else 0
     return f"{value / 1000.0**power:.3g}" + ("", " k", " M", " G", " T")[power]
-
-
-def wide(values: ArrayLike) -> bool:
-    """Whether values, all of them above 0, are better seen on a logarithmic scale."""
-    every = np.asarray(values, np.float64)
-    every = every[np.isfinite(every)]
-    return bool(len(every)) and every.min() > 0 and every.max() > WIDE * every.min()

@@ -137,3 +137,23 @@ def test_values_of_applications(result):
     assert np.array_equal(series.per_application(result, "response"), table["finish"] - table["release"])
     with pytest.raises(ScenarioError, match="metric must be response or one of release, .*, got 'kind'"):
         series.per_application(result, "kind")
+
+
+POINTS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=200)
+
+
+@given(POINTS, st.integers(2, 60))
+@settings(deadline=None)
+def test_scattered_points_keep_the_extremes(pairs, points):
+    x, y = np.array(pairs, np.float64).T
+    across, up = series.scattered([*x, np.nan], [*y, 1.0], points)
+    assert len(across) <= max(2, points) and (np.diff(across) >= 0).all()
+    assert set(zip(across, up, strict=True)) <= set(zip(x, y, strict=True))
+    assert (up.min(), up.max()) == (y.min(), y.max())
+    if len(pairs) <= points:
+        assert sorted(zip(across, up, strict=True)) == sorted(zip(x, y, strict=True))
+
+
+def test_what_is_wide():
+    assert series.wide([1.0, 20.1, np.nan, np.inf]) and not series.wide([1.0, 20.0])
+    assert not series.wide([0.0, 1000.0]) and not series.wide([np.nan]) and not series.wide([])
