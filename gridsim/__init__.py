@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gridsim.matrices import BRAUN_CLASSES, TaskMapping, expected_times, map_tasks
     from gridsim.model import Applications
     from gridsim.network import Network
+    from gridsim.perfetto import to_perfetto
     from gridsim.platform import Platform
     from gridsim.records import Table
     from gridsim.replication import Replicates, replicate
@@ -154,6 +155,7 @@ __all__ = [
     "simulate",
     "sweep",
     "to_batsim",
+    "to_perfetto",
     "to_swf",
     "write_report",
 ]
@@ -173,6 +175,7 @@ _HOMES = {
     ),
     "matrices": ("BRAUN_CLASSES", "TaskMapping", "expected_times", "map_tasks"),
     "experiment": ("Comparison", "compare"),
+    "perfetto": ("to_perfetto",),
     "interchange": ("check_same_jobs", "result_from_log", "to_batsim", "to_swf"),
     "local": ("LocalPolicy", "LocalScheduler", "Message"),
     "network": ("Network",),

@@ -149,7 +149,8 @@ def compare(
     if study:
         raise ScenarioError(f"{', '.join(study)} needs replicates")
     check_bound(bound)
-    options: dict[str, Any] = {"threads": threads, "time_limit": time_limit, "record": record}
+    options: dict[str, Any] = {"threads": threads, "time_limit": time_limit}
+    options["record"] = Options(record=record).record  # several names, for each of the runs
     if executor is None:
         results = {
             name: simulate(scenario, scheduler, progress=progress, **options)

@@ -24,7 +24,7 @@ from gridsim.units import COLUMN_UNITS
 
 CORE_TABLES = ("applications", "machines", "messages")
 #: Tables that are there only when they are asked for; they have no part in the digest.
-RECORDS = ("schedule", "arrivals", "decisions")
+RECORDS = ("schedule", "arrivals", "decisions", "message_log")
 
 BoundKind = Literal["fluid", "discrete"]
 #: Dimensions of tables that have a row for each of something; others have rows.
@@ -61,7 +61,8 @@ class Result:
     Recorded on request, ``schedule``:
     machine, application, tasks, start, end (s), completed (tasks); where tasks may have several instances
     also task (within the application) and begin (Mflop done before); and ``arrivals``: machine, application,
-    tasks, time (s); and ``decisions``, see `why`.
+    tasks, time (s); ``decisions``, see `why`; and ``message_log``, a row a message: kind, sender, receiver,
+    sent, delivered (s; NaN if it never was), dropped (0 or 1), bytes, application (-1: of none).
     """
 
     def __init__(

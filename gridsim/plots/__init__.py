@@ -9,8 +9,11 @@ files.
 All functions raise ImportError without matplotlib, and ScenarioError for what they cannot draw.
 """
 
-from gridsim.plots.studies import bars, boxes, comparison, intervals, lines, swept, waterfall
+from gridsim.plots.gantt import gantt
+from gridsim.plots.runs import distribution, series
+from gridsim.plots.studies import bars, boxes, comparison, intervals, lines, scaling, swept, waterfall
 from gridsim.plots.style import COLOURS, FORMATS, MAP, MARKERS, figure, legend, save, use_style
+from gridsim.plots.trees import traffic, tree
 
 __all__ = [
     "COLOURS",
@@ -20,12 +23,18 @@ __all__ = [
     "bars",
     "boxes",
     "comparison",
+    "distribution",
     "figure",
+    "gantt",
     "intervals",
     "legend",
     "lines",
     "save",
+    "scaling",
+    "series",
     "swept",
+    "traffic",
+    "tree",
     "use_style",
     "waterfall",
 ]

@@ -261,6 +261,81 @@ def swept(
     return axes
 
 
+def scaling(
+    sizes: Sequence[float],
+    measured: Mapping[str, Sequence[Estimate | float | None]],
+    *,
+    unit: str = "s",
+    axes: Axes | None = None,
+) -> Axes:
+    """What was measured over sizes, both on logarithmic scales, with intervals where there are any.
+
+    sizes : k numbers above 0.  measured : name -> k values in `unit`, above 0; None or NaN: not measured.
+
+    Faint lines have the slopes of n and n log n, from the first value on.  Raises ScenarioError for values
+    that are not above 0, and for as many as there are not sizes.
+    """
+    at = np.asarray(sizes, np.float64)
+    if not (at > 0).all():
+        raise ScenarioError(f"sizes must be > 0, got {list(sizes)}")
+    check_count(len(measured))
+    axes = on(axes)
+    slopes: tuple[float, float] | None = None
+    for number, (name, given) in enumerate(measured.items()):
+        if len(given) != len(at):
+            raise ScenarioError(f"measured[{name!r}] must be {len(at)} values, one a size, got {len(given)}")
+        middle, low, high = _either(given)
+        if (middle <= 0).any():
+            raise ScenarioError(f"measured[{name!r}] must be > 0 {unit}, got {middle[middle <= 0][0]:g}")
+        known = ~np.isnan(middle)
+        if slopes is None and known.any():
+            slopes = float(at[known][0]), float(middle[known][0])
+        spread = None if np.isnan(low).all() else _bars(middle[known], low[known], high[known])
+        axes.errorbar(
+            at[known],
+            middle[known],
+            yerr=spread,
+            markersize=4,
+            capsize=2,
+            linewidth=1.2,
+            label=name,
+            **look(number),
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    if slopes is not None and at.max() > slopes[0] > 1.0:
+        _slopes(axes, np.geomspace(slopes[0], at.max(), 50), slopes[1])
+    axes.set_xlabel("n")
+    axes.set_ylabel(unit)
+    legend(axes, place="upper left")
+    return axes
+
+
+def _slopes(axes: Axes, n: Any, start: float) -> None:
+    """Faint lines of n and n log n, which begin at `start`."""
+    for said, growth in (("n", n), ("n log n", n * np.log(n))):
+        line = start * growth / growth[0]
+        axes.plot(n, line, color=WHOLE, linewidth=0.8, linestyle=":", zorder=1)
+        axes.annotate(
+            said,
+            (n[-1], line[-1]),
+            (3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+            color=WHOLE,
+        )
+
+
+def _either(given: Sequence[Estimate | float | None]) -> tuple[Any, Any, Any]:
+    """Values with low and high ends, NaN where there are none."""
+    values = [
+        each if isinstance(each, (int, float)) else np.nan if each is None else each.mean for each in given
+    ]
+    ends = [[float(getattr(each, name, np.nan)) for each in given] for name in ("low", "high")]
+    return np.array(values, np.float64), np.array(ends[0]), np.array(ends[1])
+
+
 def rows_height(names: Sequence[str]) -> float:
     """Inches of a chart with a row per name."""
     return 1.2 + 0.3 * len(names) + 0.12 * sum(wrapped(name).count("\n") for name in names)

@@ -38,12 +38,24 @@ FORMATS: Mapping[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-#: A legend of more entries stands outside.
+#: A legend of more entries, or lines, stands outside.
 _INSIDE = 9
-#: A legend that stands outside has so many entries in a column.
-_COLUMN = 16
-#: Longer names go over several lines.
-_LINE = 24
+#: One that stands outside has at most so many lines in a column.
+_COLUMN = 36
+#: Longer names go over several lines, at an axis and in a legend.
+_LINE, _ENTRY = 24, 36
+#: Names that say more than those of columns.
+_NAMES = {
+    "stretch_agg": "stretch x aggregate speed",
+    "response": "response time",
+    "waiting": "waiting time",
+    "slowdown": "bounded slowdown",
+    "bytes_out": "sent",
+    "bytes_in": "received",
+    "use_mean": "mean use of the interface",
+    "use_peak_1s": "use of the interface, fullest 1 s",
+    "use_peak_10s": "use of the interface, fullest 10 s",
+}
 #: matplotlib's settings.
 STYLE: Mapping[str, Any] = {
     "axes.axisbelow": True,
@@ -74,16 +86,18 @@ def use_style() -> AbstractContextManager[None]:
     return made
 
 
-def figure(columns: int = 1, *, width: float = 5.0, height: float = 3.6) -> tuple[Figure, list[Axes]]:
-    """A figure with `columns` axes side by side, each `width` x `height` inches.
+def figure(
+    columns: int = 1, *, rows: int = 1, width: float = 5.0, height: float = 3.6
+) -> tuple[Figure, list[Axes]]:
+    """A figure with `columns` axes side by side in each of `rows`, each `width` x `height` inches.
 
     It belongs to no window and is not known to pyplot.  Raises ImportError without matplotlib.
     """
     kind = need("matplotlib.figure", "plot", "a chart").Figure
     with use_style():
-        made: Figure = kind(figsize=(width * columns, height), layout="constrained")
-        axes = made.subplots(1, columns, squeeze=False)
-    return made, list(axes[0])
+        made: Figure = kind(figsize=(width * columns, height * rows), layout="constrained")
+        axes = made.subplots(rows, columns, squeeze=False)
+    return made, list(axes.flat)
 
 
 def on(axes: Axes | None, *, width: float = 5.0, height: float = 3.6, grid: str = "both") -> Axes:
@@ -134,22 +148,53 @@ def check_count(count: int) -> None:
         raise ScenarioError(f"a chart has at most {most} series, got {count}")
 
 
-def legend(axes: Axes, *, title: str | None = None, loc: str = "best") -> None:
-    """A small legend without a frame, if there is anything to tell; of many entries it stands outside."""
-    handles, labels = axes.get_legend_handles_labels()
-    if not handles:
+def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "best") -> None:
+    """A small legend without a frame, if there is anything to tell.
+
+    handles : of these artists, by their labels; unless said, of all that have one.  place : within the axes,
+        as matplotlib has it, or ``"right"`` or ``"above"``, outside; what is large stands on the right.
+    """
+    entries = axes.get_legend_handles_labels()[0] if handles is None else handles
+    if not entries:
         return
-    place: dict[str, Any] = {"loc": loc}
-    if len(handles) > _INSIDE:
-        place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": -(-len(handles) // _COLUMN)}
-    small = "small" if len(handles) <= _INSIDE else "x-small"
-    names = [wrapped(label) for label in labels]
-    axes.legend(handles, names, title=title, frameon=False, fontsize=small, title_fontsize=small, **place)
+    names = [wrapped(str(entry.get_label()), _ENTRY) for entry in entries]
+    where: dict[str, Any] = {"loc": place}
+    if place == "above":
+        where = {
+            "loc": "lower right",
+            "bbox_to_anchor": (1.0, 1.0),
+            "ncols": len(names),
+            "borderaxespad": 0.2,
+        }
+    elif place == "right" or _much(names):
+        lines = sum(name.count("\n") + 1 for name in names)
+        where = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": -(-lines // _COLUMN)}
+    size = "small" if len(names) <= _INSIDE else "x-small"
+    axes.legend(list(entries), names, frameon=False, fontsize=size, **where)
 
 
-def wrapped(name: str) -> str:
+def beside(names: Sequence[str], more: int = 0) -> tuple[float, float]:
+    """What the legend of a chart takes outside of it: its width and height, inches; 0 if it stands inside.
+
+    more : letters that it has besides each name.
+    """
+    entries = [wrapped(name + "x" * more, _ENTRY) for name in names]
+    if not _much(entries):
+        return 0.0, 0.0
+    lines = sum(entry.count("\n") + 1 for entry in entries)
+    columns, letter = -(-lines // _COLUMN), 0.075 if len(names) <= _INSIDE else 0.06
+    longest = max(len(line) for entry in entries for line in entry.split("\n"))
+    return columns * (0.5 + letter * longest), 0.8 + (lines / columns + 1) * 2.4 * letter
+
+
+def _much(names: Sequence[str]) -> bool:
+    """Whether a legend takes too much room to stand inside."""
+    return len(names) > _INSIDE or sum(name.count("\n") + 1 for name in names) > _INSIDE
+
+
+def wrapped(name: str, width: int = _LINE) -> str:
     """A name over several lines if it is long; nothing of it is left out."""
-    return "\n".join(textwrap.wrap(name, _LINE)) or name
+    return "\n".join(textwrap.wrap(name, width)) or name
 
 
 def room(names: Sequence[str]) -> float:
@@ -167,7 +212,20 @@ def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
 def titled(name: str, unit: str) -> str:
     """What is drawn with its unit, if it has one; units are those of `gridsim.units`."""
     unit = unit.partition(" (")[0]
-    return f"{name.replace('_', ' ')}{f' ({unit})' if unit not in ('', '1') else ''}"
+    return f"{_NAMES.get(name, name.replace('_', ' '))}{f' ({unit})' if unit not in ('', '1') else ''}"
+
+
+def clock(span: float) -> tuple[float, str]:
+    """The unit for an axis of `span` s: how many s it has, and its name."""
+    if span < 2 * 3600.0:
+        return 1.0, "s"
+    return (3600.0, "h") if span < 3 * 86_400.0 else (86_400.0, "days")
+
+
+def short(value: float) -> str:
+    """A number in three digits and a letter for thousands, millions and so on."""
+    power = min(4, int(np.log10(value) // 3)) if value >= 1000 else 0
+    return f"{value / 1000.0**power:.3g}" + ("", " k", " M", " G", " T")[power]
 
 
 def wide(values: ArrayLike) -> bool:

@@ -181,6 +181,8 @@ def _lead(results: Results, baseline: str, one_scenario: bool) -> dict[str, str]
     if len(results) == 1:
         del lead["baseline"]
         return lead | {"digest": next(iter(results.values())).digest}
+    if len(results) > tables.BESIDE:  # they are in the table
+        return lead
     return lead | {"digests": ", ".join(f"{name} {each.digest[:16]}" for name, each in results.items())}
 
 

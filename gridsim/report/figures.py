@@ -31,13 +31,19 @@ class Chart:
     """A chart with its words.
 
     title : its heading.  about : what it shows, in a line.  figure : ``data`` and ``layout``.
-    height : px.
+    height : px, without a legend of many lines.
     """
 
     title: str
     about: str
     figure: Figure
     height: int = 360
+
+    @property
+    def pixels(self) -> int:
+        """Its height with the legend, which of many names has two in a line."""
+        names = len(self.figure["data"]) if self.figure["layout"]["showlegend"] else 0
+        return self.height + (12 * names if names > 8 else 0)
 
 
 def colour(number: int) -> str:

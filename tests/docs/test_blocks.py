@@ -43,7 +43,7 @@ SMALLER = {
     ],
     "docs/guides/checks.md": [
         ("--nodes 100", "--nodes 20"),
-        ("--checkpoint-every 300", "--checkpoint-every 0.001"),
+        ("--checkpoint-every 300", "--checkpoint-every 1e-9"),
     ],
     "docs/guides/experiments.md": [
         ("--replicates 10 --figure", "--replicates 2 --schedulers mincent,fcfs --figure"),
@@ -169,7 +169,7 @@ def test_blocks_run_in_order(page, folder):
             printed = run_python(code, namespace, where)
         elif guide and language in ("", "sh"):
             printed = run_shell(code, skipped, where)
-        elif guide and language == "text":
+        elif language == "text":
             check_text(code, printed, where)
         else:
             assert language in ("", "toml") or not guide, f"{where} is not run, and NOT_RUN does not say why"

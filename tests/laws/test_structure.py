@@ -32,7 +32,8 @@ ABOVE = {
     "measures", "seeding", "cells", "execution", "store", "collecting", "sweeps", "sweep_results",
     "sweep_command", "ladders", "ladder_command", "interchange", "interchange_command", "why_command",
     "result_files", "cli_scenario", "cli_study", "compare_command", "comparison_table",
-    "report", "report_command", "schema", "schema_command",
+    "report", "report_command", "perfetto", "plot_command",
+    "schema", "schema_command",
 }  # fmt: skip
 
 

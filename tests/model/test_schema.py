@@ -1,4 +1,4 @@
-"""The schema of scenario files: as strict as the reader about keys and types, and it tells what each key is."""
+"""The schema of scenario files: as strict as the reader about keys and types, and says what each key is."""
 
 import json
 import re
