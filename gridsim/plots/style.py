@@ -105,8 +105,10 @@ def on(axes: Axes | None, *, width: float = 5.0, height: float = 3.6, grid: str 
     """
     if axes is None:
         pyplot = need("matplotlib.pyplot", "plot", "a chart")
+        # outside of the style: the first figure loads the backend, and what that sets is to stay
+        made = pyplot.figure(figsize=(width, height), layout="constrained")
         with use_style():
-            axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+            axes = made.subplots()
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     if grid:
