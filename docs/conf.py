@@ -40,6 +40,7 @@ html_title = f"gridsim {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_show_copyright = False
 
 # -- Markdown and notebooks -----------------------------------------------------------------------------
 
