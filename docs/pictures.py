@@ -1,56 +1,59 @@
-"""Draws the pictures of the README and the docs: ``python docs/pictures.py`` (needs the extra ``plot``)."""
+"""Draws the pictures of the README and the docs: ``python docs/pictures.py [NAME...]`` (needs the extra ``all``).
+
+Names are those of the functions below; without any it draws all of them, which takes minutes.
+"""
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
-import numpy as np
 
 import gridsim as gs
 from gridsim import plots
 from gridsim.cli_scenario import default_scenario
 from gridsim.ladders import ladder
 
-IMAGES = Path(__file__).parent / "images"
-COLOURS = {"fair-tree": "#0072B2", "mincent": "#009E73", "fcfs": "#D55E00"}  # Okabe and Ito
+DOCS = Path(__file__).parent
+IMAGES = DOCS / "images"
+
+
+def save(name: str, made: Any, dpi: int = 110) -> None:
+    with (IMAGES / name).open("wb") as stream:
+        plots.save(made, stream, dpi=dpi)
+
+
+def scenario_of(nodes: int) -> gs.Scenario:
+    """The paper's workload, with tasks of a random size."""
+    return gs.Scenario(
+        platform=gs.Platform.desktop_grid(nodes=nodes, seed=1),
+        workload=gs.Workload.bags(
+            applications=100, interarrival=10.0, tasks_per_node=10.0, task_size=(65536.0, 131072.0), seed=1
+        ),
+        network=gs.Network(record_use=True),
+        seed=1,
+    )
 
 
 def compare() -> None:
     """Stretch of every application under three schedulers, and over its size the tree's price."""
-    scenario = gs.Scenario(
-        platform=gs.Platform.desktop_grid(nodes=1000, seed=1),
-        workload=gs.Workload.bags(
-            applications=100, interarrival=10.0, tasks_per_node=10.0, task_size=(65536.0, 131072.0), seed=1
-        ),
-        network=gs.Network(),
-        seed=1,
-    )
-    schedulers = {"mincent": gs.MinCent(), "fair-tree": gs.FairTree(), "fcfs": gs.Fcfs()}
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.0, 3.4), layout="constrained")
-    for name, scheduler in schedulers.items():
-        result = gs.simulate(scenario, scheduler)
-        stretch = np.sort(result.applications["stretch_agg"])
-        share = np.arange(1, len(stretch) + 1) / len(stretch)
-        left.step(stretch, share, where="post", color=COLOURS[name], label=f"{name} (max {stretch[-1]:.0f})")
-        right.scatter(
-            result.applications["size"] / 1e9,
-            result.applications["stretch_agg"],
-            s=9,
-            color=COLOURS[name],
-            label=name,
-        )
-    left.set(xlabel="stretch x aggregate speed", ylabel="share of applications", ylim=(0, 1), xlim=(0, None))
-    left.legend(frameon=False)
+    schedulers = {"fair-tree": gs.FairTree(), "fcfs": gs.Fcfs(), "mincent": gs.MinCent()}
+    results = {name: gs.simulate(scenario_of(1000), each) for name, each in schedulers.items()}
+    made, (left, right) = plots.figure(2, width=4.6)
+    plots.distribution(results, "stretch_agg", axes=left)
+    for number, (name, result) in enumerate(results.items()):
+        table = result.applications
+        look = {"color": plots.COLOURS[number], "marker": plots.MARKERS[number], "alpha": 0.7}
+        right.scatter(table["size"] / 1e9, table["stretch_agg"], s=12, label=name, **look)
     right.set(xlabel="application size (Pflop)", ylabel="stretch x aggregate speed", ylim=(0, None))
-    figure.suptitle("100 bags of tasks on 1000 machines: small applications pay for FCFS", fontsize=10)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(IMAGES / "compare.png", dpi=110)
+    right.grid(alpha=0.3)
+    made.suptitle("100 bags of tasks on 1000 machines: small applications pay for FCFS", fontsize=10)
+    save("compare.png", made)
 
 
 def ladders() -> None:
@@ -58,11 +61,35 @@ def ladders() -> None:
     jobs = gs.Workload.jobs(jobs=3000, utilization=0.9, max_nodes=40, seed=1)
     rigid = gs.Scenario(platform=gs.Platform.equal(nodes=1000), workload=jobs, seed=1)
     for name, scenario in (("ladder", default_scenario()), ("ladder-rigid", rigid)):
-        with (IMAGES / f"{name}.png").open("wb") as stream:
-            plots.save(ladder(scenario, replicates=10).figure(), stream)
+        save(f"{name}.png", ladder(scenario, replicates=10).figure(), dpi=150)
+
+
+def gallery() -> None:
+    """What the code in docs/guides/plots.md draws: an image after a block is what its `axes` are on."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    text = (DOCS / "guides/plots.md").read_text()
+    for code, image in re.findall(
+        r"^```python\n(.*?)^```\n(?:\n!\[[^]]*\]\(\.\./images/(\S+)\))?", text, re.M | re.S
+    ):
+        exec(compile(code, "plots.md", "exec"), namespace)
+        if image:
+            save(image, namespace["axes"].get_figure())
+
+
+def trees() -> None:
+    """The tree under the paper's workload, of 1000 and of 100,000 machines; takes minutes."""
+    for name, nodes in (("tree-1000", 1000), ("tree-100000", 100_000)):
+        result = gs.simulate(scenario_of(nodes), gs.FairTree())
+        made, panels = plots.figure(rows=2, width=9.0, height=2.9)
+        for axes, column in zip(panels, ("bytes_out", "use_peak_1s"), strict=True):
+            plots.tree(result, column, axes=axes)
+        save(f"plots-{name}.png", made)
+
+
+PICTURES = {each.__name__: each for each in (compare, ladders, gallery, trees)}
 
 
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
-    compare()
-    ladders()
+    for chosen in sys.argv[1:] or PICTURES:
+        PICTURES[chosen]()

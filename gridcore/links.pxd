@@ -1,6 +1,7 @@
 """C-level contract of the links kernel."""
 
 from gridcore.mailboxes cimport Mailboxes
+from gridcore.messagelog cimport MessageLog
 from gridcore.pending cimport Pending
 
 cdef struct Message:
@@ -50,9 +51,13 @@ cdef class Links:
     cdef Py_ssize_t n_missing
     cdef Due* due
     cdef Py_ssize_t due_room
+    cdef MessageLog passages
+    cdef const long long[::1] subject_at  # per kind, where its record says what it is about, -1: nowhere
 
     cdef dict _columns(self)
     cdef int _check_headers(self, const unsigned char[:, ::1] records) except -1
+    cdef int _check_logged(self, rows) except -1
+    cdef int _log(self, int kind, const void* record, long long sent, long long delivered, long long nbytes) except -2
     cdef int _make_slots(self) except -1
     cdef int _make_boxes(self, bint wanted) except -1
     cdef object _take_unboxed(self, int kind, long long until)
@@ -65,6 +70,7 @@ cdef class Links:
     cdef long long _first_outer(self) noexcept nogil
     cdef long long _until(self, int machine, int life) noexcept nogil
     cdef void _drop(self, int slot) noexcept nogil
+    cdef void _count_dropped(self, int slot) noexcept nogil
     cdef void _give_back(self, int slot) noexcept nogil
     cdef Py_ssize_t _take(self, int kind, long long until) except -1
     cdef void _read_ahead(self, const Pending* p) noexcept nogil

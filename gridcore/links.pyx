@@ -22,6 +22,9 @@ from gridcore.edf cimport indices, integers
 from gridcore.mailboxes cimport (Letter, Mailboxes, mailboxes_count, mailboxes_due, mailboxes_free, mailboxes_make,
                                  mailboxes_put, mailboxes_take, mailboxes_tidy)
 from gridcore.memory cimport copy_words, grown, prefetch
+from gridcore.messagelog cimport (DROPPED, PASSAGE_FIELDS, UNDER_WAY, Passage, messagelog_add, messagelog_copy,
+                                  messagelog_end, messagelog_fill, messagelog_free, messagelog_letter, messagelog_slots,
+                                  messagelog_subject)
 from gridcore.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
                                pending_read)
 
@@ -29,10 +32,12 @@ import numpy as np
 
 from gridcore.states import LATEST, State
 
-__all__ = ["NEVER", "Links"]
+__all__ = ["LOGGED", "NEVER", "Links"]
 
 cdef long long _NEVER = 9223372036854775807
 NEVER = _NEVER
+#: Columns of the log of messages; sender and receiver are machines.
+LOGGED = ("kind", "sender", "receiver", "sent", "delivered", "nbytes", "subject")
 # How many messages ahead is read.
 cdef Py_ssize_t _AHEAD = 8
 # The longest message, and the latest start of one: no sum of two can overflow.
@@ -142,6 +147,7 @@ cdef class Links:
         free(self.unused)
         free(self.due)
         free(self.missing)
+        messagelog_free(&self.passages)
 
     cdef int _make_slots(self) except -1:
         # by half: what is in flight may be most of the memory of a run
@@ -152,6 +158,8 @@ cdef class Links:
         for k in range(more - 1, self.slots - 1, -1):
             self.unused[self.n_unused] = <int> k
             self.n_unused += 1
+        if self.passages.most:
+            messagelog_slots(&self.passages, more)
         self.slots = more
         return 0
 
@@ -206,6 +214,10 @@ cdef class Links:
             self.up_free[source] = start + length
         self.n_unused -= 1
         self.sequence += 1
+        if self.passages.most:
+            self.passages.of_slot[slot] = -1
+            if source != target:
+                self.passages.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes)
         if source == target:
             return pending_push(&self.queue[kind], now, sequence, slot)
         self._sent[kind] += 1
@@ -237,7 +249,7 @@ cdef class Links:
         cdef const Event* head
         cdef Message* m
         cdef Letter letter
-        cdef long long until = min(limit, self._first_end())
+        cdef long long until = min(limit, self._first_end()), box
         while True:
             head = pending_first(&self.heads)
             if head == NULL or head.time > until:
@@ -263,8 +275,11 @@ cdef class Links:
                 self._count_window(m.target, e.time - m.length, m.nbytes)
             if self.deferred[m.kind]:
                 letter.time, letter.nbytes, letter.life = e.time, m.nbytes, m.target_life
-                mailboxes_put(&self.boxes, self.boxes_of[m.kind] + m.target, &letter,
-                              self.data + e.slot * self.stride, self.width[m.kind])
+                box = self.boxes_of[m.kind] + m.target
+                mailboxes_put(&self.boxes, box, &letter, self.data + e.slot * self.stride, self.width[m.kind])
+                if self.passages.most:
+                    messagelog_letter(&self.passages, self.boxes.last[box], self.boxes.room,
+                                      self.passages.of_slot[e.slot])
                 self._give_back(e.slot)
             else:
                 pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)
@@ -308,9 +323,14 @@ cdef class Links:
         return self.failures[entry, 0]
 
     cdef void _drop(self, int slot) noexcept nogil:
+        self._count_dropped(slot)
+        self._give_back(slot)
+
+    cdef void _count_dropped(self, int slot) noexcept nogil:
         if self.message[slot].nbytes >= 0:
             self._dropped[self.message[slot].kind] += 1
-        self._give_back(slot)
+            if self.passages.most:
+                messagelog_end(&self.passages, self.passages.of_slot[slot], DROPPED)
 
     cdef void _give_back(self, int slot) noexcept nogil:
         self.unused[self.n_unused] = slot
@@ -337,14 +357,15 @@ cdef class Links:
                     self.missing = <int*> grown(self.missing, (self.n_missing + 1) * sizeof(int))
                     self.missing[self.n_missing] = e.slot
                     self.n_missing += 1
-                    if m.nbytes >= 0:
-                        self._dropped[kind] += 1
+                    self._count_dropped(e.slot)
                 else:
                     self._drop(e.slot)
                 continue
             if m.nbytes >= 0:
                 self._delivered[kind] += 1
                 self._in[m.target] += m.nbytes
+                if self.passages.most:
+                    messagelog_end(&self.passages, self.passages.of_slot[e.slot], e.time)
             self._reserve_due(n + 1)
             self.due[n].node, self.due[n].slot, self.due[n].rank, self.due[n].time = m.node, e.slot, n, e.time
             n += 1
@@ -445,9 +466,13 @@ cdef class Links:
                 letter = &self.boxes.letter[entry]
                 if letter.time >= self._until(target, letter.life):
                     self._dropped[kind] += 1
+                    if self.passages.most:
+                        messagelog_end(&self.passages, self.passages.of_letter[entry], DROPPED)
                     continue
                 self._delivered[kind] += 1
                 self._in[target] += letter.nbytes
+                if self.passages.most:
+                    messagelog_end(&self.passages, self.passages.of_letter[entry], letter.time)
                 to[n], at[n] = target, letter.time
                 memcpy(&out[n, 0], self.boxes.record + entry * self.boxes.stride, width)
                 n += 1
@@ -522,6 +547,52 @@ cdef class Links:
         if self.window_start <= at < self.window_start + self.n_windows * self.window:
             self._windows[machine, (at - self.window_start) // self.window] += nbytes
 
+    # -- the log of messages ------------------------------------------------------------------------------
+
+    def log(self, long long limit, subjects):
+        """Write down each message between machines that is sent from now on; nothing else changes.
+
+        limit : messages that are kept, the first ones; more are counted (`unlogged`).
+        subjects : int64[kinds], where in a record of each kind the int64 stands that says what it is about; -1: nowhere.
+
+        Raises ValueError for such a place outside a record, and once something has been sent.
+        """
+        offsets = integers(subjects, "subjects")
+        if not 0 < limit < 2**31:
+            raise ValueError(f"limit must be in 1..{2**31 - 1}, got {limit}")
+        if offsets.shape[0] != self.kinds:
+            raise ValueError(f"subjects must have {self.kinds} entries, got {offsets.shape[0]}")
+        for k in range(self.kinds):
+            if not (offsets[k] == -1 or 16 <= offsets[k] <= self.width[k] - 8):
+                raise ValueError(f"subjects[{k}] must be -1 or in 16..{self.width[k] - 8}, got {offsets[k]}")
+        if self.sequence:
+            raise ValueError(f"log must be called before anything is sent, got {self.sequence} messages")
+        messagelog_slots(&self.passages, self.slots + 1)
+        self.passages.most, self.subject_at = limit, offsets
+
+    cdef int _log(self, int kind, const void* record, long long sent, long long delivered, long long nbytes) except -2:
+        """The place in the log of a message between the nodes of `record`."""
+        cdef const long long* header = <const long long*> record
+        cdef Passage p
+        p.kind, p.nbytes, p.sent, p.delivered = kind, <int> nbytes, sent, delivered
+        p.receiver, p.sender = <int> self.machine_of[header[0]], <int> self.machine_of[header[1]]
+        p.subject = messagelog_subject(record, self.subject_at[kind])
+        return messagelog_add(&self.passages, &p)
+
+    def logged(self):
+        """What `log` has kept, in the order in which it was written down: int64 columns, see `LOGGED`.
+
+        delivered is -1 of what is under way, -2 of what was dropped; times are ns.
+        """
+        rows = np.empty((self.passages.n, PASSAGE_FIELDS), np.int64)
+        messagelog_copy(&self.passages, rows)
+        return {name: rows[:, k].copy() for k, name in enumerate(LOGGED)}
+
+    @property
+    def unlogged(self):
+        """Messages for which the log had no room."""
+        return self.passages.missed
+
     # -- checkpoints --------------------------------------------------------------------------------------
 
     def getstate(self):
@@ -539,7 +610,9 @@ cdef class Links:
             n += self.queue[kind].n + self.queue[kind].n_run
         event_rows, message_rows = np.empty((n, 3), np.int64), np.empty((n, 10), np.int64)
         records, where = np.empty((n, self.stride), np.uint8), np.empty(n, np.int64)
+        places = np.full(n, -1, np.int64)
         cdef long long[:, ::1] events = event_rows, messages = message_rows
+        cdef long long[::1] place = places
         cdef unsigned char[:, ::1] data = records
         for kind in range(-1, self.kinds):
             k = done
@@ -554,9 +627,13 @@ cdef class Links:
             messages[k, 7], messages[k, 8], messages[k, 9] = m.length, m.start, m.lost
             memset(&data[k, 0], 0, self.stride)
             memcpy(&data[k, 0], self.data + events[k, 2] * self.stride, self.width[m.kind])
+            if self.passages.most:
+                place[k] = self.passages.of_slot[events[k, 2]]
         n = mailboxes_count(&self.boxes)
         letter_rows, letter_records = np.empty((n, 4), np.int64), np.empty((n, self.boxes.stride), np.uint8)
         cdef long long[:, ::1] letters = letter_rows
+        letter_places = np.full(n, -1, np.int64)
+        place = letter_places
         data = letter_records
         n = 0
         for k in np.sort(np.array([self.boxes.open[k] for k in range(self.boxes.n_open)], np.int64)):
@@ -565,10 +642,17 @@ cdef class Links:
                 letters[n, 0], letters[n, 1] = k, self.boxes.letter[entry].time
                 letters[n, 2], letters[n, 3] = self.boxes.letter[entry].nbytes, self.boxes.letter[entry].life
                 memcpy(&data[n, 0], self.boxes.record + entry * self.boxes.stride, self.boxes.stride)
+                if self.passages.most:
+                    place[n] = self.passages.of_letter[entry]
                 n += 1
                 entry = self.boxes.letter[entry].next
+        log = {}
+        if self.passages.most:
+            log = {"logged": np.empty((self.passages.n, PASSAGE_FIELDS), np.int64), "unlogged": self.passages.missed,
+                   "places": places, "letter_places": letter_places}
+            messagelog_copy(&self.passages, log["logged"])
         return {
-            **self._columns(), "sequence": self.sequence,
+            **log, **self._columns(), "sequence": self.sequence,
             "failures": np.asarray(self.failures)[:self.n_failures],
             "where": where[order], "events": event_rows[:, :2].copy(), "messages": message_rows, "records": records,
             "letters": letter_rows, "letter_records": letter_records,
@@ -616,6 +700,13 @@ cdef class Links:
         letter_records = read.array("letter_records", np.uint8, (len(letter_rows), stride))
         self._check_headers(letter_records)
         sequence = read.whole("sequence")
+        places = letter_places = np.zeros(0, np.int64)
+        if self.passages.most:
+            logged = read.array("logged", np.int64, (None, PASSAGE_FIELDS))
+            self._check_logged(logged)
+            unlogged = read.whole("unlogged", 0, LATEST)
+            places = read.array("places", np.int64, (n,), -1, len(logged) - 1)
+            letter_places = read.array("letter_places", np.int64, (len(letter_rows),), -1, len(logged) - 1)
 
         for name, column in known.items():
             column[...] = given[name]
@@ -630,6 +721,10 @@ cdef class Links:
         cdef const long long[::1] where = where_array
         cdef const long long[:, ::1] events = event_rows, messages = message_rows, letters = letter_rows
         cdef const unsigned char[:, ::1] data = records
+        cdef const long long[::1] place = places, letter_place = letter_places
+        if self.passages.most:
+            messagelog_fill(&self.passages, logged)
+            self.passages.missed = unlogged
         for k in range(n):
             if self.n_unused == 0:
                 self._make_slots()
@@ -641,6 +736,8 @@ cdef class Links:
             m.target_life, m.nbytes = <int> messages[k, 5], <int> messages[k, 6]
             m.length, m.start, m.lost = messages[k, 7], messages[k, 8], messages[k, 9] != 0
             memcpy(self.data + slot * self.stride, &data[k, 0], self.stride)
+            if self.passages.most:
+                self.passages.of_slot[slot] = <int> place[k]
             pending_push(&self.queue[where[k]] if where[k] >= 0 else &self.heads, events[k, 0], events[k, 1], slot)
         mailboxes_free(&self.boxes)
         memset(&self.boxes, 0, sizeof(Mailboxes))
@@ -649,6 +746,9 @@ cdef class Links:
         for k in range(letters.shape[0]):
             letter.time, letter.nbytes, letter.life = letters[k, 1], <int> letters[k, 2], <int> letters[k, 3]
             mailboxes_put(&self.boxes, letters[k, 0], &letter, &data[k, 0], stride)
+            if self.passages.most:
+                messagelog_letter(&self.passages, self.boxes.last[letters[k, 0]], self.boxes.room,
+                                  <int> letter_place[k])
 
     cdef int _check_headers(self, const unsigned char[:, ::1] records) except -1:
         """Each record goes from a node to a node."""
@@ -659,6 +759,16 @@ cdef class Links:
             if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
                 raise ValueError(f"state['records'][{k}] goes from node {header[1]} to node {header[0]}, "
                                  f"but there are nodes 0..{nodes - 1}")
+        return 0
+
+    cdef int _check_logged(self, rows) except -1:
+        """These are rows of this log."""
+        lows = np.array([0, 0, 0, 0, DROPPED, 0, -2**63])
+        highs = np.array([self.kinds - 1, self.machines - 1, self.machines - 1, LATEST, LATEST, 2**31 - 1, 2**63 - 1])
+        wrong = ((rows < lows) | (rows > highs)).any(axis=1)
+        wrong[self.passages.most:] = True
+        for k in np.flatnonzero(wrong)[:1]:
+            raise ValueError(f"state['logged'][{k}] must be a row of this log, got {rows[k].tolist()}")
         return 0
 
     cdef dict _columns(self):

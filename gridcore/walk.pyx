@@ -220,7 +220,7 @@ cdef class JobWalks:
             if self.probe_time:
                 return self._begin(job, now)
             u = self._find(job, home, now)
-            if self.log.most:
+            if self.log.most or self.links.passages.most:
                 self._tell(job, home, now)
         if self.log.most:
             self._log_end(job, home, u, self.at[u].free if u >= 0 else -1, now)
@@ -348,6 +348,7 @@ cdef class JobWalks:
                 if s.taken:
                     before = s.step[s.taken - 1] if s.step[s.taken - 1] >= 0 else ~s.step[s.taken - 1]
                 self._hop(before, u)
+            self._log_packets(job, before, u, s.step[s.taken] >= 0, now)
             if s.step[s.taken] >= 0:
                 self.at[u].answered += 1
                 if self.at[u].speed >= self.min_speed and self._fits(u, latency, now):
@@ -436,16 +437,34 @@ cdef class JobWalks:
         """Log a search that took no time: the same walk once more; who is told of has no stamp any more."""
         cdef unsigned long long chance = chance_of(self.seed, job)
         cdef unsigned int stamp = <unsigned int> (job + 1)
-        cdef Py_ssize_t steps = 0, u = home
+        cdef Py_ssize_t steps = 0, u = home, before
+        cdef bint new
         while steps < self.asked[job]:
+            before = u
             u = other(&chance, self.nodes - 1, home) if self.degree < 0 else self.neighbours[u, below(&chance, self.degree)]
-            if u == home or self.at[u].stamp != stamp:
-                steps += self.degree >= 0
+            new = u != home and self.at[u].stamp == stamp
+            if self.degree < 0 and not new:
                 continue
             steps += 1
-            self.at[u].stamp = 0
-            self._log_asked(job, u, now)
-            self._log_heard(job, now)
+            self._log_packets(job, home if self.degree < 0 else before, u, new, now)
+            if new:
+                self.at[u].stamp = 0
+                if self.log.most:
+                    self._log_asked(job, u, now)
+                    self._log_heard(job, now)
+        return 0
+
+    cdef int _log_packets(self, Py_ssize_t job, Py_ssize_t before, Py_ssize_t u, bint answers, long long now) except -1:
+        """Let the links log the probe that has come to node `u` from the one before, and the answer."""
+        cdef Record record
+        cdef long long half = self.probe_time // 2
+        if not self.links.passages.most:
+            return 0
+        record.node, record.sender, record.job = u, before, job
+        self.links._log(self.number[PROBE], &record, now - half, now, self.packet)
+        if answers:
+            record.node, record.sender = self.home[job], u
+            self.links._log(self.number[LOAD], &record, now, now + self.probe_time - half, self.packet)
         return 0
 
     cdef int _log_asked(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:

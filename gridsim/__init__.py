@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from gridsim.matrices import BRAUN_CLASSES, TaskMapping, expected_times, map_tasks
     from gridsim.model import Applications
     from gridsim.network import Network
+    from gridsim.perfetto import to_perfetto
     from gridsim.platform import Platform
     from gridsim.records import Table
     from gridsim.replication import Replicates, replicate
+    from gridsim.report import write_report
     from gridsim.results import Result
     from gridsim.resumption import resume
     from gridsim.scenario import Scenario
@@ -153,7 +155,9 @@ __all__ = [
     "simulate",
     "sweep",
     "to_batsim",
+    "to_perfetto",
     "to_swf",
+    "write_report",
 ]
 
 _HOMES = {
@@ -171,6 +175,7 @@ _HOMES = {
     ),
     "matrices": ("BRAUN_CLASSES", "TaskMapping", "expected_times", "map_tasks"),
     "experiment": ("Comparison", "compare"),
+    "perfetto": ("to_perfetto",),
     "interchange": ("check_same_jobs", "result_from_log", "to_batsim", "to_swf"),
     "local": ("LocalPolicy", "LocalScheduler", "Message"),
     "network": ("Network",),
@@ -179,6 +184,7 @@ _HOMES = {
     "estimates": ("Estimate",),
     "ladders": ("Ladder", "ladder"),
     "replication": ("Replicates", "replicate"),
+    "report": ("write_report",),
     "seeding": ("replica",),
     "store": ("Store",),
     "sweep_results": ("SweepResult",),

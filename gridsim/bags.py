@@ -24,7 +24,11 @@ MOST_SIZES = 2**30
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Uniform between `low` and `high`."""
+    """Uniform between `low` and `high`.
+
+    low : the smallest, > 0.
+    high : the largest.
+    """
 
     low: float
     high: float
@@ -76,7 +80,13 @@ Spread = Normal | LogUniform
 class BagRecipe(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="bags"
 ):
-    """Poisson arrivals of bags; the meaning of each field is told by `Workload.bags`."""
+    """Poisson arrivals of bags; the meaning of each field is told by `Workload.bags`.
+
+    task_size : Mflop; a number, a table {low = ..., high = ...} (uniform, one draw an application), or a
+        list of classes (one an application, equally likely).
+    spread : how tasks differ within an application: a table of the kind ``normal`` or ``log-uniform``; each
+        task has task_size times a factor of its own.  Without it they are equal.
+    """
 
     seed: int
     applications: int = 100
@@ -208,7 +218,15 @@ class LogRecipe(
 class ListRecipe(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="list"
 ):
-    """The applications themselves; the meaning of each field is told by `Workload.of`."""
+    """The applications themselves; the meaning of each field is told by `Workload.of`.
+
+    release : s, one entry an application, in any order.
+    tasks : how many, one entry an application.
+    task_size : Mflop, one entry an application.
+    submitter : machines, one entry an application; without it application i submits at machine i modulo their
+        number.
+    data : bytes of a task's instructions and data, and of its result, one entry an application.
+    """
 
     release: tuple[float, ...]
     tasks: tuple[int, ...]
@@ -228,7 +246,13 @@ class ListRecipe(
 class TasksRecipe(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="tasks"
 ):
-    """The applications themselves, task by task; the meaning of each field is told by `Workload.of_tasks`."""
+    """The applications themselves, task by task; the meaning of each field is told by `Workload.of_tasks`.
+
+    release : s, one entry an application, in any order.
+    sizes : Mflop of every task, a list an application.
+    submitter : machines, one entry an application; without it application i submits at machine i modulo their
+        number.
+    """
 
     release: tuple[float, ...]
     sizes: tuple[tuple[float, ...], ...]

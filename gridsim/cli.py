@@ -21,9 +21,12 @@ from gridsim.extras import MissingExtra
 from gridsim.interchange_command import export
 from gridsim.ladder_command import ladder_command
 from gridsim.output import check_output, deliver, in_folder, progress_of
+from gridsim.plot_command import plot
+from gridsim.report_command import check_report, report
 from gridsim.repro import repro
 from gridsim.reproduce.command import reproduce
 from gridsim.resumption import resume_command
+from gridsim.schema_command import schema
 from gridsim.sweep_command import sweep
 from gridsim.validation.command import validate
 from gridsim.why_command import why
@@ -111,6 +114,8 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
         for flag, path in others.items():
             if path is not None and os.path.realpath(path) == os.path.realpath(checkpoint):
                 raise ScenarioError(f"{flag} and --checkpoint name the same file, {path}")
+    others = {"--out": out, "--save-scenario": flags["save_scenario"], "--checkpoint": checkpoint}
+    check_report(flags["report"], {**others, **inputs(flags)})
     scenario, schedulers, keep = prepare([name], flags, [] if out is None else [out])
     result = simulate(
         scenario,
@@ -123,17 +128,19 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
         checkpoint_every=CHECKPOINT_EVERY if every is None else every,
     )
     keep()
-    deliver(result, name, out=out, bound=flags["bound"], as_json=flags["as_json"])
+    deliver(result, name, out=out, report=flags["report"], bound=flags["bound"], as_json=flags["as_json"])
 
 
 cli.add_command(compare)
 cli.add_command(sweep)
 cli.add_command(export)
 cli.add_command(ladder_command)
+cli.add_command(plot)
+cli.add_command(report)
 cli.add_command(reproduce)
 cli.add_command(repro)
-cli.add_command(ladder_command)
 cli.add_command(resume_command)
+cli.add_command(schema)
 cli.add_command(validate)
 cli.add_command(why)
 

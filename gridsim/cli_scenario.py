@@ -17,7 +17,7 @@ from gridsim.output import check_output
 if TYPE_CHECKING:
     from gridsim.scenario import Scenario
     from gridsim.scheduler import Scheduler
-    from gridsim.simulation import Record
+    from gridsim.simulation import Record, Recording
 
 Flags = dict[str, Any]
 
@@ -65,10 +65,12 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
             metavar="PATH",
             help="Save the results; run: a file, or a folder for NAME.npz; compare: a folder.",
         ),
+        click.option("--report", metavar="FILE", help="Write a report too: HTML that works offline."),
         click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
         click.option("--threads", type=int, default=1, help="Of a kernel; changes no result.  [1]"),
         click.option("--record", is_flag=True, help="Save the schedule too, for gridsim validate."),
         click.option("--decisions", is_flag=True, help="Save the decisions too, for gridsim why."),
+        click.option("--messages", is_flag=True, help="Save a log of all messages too."),
         click.option("--time-limit", type=float, metavar="S", help="Simulated s after which to give up."),
         click.option(
             "--progress/--no-progress",
@@ -83,10 +85,9 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def recorded(flags: Flags) -> Record:
-    """What ``--record`` and ``--decisions`` ask `simulate` to record."""
-    if flags["decisions"]:
-        return "all" if flags["record"] else "decisions"
-    return bool(flags["record"])
+    """What ``--record``, ``--decisions`` and ``--messages`` ask `simulate` to record."""
+    wanted: dict[str, Recording] = {"record": "schedule", "decisions": "decisions", "messages": "messages"}
+    return tuple(name for flag, name in wanted.items() if flags[flag])
 
 
 def inputs(flags: Flags) -> dict[str, str | None]:
@@ -200,11 +201,11 @@ def setting_of(setting: str) -> tuple[str, str, Any]:
 
 def prepare(
     names: list[str], flags: Flags, outputs: list[str]
-) -> tuple[Scenario, dict[str, Scheduler], Callable[[], None]]:
+) -> tuple[Scenario, dict[str, Scheduler], Callable[[], Scenario]]:
     """The scenario and the schedulers, all checked before anything is run or written.
 
-    The last of the three saves the scenario if that is wanted, to be called when it has been run: only
-    then is it known to be one that can be.
+    The last of the three returns the scenario with the parameters of the schedulers, and saves it if that is
+    wanted; to be called when it has been run: only then is it known to be one that can be.
     """
     import dataclasses
 
@@ -232,9 +233,7 @@ def prepare(
     for name, table in scenario.schedulers.items():
         named_scheduler(name, table)  # tables of schedulers that are not asked for must be right too
 
-    def keep() -> None:
-        if file is None:
-            return
+    def keep() -> Scenario:
         # the parameters as checked: plain values of the right types
         parameters = {name: dict(table) for name, table in scenario.schedulers.items()}
         for name in names:
@@ -242,6 +241,9 @@ def prepare(
                 checked = msgspec.to_builtins(schedulers[name])
                 given = {key: checked[key] for key in settings[name] if checked[key] is not None}
                 parameters[name] = given
-        dataclasses.replace(scenario, schedulers=parameters).save(file)
+        whole = dataclasses.replace(scenario, schedulers=parameters)
+        if file is not None:
+            whole.save(file)
+        return whole
 
     return scenario, schedulers, keep

@@ -26,7 +26,7 @@ def where_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--store", "store_path", metavar="DIR", help="Keep what was run there, and reuse it."),
         click.option("--keep-results", is_flag=True, help="Keep whole results in the store too."),
         click.option("--retry", is_flag=True, help="Run again what the store knows to have failed."),
-        click.option("--figure", metavar="FILE", help="Draw a figure (PNG)."),
+        click.option("--figure", metavar="FILE", help="Draw a figure (.png, .svg or .pdf)."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -56,9 +56,11 @@ def check_figure(file: str | None, read: Mapping[str, str | None]) -> None:
     """That a figure can be drawn and written, and not over a file that is `read`, before anything is run."""
     if file is not None:
         from gridsim.extras import need
+        from gridsim.plots import FORMATS
 
-        if not file.lower().endswith(".png"):
-            raise ScenarioError(f"--figure must end in .png, got {file!r}")
+        if _ending(file) not in FORMATS:
+            known = ", ".join(f".{name}" for name in FORMATS)
+            raise ScenarioError(f"--figure must end in one of {known}, got {file!r}")
         check_output("--figure", file)
         for flag, other in read.items():
             if other is not None and os.path.realpath(other) == os.path.realpath(file):
@@ -72,7 +74,11 @@ def draw(file: str, made: Any) -> None:
     from gridsim.records import atomic_file
 
     with atomic_file(file) as stream:
-        plots.save(made, stream)
+        plots.save(made, stream, format=_ending(file))
+
+
+def _ending(file: str) -> Any:
+    return os.path.splitext(file)[1].lower().removeprefix(".")
 
 
 @contextmanager

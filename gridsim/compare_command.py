@@ -12,6 +12,7 @@ from gridsim.cli_scenario import Flags, inputs, prepare, recorded, run_options, 
 from gridsim.cli_study import check_figure, draw, names_of, places, replica_options, where_options
 from gridsim.errors import ScenarioError
 from gridsim.output import file_name, progress_of
+from gridsim.report_command import check_report
 
 #: Whether a workload has rigid jobs -> the schedulers that are compared on it.
 USUAL = {
@@ -75,6 +76,7 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
     from gridsim import experiment
     from gridsim.execution import executor_of
     from gridsim.records import to_json
+    from gridsim.report import write_report
 
     out, files = flags["out"], {}
     if out:
@@ -83,6 +85,8 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
         files = {name: os.path.join(out, file_name(name)) for name in chosen}
         if len(set(files.values())) < len(files):
             raise ScenarioError(f"--out {out}: two of the schedulers have the same file name there")
+    others = {"--out": out, "--save-scenario": flags["save_scenario"]}
+    check_report(flags["report"], {**others, **inputs(flags)})
     new = out is not None and not os.path.isdir(out)  # then the folder is what will be made
     scenario, schedulers, keep = prepare(chosen, flags, [out.rstrip("/")] if new else list(files.values()))
     with executor_of(1 if flags["workers"] is None else flags["workers"]) as executor:
@@ -102,13 +106,16 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
         os.makedirs(out, exist_ok=True)
         for name, file in files.items():
             comparison[name].save(file)
+    if flags["report"] is not None:
+        write_report(comparison, flags["report"], files=files)
     if flags["as_json"]:
-        click.echo(to_json({**comparison.to_dict(), "files": files, "not_applicable": refused}))
+        about = {"files": files, "report": flags["report"], "not_applicable": refused}
+        click.echo(to_json({**comparison.to_dict(), **about}))
         return
     click.echo(comparison.format())
     for name, why in refused.items():
         click.echo(f"not applicable: {name}: {why}")
-    for file in files.values():
+    for file in [*files.values(), *filter(None, [flags["report"]])]:
         click.echo(f"saved {file}")
 
 
@@ -117,14 +124,17 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
     from gridsim.extras import need
     from gridsim.records import to_json
     from gridsim.replication import AT_MOST, replicate
+    from gridsim.report import write_report
 
-    for flag in ("out", "record", "decisions"):
+    for flag in ("out", "record", "decisions", "messages"):
         if flags[flag]:
             raise ScenarioError(
                 f"--{flag} is for a single run; with --replicates, --store keeps what was run"
             )
     need("scipy", "stats", "--replicates")  # which is needed in the end: better now
     check_figure(flags["figure"], inputs(flags))
+    others = {"--figure": flags["figure"], "--save-scenario": flags["save_scenario"]}
+    check_report(flags["report"], {**others, **inputs(flags)})
     scenario, schedulers, keep = prepare(chosen, flags, [])
     with places(flags) as where:
         found = replicate(
@@ -141,19 +151,21 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
             progress=progress_of(flags["progress"], flags["as_json"]),
             **where,
         )
-    keep()
+    whole = keep()
+    if flags["report"] is not None:
+        write_report(found, flags["report"], scenario=whole)
     if flags["figure"] is not None:
-        from gridsim.plots import comparison
-
-        draw(flags["figure"], comparison(found))
+        draw(flags["figure"], found.figure())
     if flags["as_json"]:
-        about = {"scenario": scenario.to_toml(), "not_applicable": refused, "figure": flags["figure"]}
+        about = {"scenario": scenario.to_toml(), "not_applicable": refused}
+        about |= {name: flags[name] for name in ("figure", "report")}
         click.echo(to_json({**found.to_dict(), **about}))
     else:
         click.echo(found.format())
         for name, why in refused.items():
             click.echo(f"not applicable: {name}: {why}")
-        if flags["figure"] is not None:
-            click.echo(f"saved {flags['figure']}")
+        for name in ("figure", "report"):
+            if flags[name] is not None:
+                click.echo(f"saved {flags[name]}")
     if found.errors:
         sys.exit(1)

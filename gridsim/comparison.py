@@ -13,7 +13,13 @@ from gridsim.records import Table
 from gridsim.results import Result
 
 #: Tables of events, and the column by which they are in order; others have a row for each thing.
-EVENTS = {"schedule": "start", "arrivals": "time", "requests": "accepted", "updates": "arrived"}
+EVENTS = {
+    "schedule": "start",
+    "arrivals": "time",
+    "requests": "accepted",
+    "updates": "arrived",
+    "message_log": "sent",
+}
 #: Columns with the instants at which something happened to the thing of a row.
 _INSTANTS = ("first_start", "finish")
 

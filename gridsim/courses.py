@@ -248,3 +248,24 @@ def _first(events: Events, nodes: int) -> Integers:
     first = np.full(nodes, NEVER, np.int64)
     np.minimum.at(first, events.machine, events.time)
     return first
+
+
+def outages(course: Course, until: float) -> Iterator[tuple[int, Floats, Floats]]:
+    """Machine by machine, when it goes down, and when it is up again (s; inf for never), of those that do.
+
+    until : s; what begins later need not be told.
+    """
+    downs: dict[int, list[int]] = {}
+    ups: dict[int, list[int]] = {}
+    until_ns = int(until * NS) + 1
+    for block in course.blocks:
+        near = int(np.searchsorted(block.time, until_ns, side="right"))
+        rows = (each[:near].tolist() for each in (block.time, block.machine, block.up))
+        for at, machine, up in zip(*rows, strict=True):
+            (ups if up else downs).setdefault(machine, []).append(at)
+        if near < len(block):
+            break
+    for machine in sorted(downs):
+        back: list[float] = [at / NS for at in ups.get(machine, [])]
+        away = np.array(downs[machine]) / NS
+        yield machine, away, np.array(back[: len(away)] + [np.inf] * (len(away) - len(back)))

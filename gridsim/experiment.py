@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, overload
 
-from gridsim.bounds import BOUND_LIMIT
+from gridsim.comparison_table import about, columns_of, measure_of, ratio_of, remarks, rows_of
 from gridsim.errors import ScenarioError
 from gridsim.naming import check_schedulers, make_scheduler
 from gridsim.progress import Progress, watched
@@ -19,9 +18,6 @@ from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler, registered
 from gridsim.simulation import Options, Record, Simulation, simulate
 from gridsim.units import UNITS
-
-# Head, unit, and what stands in a row of `Comparison.table`.
-_Cells = tuple[str, str, Callable[[dict[str, Any]], str]]
 
 
 @dataclass(frozen=True)
@@ -43,102 +39,26 @@ class Comparison:
 
     @property
     def measure(self) -> str:
-        """What schedulers are compared by: max_stretch, of rigid jobs mean_waiting, of work queues
-        mean_completion, of jobs that may move mean_turnaround."""
-        if self.scenario.workload.rigid:
-            return "mean_waiting"
-        for table, measure in (("jobs", "mean_turnaround"), ("cycles", "mean_completion")):
-            if all(table in result.tables for result in self.results.values()):
-                return measure
-        return "max_stretch"
+        """What schedulers are compared by; see `gridsim.comparison_table.measure_of`."""
+        return measure_of(self.results)
 
     def ratio(self, name: str) -> float:
         """`measure` of `name` relative to the baseline's."""
-        mine, other = (getattr(self.results[each], self.measure) for each in (name, self.baseline))
-        if other:
-            return float(mine / other)
-        return math.inf if mine else math.nan
+        return ratio_of(self.results, name, self.baseline)
 
     def table(self) -> list[dict[str, Any]]:
         """A row per scheduler: its name here, the ratio to the baseline, and `Result.summary`."""
-        return [
-            {"name": name, "ratio": self.ratio(name), **result.summary(self.bound)}
-            for name, result in self.results.items()
-        ]
+        return rows_of(self.results, self.baseline, self.bound)
 
     def format(self) -> str:
         """Platform, workload and load; the table as aligned text; what each scheduler reports of itself."""
         rows = self.table()
-        columns = [["scheduler", "", *(row["name"] for row in rows)]]
-        own = self._of_jobs() if self.scenario.workload.rigid else self._of_bags(rows)
-        for title, below, cell in (
-            *own,
-            ("makespan", "s", lambda row: f"{row['makespan']:.1f}"),
-            ("busy", "%", lambda row: f"{100 * row['utilization']:.1f}"),
-            ("messages", "", lambda row: f"{row['messages']}"),
-            ("traffic", "MB", lambda row: f"{row['bytes'] / 1e6:.2f}"),
-            ("wall", "s", lambda row: f"{row['wall_seconds'] or math.nan:.2f}"),
-            ("digest", "", lambda row: row["digest"][:16]),
-        ):
-            columns.append([title, below, *map(cell, rows)])
-        about = next(iter(self.results.values())).describe_scenario()
-        about["baseline"] = f"{self.baseline} (its {self.measure.replace('_', ' ')} counts as 1)"
-        lines = [*(f"{key:<8}  {value}" for key, value in about.items()), "", *align(columns, left=1), ""]
-        for row in rows:
-            facts = (f"{key} {_short(value)}" for key, value in row["facts"].items() if _scalar(value))
-            if said := ", ".join(facts):
-                lines.append(f"{row['name']}: {said}")
-        if not self.scenario.workload.rigid and any(row["gap"] is None for row in rows):
-            lines.append(f"no {self.bound} bound: it is computed for up to {BOUND_LIMIT} applications")
+        columns = columns_of(self.results, rows, self.baseline, self.bound)
+        head = (f"{key:<8}  {value}" for key, value in about(self.results, self.baseline).items())
+        lines = [*head, "", *align(columns, left=1), "", *remarks(rows, self.bound)]
         return "\n".join(lines).rstrip()
 
-    def _of_bags(self, rows: list[dict[str, Any]]) -> tuple[_Cells, ...]:
-        largest = max(row["max_stretch"] for row in rows)
-        exponent = -8  # as the fair-tree papers print it, unless that makes long numbers
-        while largest / 10.0**exponent >= 1e6:
-            exponent += 3
-        unit = f"1e{exponent} s/Mflop"
-        return (
-            ("completed", "tasks", lambda row: self._completed(row["name"])),
-            ("max stretch", unit, lambda row: f"{row['max_stretch'] / 10.0**exponent:.5g}"),
-            ("mean", f"1e{exponent}", lambda row: f"{row['mean_stretch'] / 10.0**exponent:.5g}"),
-            ("relative", f"to {self.baseline}", lambda row: f"{row['ratio']:.3f}"),
-            ("over the", f"{self.bound} bound", lambda row: f"{row['gap']:.3f}" if row["gap"] else "-"),
-            ("S * s_agg", "max", lambda row: f"{row['max_stretch_agg']:.5g}"),
-            *(self._of_turnaround() if any("migrated" in row for row in rows) else ()),
-            *(self._of_cycles() if any("wasted" in row for row in rows) else ()),
-        )
-
-    def _of_turnaround(self) -> tuple[_Cells, ...]:
-        def cell(name: str, digits: int, factor: float = 1.0) -> Callable[[dict[str, Any]], str]:
-            return lambda row: f"{factor * row[name]:.{digits}g}" if name in row else "-"
-
-        return (
-            ("turnaround", "mean, s", cell("mean_turnaround", 6)),
-            ("migrated", "%", cell("migrated", 4, 100.0)),
-        )
-
-    def _of_cycles(self) -> tuple[_Cells, ...]:
-        return (
-            ("completion", "mean, s", lambda row: f"{row['mean_completion']:.6g}"),
-            ("wasted", "%", lambda row: f"{100 * row['wasted']:.3g}" if "wasted" in row else "-"),
-        )
-
-    def _of_jobs(self) -> tuple[_Cells, ...]:
-        return (
-            ("given up", "jobs", lambda row: f"{row['failed']}"),
-            ("waiting", "mean, s", lambda row: f"{row['mean_waiting']:.6g}"),
-            ("relative", f"to {self.baseline}", lambda row: f"{row['ratio']:.3f}"),
-            ("waiting", "median, s", lambda row: f"{row['median_waiting']:.6g}"),
-            ("slowdown", "mean", lambda row: f"{row['mean_slowdown']:.4g}"),
-        )
-
     __str__ = format
-
-    def _completed(self, name: str) -> str:
-        result = self.results[name]
-        done, given = int(result.machines["tasks"].sum()), int(result.applications["tasks"].sum())
-        return "all" if done == given else f"{done} of {given}"
 
     def to_dict(self) -> dict[str, Any]:
         """Scenario (TOML), baseline, rows and their units, as plain values."""
@@ -229,7 +149,8 @@ def compare(
     if study:
         raise ScenarioError(f"{', '.join(study)} needs replicates")
     check_bound(bound)
-    options: dict[str, Any] = {"threads": threads, "time_limit": time_limit, "record": record}
+    options: dict[str, Any] = {"threads": threads, "time_limit": time_limit}
+    options["record"] = Options(record=record).record  # several names, for each of the runs
     if executor is None:
         results = {
             name: simulate(scenario, scheduler, progress=progress, **options)
@@ -282,11 +203,3 @@ def default_baseline(schedulers: Mapping[str, Scheduler]) -> str:
         return "mincent"
     central = [name for name, scheduler in schedulers.items() if not scheduler.decentralized]
     return next(iter(central or schedulers))
-
-
-def _scalar(value: Any) -> bool:
-    return isinstance(value, (str, bool, int, float))
-
-
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

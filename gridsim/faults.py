@@ -310,19 +310,35 @@ class Faults:
 
     @classmethod
     def poisson(cls, mean: float, seed: int) -> Faults:
-        """Each machine is reset once in `mean` s on average (the fair tree paper: 14,400 s)."""
+        """Each machine is reset once in `mean` s on average (the fair tree paper: 14,400 s).
+
+        mean : s between two failures of a machine, on average.
+        seed : of the draw.
+        """
         return cls(PoissonFaults(mean=mean, seed=seed))
 
     @classmethod
     def exponential(cls, up: float, down: float, seed: int) -> Faults:
-        """Up for `up` s, then down for `down` s, both exponential with these means."""
+        """Up for `up` s, then down for `down` s, both exponential with these means.
+
+        up : s, mean.
+        down : s, mean; 0 for resets.
+        seed : of the draw.
+        """
         return cls(ExponentialFaults(up=up, down=down, seed=seed))
 
     @classmethod
     def weibull(
         cls, up_shape: float, up_scale: float, down_shape: float, down_scale: float, seed: int
     ) -> Faults:
-        """Weibull up and down times (scales in s)."""
+        """Weibull up and down times (scales in s).
+
+        up_shape : of the times up; 1 is exponential.
+        up_scale : s, of the times up.
+        down_shape : of the times down.
+        down_scale : s, of the times down.
+        seed : of the draw.
+        """
         return cls(
             WeibullFaults(
                 up_shape=up_shape, up_scale=up_scale, down_shape=down_shape, down_scale=down_scale, seed=seed
@@ -341,12 +357,19 @@ class Faults:
     ) -> Faults:
         """The ups and downs of hosts of an availability trace (.avt or FTA tab format).
 
-        Each machine is one host, drawn without replacement among those that were ever up, with `never_up`
-        among all, of which some then never do anything.  Time 0 is `start` s into the trace.  When the trace
-        ends it begins again at `start`, or, without `repeat`, everybody stays as he is.  With
-        `zones` hosts of one place stand around the world: each machine is as far into the trace as its clock
-        is ahead, and the trace is as many whole days as there are from `start`, which should be midnight
-        there.  Raises TraceFormatError for a bad trace, ScenarioError for one with too few hosts.
+        Each machine is one host, drawn without replacement.
+
+        path : the trace.
+        seed : of the draw of hosts.
+        start : s of the trace at which the run begins.
+        repeat : when the trace ends it begins again at `start`; else everybody stays as he is.
+        never_up : draw among all hosts, of which some then never do anything, and not only among those that
+            were ever up.
+        zones : hosts of one place stand around the world: each machine is as far into the trace as its clock
+            is ahead, and the trace is as many whole days as there are from `start`, which should be midnight
+            there.  It must repeat.
+
+        Raises TraceFormatError for a bad trace, ScenarioError for one with too few hosts.
         """
         recipe = TraceFaults(
             path=text("faults.path", path),
@@ -369,9 +392,14 @@ class Faults:
     ) -> Faults:
         """Each machine is up in its night, as `zones` have it, and for some spells of the day.
 
-        Nights begin and end up to `spread` s earlier or later, drawn uniformly for each machine and day.  A
-        day begins with the owner back; then he is away for spells of `spell` s and there in between, both
-        exponential, such that the machine is up for a share `day_up` of the day, but for its beginning.
+        A day begins with the owner back; then he is away for spells and there in between, both exponential.
+
+        seed : of nights, spells and times in between, three streams.
+        zones : how many time zones there are, and when it is night.
+        day_up : share of the day in which a machine is up, but for its beginning; 0: never.
+        spell : s for which it is up then, on average.
+        spread : s by which nights begin and end earlier or later, at most; drawn uniformly for each machine
+            and day.  At most a quarter of the night and of the day.
         """
         return cls(ZoneFaults(seed=seed, zones=zones, day_up=day_up, spell=spell, spread=spread))
 
@@ -381,7 +409,9 @@ class Faults:
     ) -> Faults:
         """Exactly these: ``machine[i]`` fails at ``down[i]`` s and is back at ``up[i]`` s.
 
-        Equal times are a reset; ``up = inf`` leaves for good; ``down = 0`` joins at ``up``.
+        machine : which, one entry a failure.
+        down : s at which it fails; 0 for one that joins later.
+        up : s at which it is back; the same for a reset, inf for one that leaves for good.
         """
         columns = (sequence(f"faults.{n}", v) for n, v in (("machine", machine), ("down", down), ("up", up)))
         return cls(ListedFaults(**dict(zip(("machine", "down", "up"), map(tuple, columns), strict=True))))

@@ -181,10 +181,16 @@ class Fluctuation:
     def uniform(
         cls, low: float, high: float, period: float, seed: int, series: int = 64, steps: int = 1024
     ) -> Fluctuation:
-        """Factors uniform in [low, high], 0 < low <= high <= 1, anew each `period` s (1e-9 to 1e7).
+        """Factors drawn uniformly from low to high, anew each period.
 
-        There are `series` different rows of `steps` factors, which repeat over and over.  Each machine has
-        one of the rows from one of its steps on, both drawn.
+        Each machine has one of the rows of factors from one of its steps on, both drawn; rows repeat over and
+        over.
+
+        low, high : smallest and largest factor, 0 < low <= high <= 1.
+        period : s that a factor lasts, 1e-9 to 1e7.
+        seed : of factors and machines, two streams.
+        series : how many different rows there are.
+        steps : factors of a row.
         """
         return cls(
             UniformFluctuation(low=low, high=high, period=period, seed=seed, series=series, steps=steps)
@@ -198,9 +204,12 @@ class Fluctuation:
         series: Iterable[int] | Integers | None = None,
         first: Iterable[int] | Integers | None = None,
     ) -> Fluctuation:
-        """Exactly these: ``factors[k][j]`` in (0, 1], row k, step j; a step lasts `period` s (1e-9 to 1e7).
+        """Exactly these: ``factors[k][j]`` in row k, step j.
 
-        Machine u has row ``series[u]`` (none: u modulo the rows) from step ``first[u]`` on (none: 0).
+        factors : in (0, 1], a list a row, all of one length.
+        period : s that a step lasts, 1e-9 to 1e7.
+        series : the row of each machine; without it machine u has row u modulo their number.
+        first : the step of each machine at time 0; without it 0.
         """
         return cls(
             ListedFluctuation(

@@ -189,13 +189,18 @@ def _rigid_runs(result: Result) -> _Ran:
     return _Ran(labels, index, np.ones_like(index), start, table["finish"], table["tasks"], done)
 
 
-def _ran(result: Result, what: str) -> _Ran:
-    """What the recorded schedule has; ScenarioError, naming `what` wants it, if there is none."""
+def check_recorded(result: Result, what: str) -> None:
+    """Raise ScenarioError, which names `what` wants it, for a result without a recorded schedule."""
     if "schedule" not in result.tables:
         raise ScenarioError(
             f"{what} needs a recorded schedule, the result has none: run it with --record, or "
             "simulate(..., record=True)"
         )
+
+
+def _ran(result: Result, what: str) -> _Ran:
+    """What the recorded schedule has."""
+    check_recorded(result, what)
     if result.rigid:
         return _rigid_runs(result)
     schedule = result.tables["schedule"]

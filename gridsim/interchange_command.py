@@ -10,31 +10,52 @@ import click
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["batsim", "evalys", "swf"]),
+    type=click.Choice(["batsim", "evalys", "swf", "perfetto"]),
     required=True,
-    help="Batsim's jobs table (with job_id), the same with evalys' jobID, or a job log.",
+    help="Batsim's jobs table (with job_id), the same with evalys' jobID, a job log, or a trace for "
+    "ui.perfetto.dev.",
 )
+@click.option("--machines", metavar="A-B", help="Of a trace: machines A to B only.")
 @click.option("--out", required=True, metavar="FILE", help="Where to.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-def export(file: str, kind: str, out: str, as_json: bool) -> None:
+def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) -> None:
     """Write the schedule in a result (run --record) in a format of others."""
     import os
 
     from gridsim.errors import ScenarioError
     from gridsim.interchange import to_batsim, to_swf
     from gridsim.output import check_output
+    from gridsim.perfetto import to_perfetto
     from gridsim.records import to_json
     from gridsim.results import Result
 
     check_output("--out", out)
     if os.path.realpath(out) == os.path.realpath(file):
         raise ScenarioError(f"--out names the result itself, {file}")
+    if machines is not None and kind != "perfetto":
+        raise ScenarioError(f"--machines is for --format perfetto, got {kind}")
     result = Result.load(file)
-    if kind == "swf":
+    if kind == "perfetto":
+        rows = to_perfetto(result, out, machines=_range(machines))
+    elif kind == "swf":
         rows = to_swf(result, out)
     else:
         rows = to_batsim(result, out, dialect="evalys" if kind == "evalys" else "batsim")
     if as_json:
         click.echo(to_json({"file": file, "format": kind, "rows": rows, "out": out}))
     else:
-        click.echo(f"saved {out}: {rows} rows")
+        click.echo(f"saved {out}: {rows} {'events' if kind == 'perfetto' else 'rows'}")
+
+
+def _range(machines: str | None) -> range | None:
+    """The machines that ``A-B`` names."""
+    import re
+
+    from gridsim.errors import ScenarioError
+
+    if machines is None:
+        return None
+    found = re.fullmatch(r"(\d+)-(\d+)", machines)
+    if found is None or int(found[1]) > int(found[2]):
+        raise ScenarioError(f"--machines must be A-B, two numbers in order, got {machines!r}")
+    return range(int(found[1]), int(found[2]) + 1)

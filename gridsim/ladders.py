@@ -192,20 +192,18 @@ class Ladder:
 
     def figure(self) -> Figure:
         """The first measure as a waterfall.  Raises ImportError without matplotlib."""
-        from gridsim import plots
+        from gridsim.plots.figures import of_ladder
 
         measure = self.measures[0]
         factor = _FACTORS.get(measure, 1.0)
         rows = [row for row in self.table() if not row["beside"]]
-        made, (axes,) = plots.figure(1, width=8.0, height=1.2 + 0.36 * len(rows))
         start, *steps, end = (
             _scaled(estimate, factor)
             for estimate in (rows[0]["mean"], *(row["difference"] for row in rows[1:]), rows[-1]["mean"])
         )
-        plots.waterfall(axes, [row["name"] for row in rows], start, steps, end)
         unit = f"1e-8 {_UNITS[measure]}" if factor > 1.0 else _UNITS[measure]
-        axes.set_xlabel(f"{measure.replace('_', ' ')} ({unit})")
-        return made
+        label = f"{measure.replace('_', ' ')} ({unit})"
+        return of_ladder([row["name"] for row in rows], start, steps, end, label)
 
 
 def ladder(

@@ -115,7 +115,7 @@ def running_mean(returned: Floats, turnaround: Floats) -> tuple[Floats, Floats]:
 
 
 def prediction_errors(predicted: Floats, actual: Floats) -> Floats:
-    """|predicted - actual| / actual of each job that found a queue; where it found none, that is undefined.
+    """abs(predicted - actual) / actual of each job that found a queue; where it found none, not defined.
 
     predicted : wait at the chosen node when it was chosen, s; NaN for jobs that stayed.  actual : the wait
         that was.

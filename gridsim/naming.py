@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import traceback
 from collections.abc import Mapping
 from types import NoneType, UnionType
@@ -135,6 +136,18 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
         raise
     except Exception as error:  # what the checks of somebody else's parameters raise
         raise ScenarioError(f"{name}: {type(error).__name__}: {error}") from error
+
+
+def command(file: str, scheduler: Scheduler) -> str:
+    """The command that runs `scheduler`, one known by name, on the scenario in `file`."""
+    name, usual = scheduler.name, type(scheduler)()
+    words = ["gridsim", "run", file, "--scheduler", name]
+    for field in scheduler.__struct_fields__:
+        value = getattr(scheduler, field)
+        if value != getattr(usual, field):
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            words += ["--set", f"{name}.{field}={text.lower() if isinstance(value, bool) else text}"]
+    return shlex.join(words)
 
 
 _WORDS: dict[Any, tuple[str, str]] = {

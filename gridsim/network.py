@@ -17,7 +17,7 @@ _LARGEST = 1e15
 class Network(msgspec.Struct, frozen=True, kw_only=True):
     """Latency and interfaces, the same for every machine.
 
-    latency : s.
+    latency : s, the same for every pair of machines.
     jitter : s; each message has a latency of its own, uniform in latency - jitter .. latency + jitter, from
         the run's seed.  Delays that differ break up cohorts, which is slower.
     bandwidth : bytes/s of each machine, up and down; ``inf`` for no transmission time.

@@ -47,17 +47,33 @@ def progress_of(wanted: bool | None, as_json: bool) -> Progress:
     return "force" if wanted else False
 
 
-def deliver(result: Result, name: str, *, out: str | None, bound: BoundKind, as_json: bool) -> None:
-    """Save a result where that is wanted, and show it."""
+def deliver(
+    result: Result,
+    name: str,
+    *,
+    out: str | None,
+    bound: BoundKind,
+    as_json: bool,
+    report: str | None = None,
+) -> None:
+    """Save a result and a report on it where that is wanted, and show it."""
     from gridsim.records import to_json
     from gridsim.units import UNITS
 
     if out is not None:
         result.save(out)
+    if report is not None:
+        from gridsim.experiment import Comparison
+        from gridsim.report import write_report
+
+        one = Comparison(result.scenario, {name: result}, name, bound)
+        write_report(one, report, files=None if out is None else {name: out})
     if as_json:
         answer = {**result.summary(bound), "provenance": result.provenance, "units": UNITS}
-        click.echo(to_json({"name": name, **answer, "file": out}))
+        click.echo(to_json({"name": name, **answer, "file": out, "report": report}))
         return
     click.echo(result.format(name, bound))
     if out is not None:
         click.echo(f"saved         {out}")
+    if report is not None:
+        click.echo(f"report        {report}")

@@ -28,6 +28,22 @@ def tree_father(nodes: Integers) -> Integers:
     return (np.asarray(nodes, np.int64) + 1) // 2 - 1
 
 
+def tree_spans(machines: int) -> tuple[Integers, Integers]:
+    """Over which leaves, from left to right, the subtree of each of the 2N-1 nodes goes.
+
+    Returns the first of them and how many there are: int64[2N-1] each.
+    """
+    first, count = np.zeros(2 * machines - 1, np.int64), np.ones(2 * machines - 1, np.int64)
+    routers = np.arange(machines - 1)
+    levels = [routers[tree_level(routers) == level] for level in range(machines.bit_length())]
+    for level in reversed(levels):
+        count[level] = count[2 * level + 1] + count[2 * level + 2]
+    for level in levels:
+        first[2 * level + 1] = first[level]
+        first[2 * level + 2] = first[level] + count[2 * level + 1]
+    return first, count
+
+
 def random_neighbours(machines: int, degree: int, chance: np.random.Generator) -> Integers:
     """For each machine others drawn uniformly without replacement, ascending: int64[machines, k].
 

@@ -148,10 +148,7 @@ class ParetoSpeeds(
 class NormalSpeeds(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="normal"
 ):
-    """Speeds with a normal distribution around `mean` (Mflop/s), drawn again where at most 0.01 of it.
-
-    variation : their standard deviation, relative to the mean.
-    """
+    """Speeds with a normal distribution around `mean` (Mflop/s), drawn again where at most 0.01 of it."""
 
     nodes: int
     seed: int
@@ -276,19 +273,36 @@ class Platform:
     def desktop_grid(
         cls, nodes: int, seed: int, low: float = 1000.0, high: float = 3000.0, step: float = 200.0
     ) -> Platform:
-        """`nodes` machines, speeds uniform on low..high in steps (Mflop/s)."""
+        """`nodes` machines, speeds uniform on low..high in steps (Mflop/s).
+
+        nodes : how many machines.
+        seed : of the draw.
+        low, high : slowest and fastest, Mflop/s.
+        step : between two speeds, Mflop/s; it must divide high - low.
+        """
         return cls(UniformSpeeds(nodes=nodes, seed=seed, low=low, high=high, step=step))
 
     @classmethod
     def pareto(cls, nodes: int, seed: int) -> Platform:
-        """`nodes` machines of 1000..2800 Mflop/s, most of them slow (mean 1244); see `ParetoSpeeds`."""
+        """`nodes` machines of 1000..2800 Mflop/s, most of them slow (mean 1244).
+
+        nodes : how many machines.
+        seed : of the draw.
+
+        The speed is 1000 + 200 (j - 1) Mflop/s with P(j) ~ 1 / (j (j + 1)) for j in 1..10.
+        """
         return cls(ParetoSpeeds(nodes=nodes, seed=seed))
 
     @classmethod
     def normal(cls, nodes: int, seed: int, mean: float = 200.0, variation: float = 0.2) -> Platform:
         """`nodes` machines, speeds normal around `mean` (Mflop/s), of this relative standard deviation.
 
-        A clock of 1 MHz counts as 1 Mflop/s, as in the RJSS paper.
+        nodes : how many machines.
+        seed : of the draw.
+        mean : Mflop/s; a clock of 1 MHz counts as 1 Mflop/s, as in the RJSS paper.
+        variation : standard deviation, relative to the mean.
+
+        Speeds of at most 0.01 of the mean are drawn again.
         """
         return cls(NormalSpeeds(nodes=nodes, seed=seed, mean=mean, variation=variation))
 
@@ -296,17 +310,32 @@ class Platform:
     def from_hosts(
         cls, path: str | os.PathLike[str], nodes: int, seed: int, column: str = "gflops_core"
     ) -> Platform:
-        """`nodes` hosts drawn from a table of real ones.  Raises TraceFormatError for a bad table."""
+        """`nodes` hosts drawn from a table of real ones.
+
+        path : a CSV table with the columns cpu_model, computers and those of the speeds, plain or gzip.
+        nodes : how many machines.
+        seed : of the draw, with replacement; each computer is equally likely.
+        column : the speed: ``gflops_core`` of one core, ``gflops_computer`` of all.
+
+        Raises TraceFormatError for a bad table.
+        """
         return cls(HostSpeedTable(path=text("platform.path", path), nodes=nodes, seed=seed, column=column))
 
     @classmethod
     def equal(cls, nodes: int, speed: float = 1000.0) -> Platform:
-        """`nodes` machines of one speed (Mflop/s), which rigid jobs need."""
+        """`nodes` machines of one speed (Mflop/s), which rigid jobs need.
+
+        nodes : how many machines.
+        speed : of each, Mflop/s.
+        """
         return cls(EqualSpeeds(nodes=nodes, speed=speed))
 
     @classmethod
     def of(cls, speeds: Iterable[float] | Floats) -> Platform:
-        """Exactly these speeds, Mflop/s."""
+        """Exactly these speeds, Mflop/s.
+
+        speeds : Mflop/s, one entry a machine.
+        """
         return cls(ListedSpeeds(listed=tuple(sequence("platform.speeds", speeds))))
 
     @property

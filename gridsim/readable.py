@@ -14,9 +14,17 @@ Lines = dict[str, str]
 
 def as_text(facts: Facts, released_within: float, name: str | None = None) -> str:
     """The run that `facts` (`Result.summary`) sums up; `name` stands for the scheduler's own."""
+    return "\n".join(
+        textwrap.fill(f"{key:<12}  {value}", 110, subsequent_indent=" " * 14)
+        for key, value in run_lines(facts, released_within, name).items()
+    )
+
+
+def run_lines(facts: Facts, released_within: float, name: str | None = None) -> Lines:
+    """What `as_text` says: what it is about -> the line."""
     said = {**facts["parameters"], **facts["facts"]}
     reports = (f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int, float)))
-    lines = {
+    return {
         **scenario_lines(facts, released_within),
         "scheduler": name or facts["scheduler"],
         "reports": ", ".join(reports) or "-",
@@ -31,9 +39,6 @@ def as_text(facts: Facts, released_within: float, name: str | None = None) -> st
         "peak memory": _known(facts["peak_memory"], 1e-6, ".0f", "MB (of the process so far)"),
         "digest": facts["digest"],
     }
-    return "\n".join(
-        textwrap.fill(f"{key:<12}  {value}", 110, subsequent_indent=" " * 14) for key, value in lines.items()
-    )
 
 
 def _known(value: float | None, factor: float, digits: str, unit: str) -> str:

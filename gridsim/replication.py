@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from gridsim.scheduler import Scheduler
 from gridsim.seeding import replica
 from gridsim.store import Store, StorePath, store_of
 from gridsim.units import UNITS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 #: Replicas to begin with, where a half-width is asked for, and the most that are run for it.
@@ -127,27 +130,38 @@ class Replicates:
                 rows.append(row)
         return rows
 
-    def format(self, baseline: str | None = None) -> str:
-        """A line per metric and scheduler; with a baseline, or one of its own, also the ratio to it."""
+    def sections(self, baseline: str | None = None) -> list[tuple[str, list[list[str]]]]:
+        """Of each metric a title, and columns: schedulers, means, with a baseline ratios; each with its head.
+
+        baseline : other than its own.
+        """
         base = self.baseline if baseline is None else baseline
-        lines = []
+        found = []
         for metric, columns in self.values.items():
             unit = self.units.get(metric)
             about = f"mean over {len(self.seeds)} replicas [{LEVEL:.0%} interval]"
-            title = f"{metric}{f' ({unit})' if unit else ''}, {about}"
-            others = base is not None and len(columns) > 1
-            table = [["  scheduler"], ["mean"], *([[f"relative to {base}"]] if others else [])]
-            for name in columns:
-                table[0].append(f"  {name}")
-                table[1].append(self.mean(name, metric).format())
-                if others and base is not None:
-                    table[2].append(self.relative(name, base, metric))
-            lines += [title, *align(table, left=3), ""]
-        for (name, seed), error in self.errors.items():
-            lines.append(f"failed: {name}, replica {seed}: {error}")
+            means = (self.mean(name, metric).format() for name in columns)
+            table = [["scheduler", *columns], ["mean", *means]]
+            if base is not None and len(columns) > 1:
+                ratios = (self.relative(name, base, metric) for name in columns)
+                table.append([f"relative to {base}", *ratios])
+            found.append((f"{metric}{f' ({unit})' if unit else ''}, {about}", table))
+        return found
+
+    def remarks(self) -> list[str]:
+        """Which runs failed and why, and whether intervals are wider than was asked for."""
+        lines = [f"failed: {name}, replica {seed}: {error}" for (name, seed), error in self.errors.items()]
         if self.reached is False:
             lines.append(f"{self.measure}: not all intervals are as narrow as was asked for")
-        return "\n".join(lines).rstrip()
+        return lines
+
+    def format(self, baseline: str | None = None) -> str:
+        """A line per metric and scheduler; with a baseline, or one of its own, also the ratio to it."""
+        lines = []
+        for title, (names, *others) in self.sections(baseline):
+            indented = [f"  {name}" for name in names]
+            lines += [title, *align([indented, *others], left=3), ""]
+        return "\n".join([*lines, *self.remarks()]).rstrip()
 
     __str__ = format
 
@@ -156,6 +170,15 @@ class Replicates:
         if name == base:
             return "1"
         return self.ratio(name, base, metric).format() if self._column(base, metric).all() else "-"
+
+    def figure(self) -> Figure:
+        """Means of what schedulers are compared by, and ratios to the baseline's, with their intervals.
+
+        Raises ImportError without matplotlib.
+        """
+        from gridsim.plots.figures import of_replicates
+
+        return of_replicates(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Seeds, units, values, means and ratios with their intervals, and errors, as plain values."""

@@ -16,7 +16,7 @@ from gridsim.bounds import BOUND_LIMIT, Bound, discrete_bound, fluid_bound
 from gridsim.decisions import Why, why
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.extras import need
-from gridsim.readable import as_text, scenario_lines
+from gridsim.readable import as_text, run_lines, scenario_lines
 from gridsim.records import Table, check_name, digest, plain
 from gridsim.result_files import damaged, read, write
 from gridsim.scenario import Scenario
@@ -24,7 +24,7 @@ from gridsim.units import COLUMN_UNITS
 
 CORE_TABLES = ("applications", "machines", "messages")
 #: Tables that are there only when they are asked for; they have no part in the digest.
-RECORDS = ("schedule", "arrivals", "decisions")
+RECORDS = ("schedule", "arrivals", "decisions", "message_log")
 
 BoundKind = Literal["fluid", "discrete"]
 #: Dimensions of tables that have a row for each of something; others have rows.
@@ -61,7 +61,8 @@ class Result:
     Recorded on request, ``schedule``:
     machine, application, tasks, start, end (s), completed (tasks); where tasks may have several instances
     also task (within the application) and begin (Mflop done before); and ``arrivals``: machine, application,
-    tasks, time (s); and ``decisions``, see `why`.
+    tasks, time (s); ``decisions``, see `why`; and ``message_log``, a row a message: kind, sender, receiver,
+    sent, delivered (s; NaN if it never was), dropped (0 or 1), bytes, application (-1: of none).
     """
 
     def __init__(
@@ -197,7 +198,7 @@ class Result:
 
     @property
     def prediction_error(self) -> float:
-        """Mean over jobs that moved and had to wait of |predicted - actual wait| / actual; NaN if none had
+        """Mean over jobs that moved and had to wait of abs(predicted - actual wait) / actual; NaN if none had
         to."""
         return metrics.mean(metrics.prediction_errors(self._of_jobs("predicted"), self._of_jobs("waited")))
 
@@ -349,6 +350,10 @@ class Result:
     def format(self, name: str | None = None, bound: BoundKind = "fluid") -> str:
         """The run as readable text; `name` stands for the scheduler's own; `bound` as in `summary`."""
         return as_text(self.summary(bound), self._released_within, name)
+
+    def lines(self, name: str | None = None, bound: BoundKind = "fluid") -> dict[str, str]:
+        """What `format` says: what it is about -> the line."""
+        return run_lines(self.summary(bound), self._released_within, name)
 
     def describe_scenario(self) -> dict[str, str]:
         """Platform, workload and load in a line each."""

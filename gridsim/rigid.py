@@ -126,7 +126,14 @@ class JobLogRecipe(
 class JobListRecipe(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="job-list"
 ):
-    """The jobs themselves; the meaning of each field is told by `Workload.jobs_of`."""
+    """The jobs themselves; the meaning of each field is told by `Workload.jobs_of`.
+
+    release : s, one entry a job, in any order.
+    nodes : machines that a job wants at once, one entry a job.
+    run_time : s, one entry a job.
+    requested : s that the user asked for, one entry a job; without it the run times.
+    submitter : machines, one entry a job; without it job i submits at machine i modulo their number.
+    """
 
     release: tuple[float, ...]
     nodes: tuple[int, ...]

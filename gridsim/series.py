@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gridsim.courses import NEVER, NS
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 #: What there is over time; see `over_time`.
 Quantity = Literal["active", "waiting", "busy"]
+#: Values that differ by a larger factor are drawn on a logarithmic axis.
+WIDE = 20.0
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,38 @@ def over_time(result: Result, quantity: Quantity = "active") -> Steps:
     return between(table["release"], table["finish" if quantity == "active" else "first_start"])
 
 
+def per_application(result: Result, metric: str) -> Floats:
+    """A column of numbers of ``applications``, or ``"response"``, finish - release (s): float[applications].
+
+    NaN for jobs that were given up.  Raises ScenarioError for another name.
+    """
+    table = result.applications
+    if metric == "response":
+        return np.asarray(table["finish"] - table["release"], np.float64)
+    known = [name for name, column in table.items() if column.dtype.kind in "biuf"]
+    if metric not in known:
+        raise ScenarioError(f"metric must be response or one of {', '.join(known)}, got {metric!r}")
+    return np.asarray(table[metric], np.float64)
+
+
+def down_times(result: Result, until: float) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """When machines were down, of those that fail by `until` (s): machine, from when, and until when (s).
+
+    A reset lasts 0 s; who does not come back is down until infinity.  Empty without faults.  It is made
+    again from the scenario, and raises what `Result.scenario` raises where that needs a file.
+    """
+    faults = result.scenario.faults
+    machine, begin, end = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0)]
+    for block in () if faults is None else faults.course(len(result.machines)).blocks:
+        some = ~block.up & (block.time <= until * NS)
+        machine.append(block.machine[some])
+        begin.append(block.time[some] / NS)
+        end.append(np.where(block.until[some] == NEVER, np.inf, block.until[some] / NS))
+        if len(block) and block.time[-1] > until * NS:
+            break
+    return np.concatenate(machine), np.concatenate(begin), np.concatenate(end)
+
+
 def recorded_schedule(result: Result, what: str) -> dict[str, NDArray[np.generic]]:
     """The columns of the table ``schedule``; ScenarioError without one, which says that `what` needs it."""
     if "schedule" not in result.tables:
@@ -106,8 +141,43 @@ def distribution(values: ArrayLike, points: int = 1000) -> tuple[Floats, Floats]
     return ordered[which], share[which]
 
 
-def occupancy(result: Result, rows: int, columns: int) -> tuple[Floats, Floats, Floats]:
+def scattered(x: ArrayLike, y: ArrayLike, points: int = 2000) -> tuple[Floats, Floats]:
+    """Points in the order of `x`; of more than `points` the lowest and the highest of each range of ranks.
+
+    x, y : float[n]; where either is NaN there is no point.  What is lowest and highest anywhere is there.
+    """
+    across, up = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    order = np.argsort(across, kind="stable")
+    order = order[~(np.isnan(across) | np.isnan(up))[order]]
+    if len(order) <= points:
+        return across[order], up[order]
+    rims = np.linspace(0, len(order), max(1, points // 2) + 1).astype(np.int64)
+    parts = (up[order[low:high]] for low, high in zip(rims[:-1], rims[1:], strict=True))
+    ends = ((int(part.argmin()), int(part.argmax())) for part in parts)
+    which = np.unique(np.array(list(ends)) + rims[:-1, None])
+    return across[order[which]], up[order[which]]
+
+
+def wide(values: ArrayLike) -> bool:
+    """Whether values, all above 0, differ by so large a factor that they want a logarithmic axis."""
+    known = np.asarray(values, np.float64)
+    known = known[np.isfinite(known)]
+    return bool(len(known) and known.min() > 0 and known.max() > WIDE * known.min())
+
+
+def places_of(chosen: NDArray[np.int64], machines: int) -> NDArray[np.int64]:
+    """Which place each machine has among the `chosen` ones; -1 for none: int64[machines]."""
+    place = np.full(machines, -1, np.int64)
+    place[chosen] = np.arange(len(chosen))
+    return place
+
+
+def occupancy(
+    result: Result, rows: int, columns: int, machines: ArrayLike | None = None
+) -> tuple[Floats, Floats, Floats]:
     """How busy machines were over time, as a raster: for a schedule with more pieces than can be drawn.
+
+    machines : int[m], distinct: only these, in this order, and the rows' edges are places in it.
 
     Returns the edges of the rows (machine numbers, float[r + 1]; r <= `rows`), the edges of the columns (s,
     float[c + 1]) and float[r, c]: the share of the time in that column in which machines of that row worked.
@@ -118,12 +188,14 @@ def occupancy(result: Result, rows: int, columns: int) -> tuple[Floats, Floats, 
         if count < 1:
             raise ScenarioError(f"{name} must be at least 1, got {count}")
     schedule = recorded_schedule(result, "pictures of the schedule")
-    start = np.asarray(schedule["start"], np.float64)
-    end = np.asarray(schedule["end"], np.float64)
-    machines = len(result.machines)
-    rows = min(rows, machines)
-    rims = np.floor(np.arange(rows + 1) * (machines / rows))
-    row = np.searchsorted(rims, schedule["machine"], side="right") - 1
+    chosen = np.arange(len(result.machines)) if machines is None else np.asarray(machines, np.int64)
+    place = places_of(chosen, len(result.machines))[schedule["machine"]]
+    drawn = place >= 0
+    start = np.asarray(schedule["start"], np.float64)[drawn]
+    end = np.asarray(schedule["end"], np.float64)[drawn]
+    rows = min(rows, len(chosen))
+    rims = np.floor(np.arange(rows + 1) * (len(chosen) / rows))
+    row = np.searchsorted(rims, place[drawn], side="right") - 1
     first, last = (float(start.min()), float(end.max())) if len(start) else (0.0, 1.0)
     edges = np.linspace(first, max(last, first + 1e-9), columns + 1)
     width = edges[1] - edges[0]

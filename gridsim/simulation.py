@@ -6,10 +6,10 @@ import errno
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
@@ -19,6 +19,7 @@ from gridsim.checkpoint import About, Keeper, SchedulerAbout
 from gridsim.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.engine import NEVER, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import ScenarioError, SchedulerError
+from gridsim.message_log import MESSAGES_LIMIT, MOST_MESSAGES
 from gridsim.outages import Outages
 from gridsim.platform import real, whole
 from gridsim.progress import Progress as Progress
@@ -41,7 +42,10 @@ from gridsim.states import Stateful, packed
 from gridsim.streams import Streams
 from gridsim.transport import Transport
 
-Record = bool | Literal["schedule", "decisions", "all"]
+#: What can be recorded.
+Recording = Literal["schedule", "decisions", "messages"]
+Record = bool | Recording | Literal["all"] | Iterable[Recording]
+_RECORDINGS: tuple[Recording, ...] = get_args(Recording)
 #: Seconds of work between two checkpoints.
 CHECKPOINT_EVERY = 600.0
 #: Of a policy that takes releases itself, so many go by without the engine.
@@ -58,6 +62,7 @@ def simulate(
     time_limit: float | None = None,
     record: Record = False,
     decisions_limit: int = DECISIONS_LIMIT,
+    messages_limit: int = MESSAGES_LIMIT,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = CHECKPOINT_EVERY,
 ) -> Result:
@@ -72,9 +77,11 @@ def simulate(
         machines do not stay up for as long as a task takes; without failures the clock may end when the last
         task has been placed, long before it is completed.
     record : True or ``"schedule"``: add the tables ``schedule`` and ``arrivals``, what ran where and when;
-        ``"decisions"``: add the table ``decisions``, for `Result.why`; ``"all"``: both.  The digest does not
+        ``"decisions"``: add the table ``decisions``, for `Result.why`; ``"messages"``: add ``message_log``, a
+        row a message; several of these names; ``"all"``: those that the scheduler can.  The digest does not
         depend on it.
-    decisions_limit : rows of ``decisions`` that are kept, the first ones; more are counted.
+    decisions_limit, messages_limit : rows of ``decisions`` and ``message_log`` that are kept, the first ones;
+        more are counted.
     checkpoint : a file in which the run is kept, and from which `gridsim.resume` goes on with it; it stays
         when the run is over.
     checkpoint_every : s of work after which the file is written anew, at the first moment at which it can be.
@@ -90,6 +97,7 @@ def simulate(
         time_limit=time_limit,
         record=record,
         decisions_limit=decisions_limit,
+        messages_limit=messages_limit,
     )
     simulation = Simulation(scenario, scheduler, options)
     if checkpoint is not None:
@@ -106,26 +114,43 @@ class Options:
     time_limit: float | None = None
     record: Record = False
     decisions_limit: int = DECISIONS_LIMIT
+    messages_limit: int = MESSAGES_LIMIT
 
     @property
-    def schedule(self) -> bool:
-        """Whether what ran where and when is recorded."""
-        return self.record in (True, "schedule", "all")
-
-    @property
-    def decisions(self) -> bool:
-        """Whether decisions are recorded."""
-        return self.record in ("decisions", "all")
+    def recorded(self) -> tuple[Recording, ...]:
+        """What is recorded."""
+        if self.record == "all":
+            return _RECORDINGS
+        if isinstance(self.record, tuple):
+            return self.record
+        wanted = "schedule" if self.record is True else self.record
+        return tuple(name for name in _RECORDINGS if name == wanted)
 
     def __post_init__(self) -> None:
-        if self.record not in (known := (False, True, "schedule", "decisions", "all")):
-            raise ScenarioError(f"record must be one of {', '.join(map(repr, known))}, got {self.record!r}")
+        object.__setattr__(self, "record", _checked(self.record))
         whole("decisions_limit", self.decisions_limit, low=1)
+        whole("messages_limit", self.messages_limit, low=1, high=MOST_MESSAGES)
         if self.cohort_limit is not None:
             whole("cohort_limit", self.cohort_limit, low=1)
         whole("threads", self.threads, low=1, high=1024)
         if self.time_limit is not None:
             real("time_limit", self.time_limit, above=0, unit="s")
+
+
+def _checked(record: Any) -> Any:
+    """`record`; several names as a tuple, in the order of `_RECORDINGS`."""
+    names = (*_RECORDINGS, "all")
+    if isinstance(record, Iterable) and not isinstance(record, str):
+        wanted = tuple(record)
+        if all(name in _RECORDINGS for name in wanted):
+            return tuple(name for name in _RECORDINGS if name in wanted)
+        record = wanted
+    elif record in (known := (False, True, *names)):
+        return known[known.index(record)]
+    raise ScenarioError(
+        f"record must be one of False, True, {', '.join(map(repr, names))}, or several of "
+        f"{', '.join(map(repr, _RECORDINGS))}, got {record!r}"
+    )
 
 
 class Simulation(Stateful):
@@ -147,7 +172,13 @@ class Simulation(Stateful):
         check_size(applications, platform, scenario.network.latency, pace)
 
         self.engine = engine = Engine(cohort_limit=options.cohort_limit)
-        self.network = Transport(engine, scenario.network, platform.nodes, seed=scenario.seed)
+        self.network = Transport(
+            engine,
+            scenario.network,
+            platform.nodes,
+            seed=scenario.seed,
+            log=options.messages_limit if "messages" in options.recorded else 0,
+        )
         self.outages = Outages(scenario.faults, platform.nodes, engine, self.network)
         self.released = _Releases()
         self.decisions = self._decisions()
@@ -161,7 +192,7 @@ class Simulation(Stateful):
                 streams=Streams(scenario.seed),
                 up=self.outages.up,
                 faults=scenario.faults is not None,
-                record=options.schedule,
+                record="schedule" in options.recorded,
                 decisions=self.decisions,
                 threads=options.threads,
                 feed=None if scenario.faults is None else self.outages,
@@ -179,9 +210,11 @@ class Simulation(Stateful):
         self._schedule_releases()
 
     def _decisions(self) -> Decisions | None:
-        if not self.options.decisions:
+        if "decisions" not in self.options.recorded:
             return None
         words = self.scheduler.decision_words
+        if not words and self.options.record == "all":
+            return None
         if not words:
             raise ScenarioError(
                 f"record must not be {self.options.record!r} for {self.scheduler.name}, which does "
@@ -248,10 +281,19 @@ class Simulation(Stateful):
                 f"one goes for good, with {left} tasks left"
             )
         tables = check_contract(outcome, applications, platform.nodes, engine.now)
-        if self.options.schedule:
+        if "schedule" in self.options.recorded:
             tables |= record_tables(outcome, engine.now)
+        about: dict[str, Any] = {}
+        if "messages" in self.options.recorded:
+            log = tables["message_log"] = network.message_log(len(applications))
+            about["message_log"] = {
+                "kept": len(log),
+                "left_out": network.links.unlogged,
+                "limit": self.options.messages_limit,
+            }
         if self.decisions is not None:
             tables["decisions"] = self.decisions.table()
+            about["decisions"] = self.decisions.about()
         check_laws(outcome, applications, platform, outages)
         machines = machine_table(
             outcome, applications, platform, interfaces | network.use(), outages, scenario.network.task_data
@@ -268,7 +310,7 @@ class Simulation(Stateful):
             provenance={
                 **provenance.describe(seed=scenario.seed, files=scenario.files),
                 "scenario": scenario.to_toml(),
-                **({} if self.decisions is None else {"decisions": self.decisions.about()}),
+                **about,
                 "clock_seconds": engine.now / NS,
                 "events": engine.events,
                 "handler_calls": engine.calls,

@@ -50,9 +50,7 @@ def sweep(
     if out is not None:
         _save(found, out)
     if flags["figure"] is not None:
-        from gridsim.plots import swept
-
-        draw(flags["figure"], swept(found))
+        draw(flags["figure"], found.figure())
     if flags["as_json"]:
         click.echo(to_json({**found.to_dict(), "store": str(where["store"].path), "out": out}))
     else:

@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from gridsim.extras import need
 from gridsim.records import Table, align
 from gridsim.replication import Replicates, arranged
 from gridsim.units import UNITS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Columns of the table of cells, besides axes and metrics.
 COLUMNS = ("scheduler", "replicate", "digest", "error", "wall_seconds")
@@ -166,6 +169,15 @@ class SweepResult:
         return "\n".join(lines)
 
     __str__ = format
+
+    def figure(self) -> Figure:
+        """The first metric over the first axis, a panel for each point of the others.
+
+        Raises ScenarioError for more than 6 of these, ImportError without matplotlib.
+        """
+        from gridsim.plots.figures import of_sweep
+
+        return of_sweep(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Axes, cells, and means with their intervals, as plain values."""

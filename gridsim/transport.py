@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from gridcore.links import Links
 from gridsim.engine import DELIVERY, NS, Engine, Source, joined, nanoseconds
 from gridsim.errors import ScenarioError
+from gridsim.message_log import message_table, place_of
 from gridsim.network import Network
+from gridsim.records import Table
 from gridsim.states import check_names, put
 
 Rows = NDArray[Any]
@@ -41,6 +43,7 @@ class _Kind:
     deferred: bool
     keep: bool
     opaque: tuple[str, ...]
+    about: str
     outbox: list[Rows] = field(default_factory=list)
 
 
@@ -52,8 +55,13 @@ class Transport:
     node, and the sender's own order: so it does not matter how the wave's cohorts were cut.
     """
 
-    def __init__(self, engine: Engine, network: Network, machines: int, *, seed: int = 0) -> None:
+    def __init__(
+        self, engine: Engine, network: Network, machines: int, *, seed: int = 0, log: int = 0
+    ) -> None:
+        """`log`: messages of which a log is kept, the first ones; 0 for none."""
         self._engine, self.network, self._machines, self._seed = engine, network, machines, seed
+        self._log = log
+        self._application_of: NDArray[np.int64] | None = None
         self._kinds: list[_Kind] = []
         self._by_name: dict[str, _Kind] = {}
         self._machine_of: NDArray[np.int64] = np.arange(machines, dtype=np.int64)
@@ -79,16 +87,18 @@ class Transport:
         deferred: bool = False,
         lost: Callable[[Rows], None] | None = None,
         opaque: tuple[str, ...] = (),
+        about: str = "application",
     ) -> None:
         """Declare a kind of message of `nbytes` bytes; `handler` gets cohorts of rows of `dtype`.
 
         `deferred`: nobody acts on it at once; its rows are handed over by `drain` or earlier.  `lost` gets
         rows that were dropped, since a machine had failed, at the instant at which they would have arrived;
         it must not send anything.  `opaque` names fields that stand for something in memory: their values
-        mean nothing to an observer.
+        mean nothing to an observer.  `about` names the field, if there is such a one, with the number of the
+        application that it is about, or of what `open` knows the application of.
         """
         keep = lost is not None
-        new = _Kind(name, len(self._kinds), dtype, nbytes, handler, priority, deferred, keep, opaque)
+        new = _Kind(name, len(self._kinds), dtype, nbytes, handler, priority, deferred, keep, opaque, about)
         self._kinds.append(new)
         self._by_name[name] = new
         self._engine.on(name, lambda rows: new.handler(rows), priority=priority, phase=DELIVERY)
@@ -96,12 +106,18 @@ class Transport:
             self._engine.on(f"{name} lost", lost, priority=_LOST + priority, phase=DELIVERY)
 
     def open(
-        self, machine_of: NDArray[np.int64] | None = None, level_of: NDArray[np.int64] | None = None
+        self,
+        machine_of: NDArray[np.int64] | None = None,
+        level_of: NDArray[np.int64] | None = None,
+        application_of: NDArray[np.int64] | None = None,
     ) -> None:
         """All kinds are declared; node i sits on machine ``machine_of[i]`` (default: node = machine).
 
         level_of : a level below 64 for each node, by which the messages are counted too.
+        application_of : the application of each thing that messages are about; None if they name
+            applications.
         """
+        self._application_of = application_of
         if machine_of is not None:
             self._machine_of = np.ascontiguousarray(machine_of, np.int64)
         self._level_of = level_of
@@ -114,7 +130,7 @@ class Transport:
         self._engine.at_wave_end(self._flush)
 
     def _connect(self) -> Links:
-        return Links(
+        links = Links(
             self._machine_of,
             self._machines,
             latency=nanoseconds(self.network.latency),
@@ -127,6 +143,9 @@ class Transport:
             keep=[kind.keep for kind in self._kinds],
             level_of=self._level_of,
         )
+        if self._log:
+            links.log(self._log, [place_of(kind.dtype, kind.about) for kind in self._kinds])
+        return links
 
     def _check_lengths(self) -> None:
         """Raise ScenarioError for a kind of message that takes longer than the links can count."""
@@ -238,6 +257,11 @@ class Transport:
             "in_flight": sent - delivered - dropped,
             "bytes": self.links.traffic.copy(),
         }
+
+    def message_log(self, applications: int) -> Table:
+        """The log of messages, as of the last `ledger`; see `message_table`."""
+        names = [kind.name for kind in self._kinds]
+        return message_table(self.links, names, applications, self._application_of)
 
     def interfaces(self) -> dict[str, NDArray[np.int64]]:
         """Bytes that each machine has sent and received: columns bytes_out, bytes_in."""

@@ -28,6 +28,7 @@ _OF: dict[str, dict[str, str]] = {
     "schedule": {"s": "start end", "Mflop": "begin"},
     "arrivals": {"s": "time"},
     "decisions": {"s": "time age"},
+    "message_log": {"s": "sent delivered", "B": "bytes"},
 }
 #: Table -> column -> unit.
 COLUMN_UNITS = {

@@ -142,6 +142,11 @@ class Workload:
         default: the platform's mean); released as recorded, the first at 0.  Each user submits at one
         machine, drawn uniformly with `seed`.
 
+        path : the log, plain or gzip.
+        gap : s, at most, between two jobs of a bag.
+        span : s, at most, from the first job of a bag to the last.
+        reference_speed : Mflop/s of the log's machines; None: the mean of the platform.
+        seed : of the users' machines, and of the tasks drawn with tasks_per_node.
         own_sizes : each task is as long as its own job (0 s counts as 1 s, as in the mean), so that tasks of
             a bag may differ in size.
         tasks_per_node : each bag has round(tasks_per_node * machines) tasks, at least 1, in place of its own.
@@ -176,6 +181,7 @@ class Workload:
     ) -> Workload:
         """Exactly these applications: release (s), tasks, task_size (Mflop).
 
+        release : s, one each, in any order.
         tasks, task_size : one value for all, or one each.
         submitter : machines; default: application i submits at machine i modulo the number of machines.
         data : bytes of a task's instructions and data, and of its result, one value for all, or one each.
@@ -200,6 +206,8 @@ class Workload:
     ) -> Workload:
         """Exactly these applications: release (s), sizes (Mflop), those of the tasks of each.
 
+        release : s, one each, in any order.
+        sizes : Mflop of the tasks of each.
         submitter : machines; default: application i submits at machine i modulo the number of machines.
         """
         releases = sequence("workload.release", release)
@@ -268,6 +276,7 @@ class Workload:
         Each is submitted at a machine drawn uniformly.
 
         jobs : how many.
+        seed : of the jobs, and of where they are submitted.
         profile : the log, ``"wagap2013"`` or ``"ricc2010"`` (see `gridsim.profiles`).
         utilization : request utilization to which the gaps are scaled: sum of nodes * run time over what the
             machines can do from the first to the last submission.
@@ -293,6 +302,8 @@ class Workload:
     ) -> Workload:
         """The rigid jobs of a log (SWF or GWF), released as recorded, the first at 0.
 
+        path : the log, plain or gzip.
+        seed : of where jobs are submitted, and of the jitter.
         procs_per_node : a job of p processors wants ceil(p / procs_per_node) nodes.
         utilization : request utilization to which submit times are compressed (or stretched); None: as they
             are.
@@ -330,6 +341,7 @@ class Workload:
     ) -> Workload:
         """Exactly these rigid jobs: release (s), nodes, run_time (s).
 
+        release : s, one each, in any order.
         nodes, run_time, requested : one value for all, or one each; requested (s) defaults to run_time.
         submitter : machines; default: job i submits at machine i modulo the number of machines.
         """

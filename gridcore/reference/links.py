@@ -10,9 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcore.reference.edf import integers
 
-__all__ = ["NEVER", "Links"]
+__all__ = ["LOGGED", "NEVER", "Links"]
 
 NEVER = 2**63 - 1
+LOGGED = ("kind", "sender", "receiver", "sent", "delivered", "nbytes", "subject")
+UNDER_WAY, DROPPED = -1, -2
 MOST = 2**31 - 1
 LONGEST, LATEST = 2**40, 2**61
 
@@ -36,6 +38,7 @@ class Message:
     end: int | None = None
     lost: bool = False
     latency: int = 0
+    passage: dict[str, int] | None = None
 
     @property
     def local(self) -> bool:
@@ -97,6 +100,9 @@ class Links:
         self.by_level: Integers = np.zeros((2, kinds, 64), np.int64)
         self.windows: Integers | None = None
         self._window = 0, 0
+        self._logged: list[dict[str, int]] = []
+        self._log_most, self._subjects = 0, [-1] * kinds
+        self.unlogged = 0
         self._missing: list[Message] = []
         self._down = [False] * machines
         self._up_free = [0] * machines
@@ -150,6 +156,7 @@ class Links:
                 self._up_free[source] = m.start + m.length
             else:
                 m.end = now + m.latency + m.length
+            m.passage = self._log(kind, record, now, UNDER_WAY, nbytes)
             self.sent[kind] += 1
             self.traffic[kind] += nbytes
             self.bytes_out[source] += nbytes
@@ -183,6 +190,7 @@ class Links:
             if m.lost:
                 self._flight.remove(m)
                 self.dropped[m.kind] += 1
+                self._end(m, DROPPED)
                 continue
             self._count_window(m.source, m.start, m.nbytes)
             begin = max(m.start + m.latency, self._down_free[m.target])
@@ -226,9 +234,10 @@ class Links:
             for m in self._flight
             if m.end is not None and m.end <= until and self._deferred[m.kind] == deferred
         ]
-        for _, m in ended:
+        for end, m in ended:
             self._flight.remove(m)
             if not m.local:
+                self._end(m, DROPPED if m.lost else end)
                 (self.dropped if m.lost else self.delivered)[m.kind] += 1
                 self.bytes_in[m.target] += 0 if m.lost else m.nbytes
             if m.lost and self._keep[m.kind]:
@@ -290,6 +299,41 @@ class Links:
             k = (at - self._window[0]) // self._window[1]
             if 0 <= k < self.windows.shape[1]:
                 self.windows[machine, k] += nbytes
+
+    def log(self, limit: int, subjects: ArrayLike) -> None:
+        """Write down each message between machines that is sent from now on."""
+        offsets = integers(subjects, "subjects")
+        if not 0 < limit <= MOST:
+            raise ValueError(f"limit must be in 1..{MOST}, got {limit}")
+        if len(offsets) != len(self._width):
+            raise ValueError(f"subjects must have {len(self._width)} entries, got {len(offsets)}")
+        for k, at in enumerate(offsets):
+            if not (at == -1 or 16 <= at <= self._width[k] - 8):
+                raise ValueError(f"subjects[{k}] must be -1 or in 16..{self._width[k] - 8}, got {at}")
+        if self._sequence:
+            raise ValueError(f"log must be called before anything is sent, got {self._sequence} messages")
+        self._log_most, self._subjects = limit, offsets
+
+    def _log(self, kind: int, record: Bytes, sent: int, delivered: int, nbytes: int) -> dict[str, int] | None:
+        """A further row, if there is room."""
+        if len(self._logged) == self._log_most:
+            self.unlogged += self._log_most > 0
+            return None
+        node, sender = record[:16].copy().view(np.int64).tolist()
+        at = self._subjects[kind]
+        subject = -1 if at < 0 else int(record[at : at + 8].copy().view(np.int64)[0])
+        hosts = self._machine_of[sender], self._machine_of[node]
+        row = dict(zip(LOGGED, (kind, *hosts, sent, delivered, nbytes, subject), strict=True))
+        self._logged.append(row)
+        return row
+
+    def _end(self, m: Message, delivered: int) -> None:
+        if m.passage is not None:
+            m.passage["delivered"] = delivered
+
+    def logged(self) -> dict[str, Integers]:
+        """What has been written down; delivered is -1 of what is under way, -2 of what was dropped."""
+        return {name: np.array([row[name] for row in self._logged], np.int64) for name in LOGGED}
 
     def in_flight(self) -> Integers:
         """Messages sent, and neither delivered nor dropped yet."""

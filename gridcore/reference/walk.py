@@ -211,12 +211,14 @@ class JobWalks:
     def _look(self, search: Search, now: int) -> None:
         """The next step: a probe comes to a node, which answers unless it has done so before."""
         u, new = next(search.walk)
-        self._count(PROBE, search.at if self._neighbours is not None else self._home[search.job], u)
+        half = self._probe_time // 2
+        before = search.at if self._neighbours is not None else self._home[search.job]
+        self._count(PROBE, before, u, search.job, now - half, now)
         self._jobs["probes"][search.job] += 1
         search.at, search.seen, search.look = u, None, None
         search.left -= 1
         if new:
-            self._count(LOAD, u, self._home[search.job])
+            self._count(LOAD, u, self._home[search.job], search.job, now, now + self._probe_time - half)
             verdict = self._judged(u, search.job, now)
             if verdict == FITS:
                 search.seen = u, self._nodes[u].free
@@ -349,9 +351,11 @@ class JobWalks:
         record = np.array([(node, sender, job)], RECORD).view(np.uint8).reshape(1, -1)
         self._links.send(now, self._kinds[kind], record, self._data[job])
 
-    def _count(self, kind: int, source: int, target: int) -> None:
-        """A packet of load: it is counted, and not held up by interfaces."""
+    def _count(self, kind: int, source: int, target: int, job: int, sent: int, delivered: int) -> None:
+        """A packet of load: it is counted and logged, and not held up by interfaces."""
         number, links = self._kinds[kind], self._links
+        record = np.array([(target, source, job)], RECORD).view(np.uint8)
+        links._log(number, record, sent, delivered, self._packet)
         links.sent[number] += 1
         links.delivered[number] += 1
         links.traffic[number] += self._packet

@@ -127,7 +127,7 @@ def figure(report: Report) -> Figure:
     printed = [None if report.quick else paper for case in PAPER.values() for paper in case]
     for axes, kind in zip(panels, KINDS, strict=True):
         found = [report.data[kind][case][end] for case in PAPER for end in ("min", "max")]
-        plots.bars(axes, labels, found, printed)
+        plots.bars(labels, found, printed, axes=axes)
         axes.set_title(kind)
         axes.set_ylabel("stretch (1e-8 s/Mflop)")
     return made

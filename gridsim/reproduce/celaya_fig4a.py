@@ -189,7 +189,7 @@ def figure(report: Report) -> Figure:
     for axes, kind in zip(panels, KINDS, strict=True):
         series = report.data["series"][kind]
         shown = {name: series[name] for name in SHOWN}
-        plots.lines(axes, report.data["sizes"], shown)
+        plots.lines(report.data["sizes"], shown, axes=axes)
         axes.axhline(1.25, color="black", linestyle=":", linewidth=1)
         axes.set_xscale("log")
         axes.set_xticks(report.data["sizes"], [str(nodes) for nodes in report.data["sizes"]])

@@ -97,7 +97,7 @@ def figure(report: Report) -> Figure:
 
     made, (axes,) = plots.figure()
     times = zip(report.data["sizes"], report.data["times"], strict=True)
-    plots.boxes(axes, {str(nodes): values for nodes, values in times})
+    plots.boxes({str(nodes): values for nodes, values in times}, axes=axes)
     axes.axhline(4.0, color="black", linestyle=":", linewidth=1)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("machines")

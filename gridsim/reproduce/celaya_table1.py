@@ -228,7 +228,7 @@ def figure(report: Report) -> Figure:
     made, places = plots.figure(max(1, len(panels)))
     for axes, (title, measured, printed) in zip(places, panels, strict=False):
         beside = [None if report.quick else paper for paper in printed]
-        plots.bars(axes, [f"{rate}" for rate in RATES], measured, beside)
+        plots.bars([f"{rate}" for rate in RATES], measured, beside, axes=axes)
         axes.set_title(title)
         axes.set_xlabel("limit of the update rate (bytes/s)")
     return made

@@ -204,5 +204,5 @@ def figure(report: Report) -> Figure:
         axes.set_xlabel("days")
         axes.set_ylabel("utilization (%)")
         axes.grid(alpha=0.3)
-        axes.legend(fontsize="small")
+        plots.legend(axes)
     return made

@@ -209,7 +209,7 @@ def figure(report: Report) -> Figure:
         axes.set_yscale("log")
         axes.set_xlabel(LABELS[kind])
         axes.set_ylabel("waiting (s)")
-        axes.legend(fontsize="small", loc="upper left")
+        plots.legend(axes, place="upper left")
     for axes in panels:
         axes.grid(alpha=0.3)
     return made

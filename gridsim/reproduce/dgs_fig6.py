@@ -148,7 +148,7 @@ def figure(report: Report) -> Figure:
         axes.set_title(title)
         axes.set_xlabel("days")
         axes.grid(alpha=0.3)
-        axes.legend(fontsize="small", loc="upper left")
+        plots.legend(axes, place="upper left")
         right = axes.twinx()
         right.plot(days, report.data["ratio"], color=plots.COLOURS[6], linestyle=":", marker=".")
         right.set_ylabel("pull / push")

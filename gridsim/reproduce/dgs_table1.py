@@ -197,7 +197,7 @@ def figure(report: Report) -> Figure:
     made, panels = plots.figure(1)
     names = (PUSH, PULL, POLL)
     beside = [None if report.quick else PAPER[name] for name in names]
-    plots.bars(panels[0], list(names), [report.data[name] for name in names], beside)
+    plots.bars(list(names), [report.data[name] for name in names], beside, axes=panels[0])
     panels[0].set_yscale("log")
     panels[0].set_title("schedules exchanged, jobs of one day")
     return made

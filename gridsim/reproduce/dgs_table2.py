@@ -190,7 +190,7 @@ def figure(report: Report) -> Figure:
     printed: dict[str, Sequence[float]] = {**COST, "waiting": WAITING}
     for axes, (what, values) in zip(panels, printed.items(), strict=True):
         beside = [None if report.quick else float(value) for value in values]
-        plots.bars(axes, [str(d) for d in DEGREES], measured[what], beside)
+        plots.bars([str(d) for d in DEGREES], measured[what], beside, axes=axes)
         title = "mean waiting (s)" if what == "waiting" else f"schedules exchanged, {what}"
         axes.set_title(f"{case}: {title}")
         axes.set_xlabel("node degree")

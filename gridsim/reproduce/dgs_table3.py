@@ -97,6 +97,6 @@ def figure(report: Report) -> Figure:
     made, panels = plots.figure(len(PAPER))
     for axes, (case, measured), printed in zip(panels, report.data.items(), PAPER.values(), strict=True):
         beside = [None if report.quick else paper for paper in printed[:2]]
-        plots.bars(axes, [STATIC, DYNAMIC], measured, beside)
+        plots.bars([STATIC, DYNAMIC], measured, beside, axes=axes)
         axes.set_title(f"{case}: mean waiting (s)")
     return made

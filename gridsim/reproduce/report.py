@@ -5,15 +5,14 @@ from __future__ import annotations
 import io
 import math
 import os
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from gridsim.estimates import FEW, LEVEL, Estimate
+from gridsim.naming import command
 from gridsim.records import atomic_file, to_json
 from gridsim.reproduce.common import Ran, Report, Reproduction
-from gridsim.scheduler import Scheduler
 from gridsim.simulation import describe
 
 #: Where the scenarios are, within the folder of a reproduction.
@@ -57,18 +56,6 @@ def _run(ran: Ran) -> dict[str, Any]:
         },
         "values": ran.made.to_dict()["values"],
     }
-
-
-def command(file: str, scheduler: Scheduler) -> str:
-    """The command that runs `scheduler` on the scenario in `file`."""
-    name, usual = scheduler.name, type(scheduler)()
-    words = ["gridsim", "run", file, "--scheduler", name]
-    for field in scheduler.__struct_fields__:
-        value = getattr(scheduler, field)
-        if value != getattr(usual, field):
-            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            words += ["--set", f"{name}.{field}={text.lower() if isinstance(value, bool) else text}"]
-    return shlex.join(words)
 
 
 def markdown(this: Reproduction, report: Report) -> str:

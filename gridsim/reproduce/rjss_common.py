@@ -208,7 +208,7 @@ def panels(series: Mapping[str, Any], x: Sequence[float], xlabel: str, xscale: s
 
     made, places = plots.figure(len(series))
     for axes, (title, lines) in zip(places, series.items(), strict=True):
-        plots.lines(axes, x, lines)
+        plots.lines(x, lines, axes=axes)
         axes.set_xscale(xscale)
         axes.set_yscale("log")
         axes.set_title(title)

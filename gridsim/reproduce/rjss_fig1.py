@@ -102,7 +102,7 @@ def figure(report: Report) -> Figure:
     made, (axes,) = plots.figure(1)
     columns = report.data["columns"]
     names = ("mean prediction error", "its standard deviation")
-    plots.lines(axes, report.data["sizes"], {name: columns[name] for name in names})
+    plots.lines(report.data["sizes"], {name: columns[name] for name in names}, axes=axes)
     axes.set_xlabel("nodes")
     axes.set_ylabel("prediction error")
     axes.set_ylim(bottom=0)

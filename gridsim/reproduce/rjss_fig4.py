@@ -77,7 +77,7 @@ def figure(report: Report) -> Figure:
     series = report.data["series"]
     made, panels = plots.figure(len(series))
     for axes, (where, lines) in zip(panels, series.items(), strict=True):
-        plots.lines(axes, SHARES, lines)
+        plots.lines(SHARES, lines, axes=axes)
         axes.set_title(where)
         axes.set_xlabel("time / T")
         axes.set_ylabel("G^t, s")

@@ -57,7 +57,7 @@ def figure(report: Report) -> Figure:
     from gridsim import plots
 
     made, (axes,) = plots.figure(1)
-    plots.lines(axes, report.data["times"], report.data["series"])
+    plots.lines(report.data["times"], report.data["series"], axes=axes)
     axes.set_xlabel("processing time, s")
     axes.set_ylabel("mean turnaround of all jobs, s")
     axes.set_ylim(bottom=0)

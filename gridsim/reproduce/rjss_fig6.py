@@ -71,7 +71,7 @@ def figure(report: Report) -> Figure:
 
     made, (axes,) = plots.figure(1)
     places = range(len(report.data["labels"]))
-    plots.lines(axes, places, report.data["series"])
+    plots.lines(places, report.data["series"], axes=axes)
     axes.set_xticks(places, report.data["labels"])
     axes.set_xlabel("jobs of a node in 1000 s, clock in Mflop/s")
     axes.set_ylabel("mean turnaround of all jobs, s")

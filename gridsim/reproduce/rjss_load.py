@@ -72,7 +72,7 @@ def figure(report: Report) -> Figure:
     from gridsim import plots
 
     made, (axes,) = plots.figure(1)
-    plots.lines(axes, report.data["loads"], report.data["series"])
+    plots.lines(report.data["loads"], report.data["series"], axes=axes)
     axes.set_yscale("log")
     axes.set_xlabel("load")
     axes.set_ylabel("mean turnaround of all jobs, s")

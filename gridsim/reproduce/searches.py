@@ -197,7 +197,7 @@ def figure(report: Report) -> Figure:
     series = report.data["series"]
     made, panels = plots.figure(len(series))
     for axes, (said, lines) in zip(panels, series.items(), strict=True):
-        plots.lines(axes, report.data["loads"], lines)
+        plots.lines(report.data["loads"], lines, axes=axes)
         axes.set_yscale("log")
         axes.set_xlabel("load")
         axes.set_ylabel(said)

@@ -356,9 +356,9 @@ def figure(report: Report) -> Figure:
     left.set_xticks([x + 0.3 for x in range(len(places))], places, rotation=20, fontsize=7)
     left.set_ylim(bottom=0.8)
     left.set_ylabel(f"turnaround / {BASE}")
-    left.legend(fontsize=7)
+    plots.legend(left)
     for axes, (place, series) in zip(panels, report.data["lingers"].items(), strict=True):
-        plots.lines(axes, [at / 3600 for at in LINGERS], series)
+        plots.lines([at / 3600 for at in LINGERS], series, axes=axes)
         axes.set_title(place)
         axes.set_xlabel("waiting at most (h)")
         axes.set_ylabel("turnaround / not waiting")

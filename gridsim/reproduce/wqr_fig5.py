@@ -91,7 +91,7 @@ def figure(report: Report) -> Figure:
     made, panels = plots.figure(2 * len(series))
     places = ((kind, metric) for kind in series for metric in series[kind])
     for axes, (kind, metric) in zip(panels, places, strict=True):
-        plots.lines(axes, report.data["ratios"], series[kind][metric])
+        plots.lines(report.data["ratios"], series[kind][metric], axes=axes)
         axes.axhline(1.0, color="black", linestyle=":", linewidth=1)
         axes.set_xscale("log", base=2)
         axes.set_xticks(report.data["ratios"], [str(ratio) for ratio in report.data["ratios"]])

@@ -124,7 +124,7 @@ def figure(report: Report) -> Figure:
     series = report.data["series"]
     made, panels = plots.figure(len(series))
     for axes, (where, lines) in zip(panels, series.items(), strict=True):
-        plots.lines(axes, report.data["errors"], lines)
+        plots.lines(report.data["errors"], lines, axes=axes)
         axes.axhline(1.0, color="black", linestyle=":", linewidth=1)
         axes.set_title(where)
         axes.set_xlabel("error of predictions (std. dev. of the logarithm)")

@@ -259,5 +259,5 @@ def figure(report: Report) -> Figure:
         axes.plot([cells.finish], [cells.done], "x", label=name)
     axes.set_xlabel("final completion time (s)")
     axes.set_ylabel("tasks completed; circles: paper")
-    axes.legend(fontsize="small")
+    plots.legend(axes)
     return made

@@ -18,7 +18,7 @@ from gridsim.scheduler import FAULT_PRIORITY
 from gridsim.states import Stateful
 
 if TYPE_CHECKING:
-    from gridsim.schedulers.dgs_asap import Negotiation
+    from gridsim.schedulers.dgs_negotiation import Negotiation
 
 Integers = NDArray[np.int64]
 

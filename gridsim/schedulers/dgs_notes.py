@@ -16,7 +16,7 @@ from gridsim.decisions import Decisions, Words
 from gridsim.engine import NS
 
 if TYPE_CHECKING:
-    from gridsim.schedulers.dgs_asap import Negotiation
+    from gridsim.schedulers.dgs_negotiation import Negotiation
     from gridsim.transport import Rows
 
 Integers = NDArray[np.int64]

@@ -101,6 +101,7 @@ class Rjss(_Prober, frozen=True, kw_only=True):
         exp(-x), as printed, which is never above 1 / e; ``"at-least-one"``: 1 - exp(-x), as meant;
         ``"none"``: neither condition holds anything back.  The rate is the workload's, or else what was
         observed at the node so far.
+    local_threshold, remote_threshold : of the two conditions.
     pick : ``"first"`` node that is good enough, or ``"best"`` of all k.
     turnaround : ``"complete"``, or ``"printed"``: waiting and one way there against waiting at home.
     probe_latency : s to ask a node and hear from it; ``"network"``: as long as two packets take.  What is

@@ -65,8 +65,8 @@ class Walking(Policy):
         for priority, (kind, nbytes) in enumerate(
             zip(_KINDS, (packet, packet, *(2 * (int(data.max()),))), strict=True)
         ):
-            network.kind(kind, RECORD, nbytes, self._unexpected, priority=priority)
-        network.open()
+            network.kind(kind, RECORD, nbytes, self._unexpected, priority=priority, about="job")
+        network.open(application_of=self.application)
         if probe_latency == "network":
             whole_way = network.network.latency + packet / network.network.bandwidth
             probe_latency = 2 * whole_way

@@ -1,6 +1,6 @@
 """Checks of schedulers, and Hypothesis strategies for your own property tests.
 
-Needs ``hypothesis``, which is imported only when a name of this package is used.
+Needs ``hypothesis``, which is imported only when a name of this package is used::
 
     from hypothesis import given
     from gridsim.testing import queues

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 class AvailabilityTrace:
     """When each of n hosts was up.
 
-    Attributes:
-        path: the file it was read from.
-        names: the n hosts; a host that was never up is kept, without interval.
-        offsets: int64[n + 1]; the up intervals of host i are `start[offsets[i]:offsets[i + 1]]`.
-        start, end: float64, s; sorted within a host, disjoint, not touching, never empty.
-        first: float64[n], s; the host joined here (its first record), it does not exist before.
-        horizon: s; the last record of the trace.
-        origin: s; the time in the file that is 0 here.
+    path : the file it was read from.
+    names : the n hosts; a host that was never up is kept, without interval.
+    offsets : int64[n + 1]; the up intervals of host i are `start[offsets[i]:offsets[i + 1]]`.
+    start, end : float64, s; sorted within a host, disjoint, not touching, never empty.
+    first : float64[n], s; the host joined here (its first record), it does not exist before.
+    horizon : s; the last record of the trace.
+    origin : s; the time in the file that is 0 here.
     """
 
     path: str

@@ -23,14 +23,13 @@ class Bags:
 
     All arrays have one entry per bag, but those of jobs: the jobs of bag after bag, in order of submission.
 
-    Attributes:
-        release: float64, s on the clock of the log; the first submission.
-        tasks: int64; the processors of its jobs added up.
-        run_time: float64, s; mean per task.
-        user: int64; -1 when the log does not tell users.
-        jobs: int64; jobs of the log in the bag.
-        job_run_time: float64, s; of each job.
-        job_procs: int64; processors of each job, so many tasks of its run time.
+    release : float64, s on the clock of the log; the first submission.
+    tasks : int64; the processors of its jobs added up.
+    run_time : float64, s; mean per task.
+    user : int64; -1 when the log does not tell users.
+    jobs : int64; jobs of the log in the bag.
+    job_run_time : float64, s; of each job.
+    job_procs : int64; processors of each job, so many tasks of its run time.
     """
 
     release: NDArray[np.float64]

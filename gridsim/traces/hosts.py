@@ -25,11 +25,10 @@ MFLOPS_PER_GFLOPS = 1000.0
 class HostSpeeds:
     """A distribution of host speeds.
 
-    Attributes:
-        path: the file it was read from.
-        speed: float64[m], Mflop/s of a host of each model.
-        weight: int64[m], number of computers of each model.
-        model: the m model names (a name may come more than once).
+    path : the file it was read from.
+    speed : float64[m], Mflop/s of a host of each model.
+    weight : int64[m], number of computers of each model.
+    model : the m model names (a name may come more than once).
     """
 
     path: str

@@ -48,11 +48,10 @@ _CONTINUED = re.compile(r"\s{2,}\S")  # indented deeper than a key: more of the 
 class JobLog:
     """A job log.
 
-    Attributes:
-        path: the file it was read from.
-        header: the `Key: value` comments; the values of a repeated key are joined by newlines.
-        jobs: structured array (`JOB_DTYPE`) of the 18 fields of the Standard Workload Format and `line`, the
-            line in the file, sorted by submission. Times in s as in the log, memory in KB, -1 for unknown.
+    path : the file it was read from.
+    header : the `Key: value` comments; the values of a repeated key are joined by newlines.
+    jobs : structured array (`JOB_DTYPE`) of the 18 fields of the Standard Workload Format and `line`, the
+        line in the file, sorted by submission. Times in s as in the log, memory in KB, -1 for unknown.
     """
 
     path: str
@@ -74,12 +73,11 @@ class JobLog:
 class JobFormat:
     """A text format of job logs; its lines begin with the fields of `JOB_FIELDS`, in that order.
 
-    Attributes:
-        comment: what a comment begins with.
-        fields: fields of `JOB_FIELDS` that a line may tell.
-        required: how many of them a line must have.
-        columns: columns of a line, those that are no field included.
-        texts: fields whose words may be anything.
+    comment : what a comment begins with.
+    fields : fields of `JOB_FIELDS` that a line may tell.
+    required : how many of them a line must have.
+    columns : columns of a line, those that are no field included.
+    texts : fields whose words may be anything.
     """
 
     comment: str

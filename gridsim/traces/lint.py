@@ -33,13 +33,12 @@ _ORDER = ("error", "warning", "note")
 class Finding:
     """One class of suspicious records.
 
-    Attributes:
-        severity: "error" (the reader refuses the file, or no simulation makes sense of the record),
-            "warning" (the reader repairs it, or a study should know), "note".
-        code: a stable name of the class.
-        message: what it is.
-        count: number of records.
-        first_line: line of the first one; 0 when the finding is about no line.
+    severity : "error" (the reader refuses the file, or no simulation makes sense of the record),
+        "warning" (the reader repairs it, or a study should know), "note".
+    code : a stable name of the class.
+    message : what it is.
+    count : number of records.
+    first_line : line of the first one; 0 when the finding is about no line.
     """
 
     severity: Severity

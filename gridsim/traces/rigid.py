@@ -16,15 +16,14 @@ from gridsim.traces.jobs import JobLog, warn_jobs
 class RigidJobs:
     """Rigid jobs, sorted by (release, job number); all arrays have one entry per job.
 
-    Attributes:
-        release: float64, s on the clock of the log.
-        nodes: int64; all of them at once.
-        run_time: float64, s.
-        requested: float64, s; what the user asked for, the run time where the log does not tell. Jobs that
-            ran for longer than they asked are as in the log.
-        user: int64; -1 when the log does not tell users.
-        job: int64; the number in the log.
-        row: int64; the row of `JobLog.jobs`.
+    release : float64, s on the clock of the log.
+    nodes : int64; all of them at once.
+    run_time : float64, s.
+    requested : float64, s; what the user asked for, the run time where the log does not tell. Jobs that
+        ran for longer than they asked are as in the log.
+    user : int64; -1 when the log does not tell users.
+    job : int64; the number in the log.
+    row : int64; the row of `JobLog.jobs`.
     """
 
     release: NDArray[np.float64]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.courses import outages
 from gridsim.errors import ScenarioError
 from gridsim.faults import Faults
 from gridsim.metrics import job_slowdown
@@ -26,6 +27,7 @@ from gridsim.validation.common import (
 )
 from gridsim.validation.instances import Instances, check_instances, overtaken
 from gridsim.validation.jobs import WALKERS, check_jobs
+from gridsim.validation.messages import check_messages
 
 
 def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
@@ -42,7 +44,7 @@ def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
     if "tasks" not in result.machines:
         raise ScenarioError("result must tell what machines did; of a job log, validate the log itself")
     given = result.scenario.workload.realize(result.scenario.platform)
-    found = _digest(result) + _applications(result, given) + _machines(result) + _messages(result)
+    found = _digest(result) + _applications(result, given) + _machines(result) + check_messages(result)
     if "schedule" in result.tables:
         found += _schedule(result, given)
     # other schedulers have a table of that name, too
@@ -134,18 +136,6 @@ def _machines(result: Result) -> list[Violation]:
         said = f"add up to {done}, the applications have {wanted} tasks"
         found.append(Violation("tasks", 1, "machines.tasks", said))
     return found
-
-
-def _messages(result: Result) -> list[Violation]:
-    table = result.messages
-    flight = table["sent"] - table["delivered"] - table["dropped"]
-    counts = np.stack([table[name] for name in ("sent", "delivered", "dropped", "in_flight", "bytes")])
-    return broken(
-        "messages",
-        (table["in_flight"] != flight) | (counts < 0).any(axis=0),
-        lambda k: f"messages[{k}] ({table['kind'][k]})",
-        lambda k: f"{table[k]}: sent must be delivered + dropped + in flight",
-    )
 
 
 # -- the schedule -----------------------------------------------------------------------------------------
@@ -253,24 +243,6 @@ def _together(
     )
 
 
-def _outages(faults: Faults, machines: int, until: float) -> Iterator[tuple[int, Floats, Floats]]:
-    """Machine by machine, when it goes down, and when it is up again (s; inf for never), of those that do."""
-    downs: dict[int, list[int]] = {}
-    ups: dict[int, list[int]] = {}
-    until_ns = int(until * 1e9) + 1
-    for block in faults.course(machines).blocks:
-        near = int(np.searchsorted(block.time, until_ns, side="right"))
-        rows = (each[:near].tolist() for each in (block.time, block.machine, block.up))
-        for at, machine, up in zip(*rows, strict=True):
-            (ups if up else downs).setdefault(machine, []).append(at)
-        if near < len(block):
-            break
-    for machine in sorted(downs):
-        back: list[float] = [at / 1e9 for at in ups.get(machine, [])]
-        away = np.array(downs[machine]) / 1e9
-        yield machine, away, np.array(back[: len(away)] + [np.inf] * (len(away) - len(back)))
-
-
 def _on_machines_that_are_up(
     faults: Faults | None,
     machines: int,
@@ -285,7 +257,7 @@ def _on_machines_that_are_up(
     dead, uncut = np.zeros(len(u), np.bool_), ~whole
     if faults is not None and len(u):
         order = np.argsort(u, kind="stable")
-        for machine, down, up in _outages(faults, machines, float(end.max())):
+        for machine, down, up in outages(faults.course(machines), float(end.max())):
             low, high = np.searchsorted(u[order], (machine, machine + 1))
             rows = order[low:high]
             # the first outage that is not over when the row starts: it must not begin before the row ends

@@ -112,7 +112,7 @@ def test_intervals_that_cannot_be_narrow(arguments: list[str], count: int) -> No
         (["--half-width", "0"], "half_width must be a finite number > 0, got 0.0"),
         (["--half-width", "0.1", "--at-most", "5"], "at_most must be a whole number >= 10, got 5"),
         (["--replicates", "2", "--metrics", "speed"], "metrics: unknown 'speed'; known: max_stretch"),
-        (["--replicates", "2", "--figure", "x.pdf"], "--figure must end in .png, got 'x.pdf'"),
+        (["--replicates", "2", "--figure", "x.jpg"], "must end in one of .png, .svg, .pdf, got 'x.jpg'"),
         (["--workers", "0"], "--workers must be a whole number in 1..4096, got 0"),
         (["--replicates", "2", "--hold", "nodes"], "hold must be of platform"),
     ],

@@ -41,6 +41,8 @@ TABLE = "from gridsim import Table; Table({'x': [1]})"
         ("xarray", "data", f"{TABLE}.to_xarray()"),
         ("scipy", "stats", "from gridsim.replication import estimate; estimate([1.0, 2.0])"),
         ("matplotlib", "plot", "from gridsim.plots import figure; figure()"),
+        ("plotly", "report", "from gridsim import write_report; write_report({}, 'x.html')"),
+        ("jinja2", "report", "from gridsim import write_report; write_report({}, 'x.html')"),
     ],
 )
 def test_the_error_says_what_to_install(module, extra, code, tmp_path):
@@ -50,17 +52,26 @@ def test_the_error_says_what_to_install(module, extra, code, tmp_path):
     assert last.endswith(f' needs {module}: pip install "gridcore[{extra}]"') and "MissingExtra: " in last
 
 
+REPRODUCE = "reproduce celaya-fig4b --out x"
+
+
 @pytest.mark.parametrize(
-    ("module", "line"),
+    ("module", "arguments", "line"),
     [
-        ("scipy", 'gridsim: reproduce needs scipy: pip install "gridcore[stats]"\n'),
-        ("matplotlib", 'gridsim: reproduce --out needs matplotlib: pip install "gridcore[plot]"\n'),
+        ("scipy", REPRODUCE, 'reproduce needs scipy: pip install "gridcore[stats]"\n'),
+        (
+            "matplotlib",
+            REPRODUCE,
+            'reproduce --out needs matplotlib: pip install "gridcore[plot]"\n',
+        ),
+        ("plotly", "run --report x.html", '--report needs plotly: pip install "gridcore[report]"\n'),
+        ("jinja2", "report x --out x.html", '--out needs jinja2: pip install "gridcore[report]"\n'),
     ],
 )
-def test_a_command_says_it_in_one_line(module, line, tmp_path):
-    code = "from gridsim.cli import main; sys.argv[1:] = ['reproduce', 'celaya-fig4b', '--out', 'x']; main()"
+def test_a_command_says_it_in_one_line(module, arguments, line, tmp_path):
+    code = f"from gridsim.cli import main; sys.argv[1:] = {arguments.split()}; main()"
     found = without(module, code, tmp_path)
-    assert (found.returncode, found.stdout, found.stderr) == (2, "", line)
+    assert (found.returncode, found.stdout, found.stderr) == (2, "", f"gridsim: {line}")
 
 
 def test_a_module_that_is_broken_is_not_missing(monkeypatch, tmp_path):

@@ -159,7 +159,7 @@ SMALL = gs.Scenario(
     ids=lambda scheduler: f"{scheduler.name}-{getattr(scheduler, 'mode', '')}",
 )
 def test_outputs_names_everything(scheduler):
-    result = gs.simulate(SMALL, scheduler)
+    result = gs.simulate(SMALL, scheduler, record="messages")
     said = sections(DOCS / "reference/outputs.md")
     for name, columns in result.tables.items():
         rows = table(said[f"Table `{name}`"])

@@ -23,6 +23,8 @@ DEFERRED = (False, False, True)
 COUNTERS = ("sent", "delivered", "dropped", "traffic", "bytes_out", "bytes_in")
 # lost messages of kind 1 are handed back
 KEEP = (False, True, False)
+# where the tag stands, if a log is kept
+SUBJECTS = (-1, 16, 24)
 
 latencies = st.sampled_from([0, 1, 5, 40]) | st.integers(0, 100)
 # ns a byte: 0, 1, 3 1/3, 10
@@ -75,17 +77,19 @@ class Program(RuleBasedStateMachine):
     """The kernel and its twin side by side, driven as an engine does: no instant is passed over."""
 
     @initialize(
+        limit=st.sampled_from([None, 4, 10**6]),
         machine_of=st.lists(st.integers(0, 3), min_size=2, max_size=7),
         latency=latencies,
         bandwidth=bandwidths,
         fifo=st.booleans(),
         jitter=st.sampled_from([0, 0, 1, 20]),
     )
-    def start(self, machine_of, latency, bandwidth, fifo, jitter):
-        jitter = min(jitter, latency)
-        self.both = [
-            make(module, machine_of, 4, latency, bandwidth, fifo, jitter) for module in (links, twin)
-        ]
+    def start(self, limit, machine_of, latency, bandwidth, fifo, jitter):
+        self.settings = machine_of, 4, latency, bandwidth, fifo, min(jitter, latency)
+        self.both = [make(module, *self.settings) for module in (links, twin)]
+        self.limit = limit
+        if limit is not None:
+            self.call("log", limit, SUBJECTS)
         self.nodes, self.now, self.tag, self.away = len(machine_of), 0, 0, [0, 0, 0]
         self.machine_of = machine_of
         self.call("watch", 20, 400, 30)
@@ -152,6 +156,17 @@ class Program(RuleBasedStateMachine):
             np.testing.assert_array_equal(record, other)
 
     @rule()
+    def go_on(self):
+        """Another kernel goes on from the state of this one."""
+        self.lost()
+        made = make(links, *self.settings)
+        made.watch(20, 400, 30)
+        if self.limit is not None:
+            made.log(self.limit, SUBJECTS)
+        made.setstate(self.both[0].getstate())
+        self.both[0] = made
+
+    @rule()
     def drain(self):
         equal(*self.call("drain", self.now))
 
@@ -169,6 +184,29 @@ class Program(RuleBasedStateMachine):
         # in flight is what the twin still lists
         listed = [m.kind for m in expected._flight if not m.local]
         assert flight.tolist() == [listed.count(kind) for kind in range(3)]
+        self.logged()
+
+    def logged(self):
+        """The log is the twin's, and its counts are the ledger's."""
+        ours, expected = self.both
+        mine, wanted = ours.logged(), expected.logged()
+        assert list(mine) == list(wanted) == list(links.LOGGED)
+        for name, column in wanted.items():
+            np.testing.assert_array_equal(mine[name], column, name, strict=True)
+        assert ours.unlogged == expected.unlogged
+        if self.limit is None:
+            assert not len(mine["kind"]) and ours.unlogged == 0
+        elif ours.unlogged:
+            assert len(mine["kind"]) == self.limit
+        else:
+            ends = mine["delivered"]
+            for which, ledger in (
+                (ends >= -2, ours.sent),
+                (ends >= 0, ours.delivered),
+                (ends == -2, ours.dropped),
+            ):
+                assert np.bincount(mine["kind"][which], minlength=3).tolist() == ledger.tolist()
+            assert np.bincount(mine["kind"], mine["nbytes"], 3).tolist() == ours.traffic.tolist()
 
     def teardown(self):
         if hasattr(self, "both"):
@@ -301,6 +339,25 @@ def test_deferred_messages_wait_with_their_times(module):
 
 
 @BOTH
+def test_the_log_of_messages(module):
+    one = make(module, [0, 0, 1, 2], 3, latency=10, bandwidth=1e9)
+    one.log(3, SUBJECTS)
+    one.send(5, 1, records(1, [(2, 0), (1, 0)], 70), 100)  # the second one stays on its machine
+    one.send(6, 2, records(2, [(3, 2)], 40), 20)
+    one.collect(one.advance(7))
+    one.fail([2], 7)
+    one.send(8, 0, records(0, [(0, 3), (0, 3)]), 1)
+    assert one.advance(10**6) == 19
+    assert one.logged()["delivered"].tolist() == [-1, -2, -1]  # dropped at an interface, not taken yet
+    one.collect(10**6)
+    assert {name: column.tolist() for name, column in one.logged().items()} == {
+        "kind": [1, 2, 0], "sender": [0, 1, 2], "receiver": [1, 2, 0], "sent": [5, 6, 8],
+        "delivered": [115, -2, 19], "nbytes": [100, 20, 1], "subject": [70, 40, -1],
+    }  # fmt: skip
+    assert one.unlogged == 1
+
+
+@BOTH
 def test_a_failure_resets_the_machine(module):
     one = make(module, [0, 1, 2], 3, latency=10, bandwidth=1e9)
     one.send(0, 1, records(1, [(1, 0), (2, 0), (0, 1), (2, 1)], 1), 100)
@@ -410,6 +467,10 @@ REFUSED = [
         ValueError,
         "a message of 5 bytes takes 5e\\+18 ns at 1e-09 bytes/s; at most 1099511627776 ns are possible",
     ),
+    (lambda m, x: x.log(0, SUBJECTS), ValueError, r"limit must be in 1\.\.2147483647, got 0"),
+    (lambda m, x: x.log(5, [-1, 16]), ValueError, "subjects must have 3 entries, got 2"),
+    (lambda m, x: x.log(5, [-1, 17, 16]), ValueError, r"subjects\[1\] must be -1 or in 16\.\.16, got 17"),
+    (lambda m, x: x.log(5, [8, 16, 16]), ValueError, r"subjects\[0\] must be -1 or in 16\.\.8, got 8"),
     (lambda m, x: x.fail([0, 2], 5), ValueError, r"machines\[1\] must be in 0\.\.1, got 2"),
     (lambda m, x: x.fail([-1], 5), ValueError, r"machines\[0\] must be in 0\.\.1, got -1"),
 ]

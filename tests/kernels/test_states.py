@@ -73,6 +73,7 @@ def walks(events: int) -> tuple[Links, JobWalks]:
     links = Links(
         np.arange(nodes), nodes, latency=10**8, bandwidth=1000.0, widths=[24] * 4, deferred=[False] * 4
     )
+    links.log(500, [16] * 4)
     made = JobWalks(
         links,
         chance.uniform(1.0, 3.0, nodes),
@@ -100,7 +101,8 @@ def simulation(scheduler: gs.Scheduler) -> Simulation:
         seed=3,
         faults=gs.Faults.of([2, 5], [6.0, 9.0], [6.0, 15.0]),
     )
-    return Simulation(scenario, scheduler, Options(record=True))
+    messages = isinstance(scheduler, gs.FairTree)
+    return Simulation(scenario, scheduler, Options(record=("schedule", "messages") if messages else True))
 
 
 def kernels(of: Simulation) -> dict[str, Any]:
@@ -199,6 +201,7 @@ def test_something_was_under_way() -> None:
     seen = [states(wave) for wave in (5, 10, 20)]
     for name, entry in (
         ("queues", "came"), ("queues", "ran"), ("links", "messages"), ("links", "letters"),
+        ("links", "logged"), ("links", "places"), ("links", "letter_places"),
         ("tree", "debt_counts"), ("tree", "references_0"), ("flow", "arrivals"),
         ("pull", "seen"), ("pull", "log"), ("backfill", "coming"), ("backfill", "runs"),
         ("work", "running"), ("work", "ranked"), ("work", "rows"), ("work", "faults"), ("work", "seen"),

@@ -24,6 +24,8 @@ def make(module: Any, links: Any, case: Case) -> tuple[Any, Any]:
     """Links and walks of a case."""
     nodes = len(case["speed"])
     wires = links(np.arange(nodes), nodes, widths=[24] * 4, deferred=[False] * 4, **case["network"])
+    if case.get("log", 0) > 0:
+        wires.log(2 * case["log"], [16] * 4)
     arguments = {name: value for name, value in case.items() if name not in ("network", "speed")}
     return wires, module.JobWalks(wires, case["speed"], kinds=[0, 1, 2, 3], **arguments)
 
@@ -115,6 +117,10 @@ def test_kernel_and_twin_are_equal(case: Case, stops: list[int]) -> None:
                 np.testing.assert_array_equal(mine[name], column, name, strict=True)
         for name in BOOKS:
             np.testing.assert_array_equal(getattr(wires, name), getattr(twin_wires, name), name)
+        mine, wanted = wires.logged(), twin_wires.logged()
+        for name, column in wanted.items():
+            np.testing.assert_array_equal(mine[name], column, name, strict=True)
+        assert wires.unlogged == twin_wires.unlogged
 
 
 @settings(deadline=None, max_examples=60)
@@ -127,6 +133,9 @@ def test_what_is_logged_changes_nothing_else(case: Case) -> None:
     assert {name: column.tolist() for name, column in other.jobs().items()} == jobs
     for name in BOOKS:
         np.testing.assert_array_equal(getattr(wires, name), getattr(logged, name), name)
+    messages = logged.logged()
+    assert np.bincount(messages["kind"], minlength=4).tolist() == logged.sent.tolist()
+    assert np.bincount(messages["kind"], messages["nbytes"], 4).tolist() == logged.traffic.tolist()
     looks = other.looks()
     ends = looks["verdict"] >= VERDICTS.index("moves")
     # a row for each answer, and one for each job, which says where it went

@@ -1,40 +1,159 @@
+"""Charts of studies, and the style: what is drawn is the data, on the axes that were given."""
+
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 
 from gridsim import plots
+from gridsim.errors import ScenarioError
 from gridsim.estimates import Estimate
+from gridsim.plots import figures
+from gridsim.plots.style import STYLE, beside, clock, short, wrapped
+from gridsim.replication import Replicates
 
-POINTS = [
-    Estimate(1.0, 0.9, 1.2, 5),
-    Estimate(2.0, 1.5, 2.5, 5),
-    Estimate(3.0, float("nan"), float("nan"), 1),
-]
+NAN = float("nan")
+POINTS = [Estimate(1.0, 0.9, 1.2, 5), Estimate(2.0, 1.5, 2.5, 5), Estimate(3.0, NAN, NAN, 1)]
+FOUND = Replicates(
+    seeds=(0, 1, 2),
+    values={"max_stretch": {"a": np.array([1.0, 2.0, 3.0]), "b": np.array([2.0, 2.0, 9.0])}},
+    baseline="a",
+)
 
 
-def drawn() -> bytes:
+def axes_of():
+    return plots.figure()[1][0]
+
+
+def drawn(kind: str = "png") -> bytes:
     made, (left, middle, right) = plots.figure(3)
-    assert plots.lines(left, [50, 100, 200], {"a": POINTS, "b": POINTS[::-1]}) is left
-    assert plots.boxes(middle, {"50": [1.0, 2.0, 4.0], "100": [3.0]}) is middle
-    assert plots.bars(right, ["x", "y", "z"], POINTS, [1.1, None, 2.9]) is right
+    assert plots.lines([50, 100, 200], {"a": POINTS, "b": POINTS[::-1]}, axes=left) is left
+    assert plots.boxes({"50": [1.0, 2.0, 4.0, NAN], "100": [3.0]}, axes=middle) is middle
+    assert plots.bars(["x", "y", "z"], POINTS, [1.1, None, 2.9], axes=right) is right
     assert [text.get_text() for text in left.get_legend().get_texts()] == ["a", "b"]
     assert [text.get_text() for text in middle.get_xticklabels()] == ["50", "100"]
+    assert [bar.get_height() for bar in right.patches[3:]] == [1.0, 2.0, 3.0]
+    assert sorted(middle.lines[-2].get_ydata()) == [1.0, 2.0, 4.0]
     stream = io.BytesIO()
-    plots.save(made, stream)
+    plots.save(made, stream, format=kind)
     return stream.getvalue()
 
 
-def test_charts_are_drawn_and_equal_ones_are_equal_files() -> None:
-    assert drawn().startswith(b"\x89PNG") and drawn() == drawn()
+@pytest.mark.parametrize(("kind", "begin"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_charts_are_drawn_and_equal_ones_are_equal_files(kind: str, begin: bytes) -> None:
+    assert drawn(kind).startswith(begin) and drawn(kind) == drawn(kind)
 
 
 def test_each_series_has_its_colour_and_marker() -> None:
     assert len(set(plots.COLOURS)) == len(plots.COLOURS) == len(set(plots.MARKERS)) == len(plots.MARKERS)
+    axes = plots.lines([1, 2, 3], {f"s{k}": POINTS for k in range(32)}, axes=axes_of())
+    looks = {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in axes.lines}
+    assert len({look for look in looks if look[2] not in ("|", "_", "None")}) == 32
+    with pytest.raises(ScenarioError, match="at most 32 series, got 33"):
+        plots.lines([1, 2, 3], {f"s{k}": POINTS for k in range(33)}, axes=axes_of())
+
+
+def test_the_style_does_not_leak_and_can_be_had() -> None:
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    drawn()
+    assert dict(matplotlib.rcParams) == before
+    with plots.use_style():
+        assert not matplotlib.rcParams["axes.spines.top"]
+        assert matplotlib.rcParams["axes.prop_cycle"].by_key()["color"] == list(plots.COLOURS)
+    assert dict(matplotlib.rcParams) == before and set(STYLE) <= set(before)
+
+
+def test_axes_that_are_given_need_no_pyplot() -> None:
+    code = (
+        "import sys; from gridsim import plots; axes = plots.figure()[1][0]\n"
+        "plots.scaling([1, 10], {'a': [1.0, 2.0]}, axes=axes)\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+        "assert plots.scaling([1, 10], {'a': [1.0, 2.0]}).get_figure().number == 1"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "MPLBACKEND": "Agg"})
+    assert done.returncode == 0
 
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    for module in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=r'pip install "gridcore\[plot\]"'):
         plots.figure()
+
+
+def test_a_comparison_has_the_means_and_the_ratios_in_pairs() -> None:
+    axes = plots.comparison(FOUND, axes=axes_of())
+    middles = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1 and line.get_marker()]
+    assert {2.0, 13.0 / 3} <= {float(x) for x in middles}
+    assert axes.get_xlabel() == "max stretch (s/Mflop)"
+    made = figures.of_replicates(FOUND)
+    right = made.axes[1]
+    assert [label.get_text() for label in right.get_yticklabels()] == ["b"]
+    assert sorted(right.lines[0].get_xdata()) == [1.0, 2.0, 3.0]  # b / a, replica by replica
+    assert right.get_xlabel() == "relative to a, 3 replicas in pairs"
+    assert len(FOUND.figure().axes) == 2
+    alone = Replicates(FOUND.seeds, FOUND.values)
+    assert len(alone.figure().axes) == 1
+    with pytest.raises(ScenarioError, match="need replicates with a baseline"):
+        plots.comparison(alone, ratio=True, axes=axes_of())
+    with pytest.raises(ScenarioError, match="metric must be one of max_stretch, got 'speed'"):
+        plots.comparison(FOUND, "speed", axes=axes_of())
+
+
+def test_scaling_has_the_values_and_slopes() -> None:
+    given = {"a": [2.0, None, 300.0], "b": [Estimate(1.0, 0.5, 2.0, 5), 20.0, NAN]}
+    axes = plots.scaling([10, 100, 1000], given, axes=axes_of())
+    lines = {c.get_label(): c.lines[0] for c in axes.containers}
+    assert lines["a"].get_xdata().tolist() == [10, 1000] and lines["a"].get_ydata().tolist() == [2, 300]
+    assert lines["b"].get_ydata().tolist() == [1, 20]
+    (bar,) = axes.containers[1].lines[2]
+    assert bar.get_segments()[0][:, 1].tolist() == [0.5, 2.0]
+    slopes = [line for line in axes.lines if line.get_linestyle() == ":"]
+    assert [line.get_ydata()[-1] / 2.0 for line in slopes] == pytest.approx([100.0, 300.0])
+    assert axes.get_xscale() == axes.get_yscale() == "log" and axes.get_ylabel() == "s"
+    plots.scaling([7], {"a": [1.0]}, axes=axes_of()).get_figure().canvas.draw()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "measured", "said"),
+    [
+        ([0, 1], {"a": [1.0, 2.0]}, r"sizes must be > 0, got \[0, 1\]"),
+        ([1, 2], {"a": [1.0]}, r"measured\['a'\] must be 2 values, one a size, got 1"),
+        ([1, 2], {"a": [1.0, 0.0]}, r"measured\['a'\] must be > 0 s, got 0"),
+    ],
+)
+def test_wrong_sizes_are_refused(sizes, measured, said) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        plots.scaling(sizes, measured, axes=axes_of())
+
+
+def test_legends_that_take_much_room_stand_outside() -> None:
+    long = [f"a-scheduler-with-a-very-long-name-no-{k:02}" for k in range(30)]
+    assert beside(["a", "b"]) == (0.0, 0.0) and beside(long)[0] > 2.0 and beside(long[:9])[0] > 0
+    assert "".join(wrapped(long[0]).split("\n")) == long[0] and wrapped("") == ""
+    made, (axes,) = plots.figure(width=5 + beside(long)[0], height=beside(long)[1])
+    plots.lines([1, 2, 3], dict.fromkeys(long, POINTS), axes=axes)
+    stream = io.BytesIO()
+    plots.save(made, stream, dpi=100)  # a warning of matplotlib's would be an error
+    box = axes.get_legend().get_window_extent()
+    assert box.x0 >= axes.get_window_extent().x1 - 1 and box.x1 <= made.bbox.x1 + 1 and box.y0 >= -1
+    assert [text.get_text().replace("\n", "") for text in axes.get_legend().get_texts()] == long
+
+
+def test_units_of_time_and_numbers() -> None:
+    assert [clock(span) for span in (100.0, 10_000.0, 1e6)] == [(1.0, "s"), (3600.0, "h"), (86_400.0, "days")]
+    assert [short(x) for x in (0, 66, 999, 1000, 10_300, 219_600_000, 1e17)] == [
+        "0", "66", "999", "1 k", "10.3 k", "220 M", "1e+05 T",
+    ]  # fmt: skip
+
+
+def test_format_is_checked() -> None:
+    with pytest.raises(ScenarioError, match="format must be one of png, svg, pdf, got 'jpg'"):
+        plots.save(plots.figure()[0], io.BytesIO(), format="jpg")

@@ -81,7 +81,8 @@ def test_a_scheduler_that_does_not_say_what_it_decides() -> None:
     ):
         gs.simulate(scenario, Mute(), record="decisions")
     with pytest.raises(
-        gs.ScenarioError, match="record must be one of False, True, 'schedule', 'decisions', 'all'"
+        gs.ScenarioError,
+        match="record must be one of False, True, 'schedule', 'decisions', 'messages', 'all'",
     ):
         gs.simulate(scenario, gs.MinCent(), record="everything")
 

@@ -1,0 +1,77 @@
+"""How the documents become a site: ``python -m sphinx -W --keep-going -n -b html docs docs/_build/html``.
+
+Nothing is fetched during the build.  It needs the extra ``docs``, and gridcore installed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+# The compiled modules first: else autodoc takes their .pyi, which have no docstrings, in their place.
+import gridcore
+import gridsim
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import docstrings
+import links
+import tables
+
+project = "gridsim"
+author = "the gridsim developers"
+version = release = gridsim.__version__
+assert gridcore.__file__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_click",
+]
+source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
+smartquotes_action = "qe"  # two hyphens are not a dash: --option
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+
+html_theme = "furo"
+html_title = f"gridsim {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+
+# -- Markdown and notebooks -----------------------------------------------------------------------------
+
+myst_heading_anchors = 4  # as GitHub makes them
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+
+# -- docstrings -----------------------------------------------------------------------------------------
+
+autosummary_generate = True
+autosummary_ignore_module_all = False
+# file systems that do not tell upper case from lower
+autosummary_filename_map = {f"gridsim.{name}": f"gridsim.{name}-function" for name in ("ladder", "sweep")}
+autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_class_signature = "mixed"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+add_module_names = False
+default_role = "py:obj"
+
+nitpicky = True
+
+
+def plain(app: Any, ctx: Any, lines: list[str]) -> None:
+    """An asterisk in the help of an option is one: names such as ``dgs-*``."""
+    lines[:] = [line.replace("*", r"\*") for line in lines]
+
+
+def setup(app: Any) -> None:
+    app.connect("sphinx-click-process-options", plain)
+    docstrings.setup(app)
+    links.setup(app)
+    tables.setup(app)

@@ -1,0 +1,160 @@
+"""The house style of docstrings, for Sphinx.
+
+A paragraph of lines "name : text", continued by indented lines, becomes a definition list; in a class or
+function the names that are parameters get their type and default.  What stands in single backquotes leads to
+what it names if there is one such thing, and is code otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from sphinx.util.inspect import safe_getattr
+
+from gridsim.docstrings import entries, headless, paragraphs, told
+
+
+def converted(lines: list[str], about: dict[str, str]) -> list[str]:
+    """A docstring with its entries as definition lists.
+
+    about : name -> what is told of it behind its name, such as type and default.
+    """
+    result: list[str] = []
+    for paragraph in paragraphs(lines):
+        body = headless(paragraph)
+        if body is not paragraph and paragraph[0] != "Parameters":
+            result += [f".. rubric:: {paragraph[0]}", ""]
+        before, found = entries(body)
+        if not found:
+            result += [*body, ""]
+            continue
+        if before:
+            result += [*before, ""]
+        for names, text in found:
+            kinds = {about.get(name.lstrip("*"), "") for name in names}
+            term = ", ".join(f"``{name}``" for name in names)
+            classifier = f" : {kind}" if len(kinds) == 1 and (kind := kinds.pop()) else ""
+            result += [term + classifier, *(f"    {line}" for line in text)]
+        result.append("")
+    return result
+
+
+# -- signatures, as they stand in the source -----------------------------------------------------------------
+
+
+def signature_of(thing: Any) -> inspect.Signature | None:
+    """Parameters and result, without self; None if nobody knows."""
+    try:
+        found = inspect.signature(declared(thing))
+    except (TypeError, ValueError):
+        return None
+    kept = [each for each in found.parameters.values()]
+    if kept and kept[0].name in ("self", "cls"):
+        kept = kept[1:]
+    return found.replace(parameters=kept)
+
+
+def said(annotation: Any) -> str:
+    """An annotation as source text."""
+    if annotation is inspect.Parameter.empty:
+        return ""
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
+def parameters(thing: Any) -> dict[str, str]:
+    """Parameter -> its type and default."""
+    found = signature_of(thing)
+    about = {}
+    for each in found.parameters.values() if found is not None else ():
+        default = "" if each.default is each.empty else f" = {each.default!r}"
+        text = (said(each.annotation) + default).strip()
+        about[each.name] = f"``{text}``" if text else ""
+    return about
+
+
+def process(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Sphinx's event ``autodoc-process-docstring``."""
+    about = parameters(thing) if what in ("class", "exception", "function", "method") else {}
+    lines[:] = converted(lines, about)
+
+
+def signature(
+    app: Any, what: str, name: str, thing: Any, options: Any, text: str | None, returned: str | None
+) -> tuple[str, str] | None:
+    """Sphinx's event ``autodoc-process-signature``: types of what has no entry."""
+    if text is None or what not in ("class", "exception", "function", "method"):
+        return None
+    found = signature_of(thing)
+    if found is None:
+        return None
+    known = told(thing)
+    plain = []
+    for each in found.parameters.values():
+        kind = said(each.annotation)
+        plain.append(each.replace(annotation=Source(kind) if kind and each.name not in known else each.empty))
+    result = "" if what in ("class", "exception") else said(found.return_annotation)
+    return str(inspect.Signature(plain)), result
+
+
+class Source(str):
+    """Text that is shown without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+# -- compiled modules: their types are in the .pyi -----------------------------------------------------------
+
+
+@cache
+def stubs(module: str) -> dict[str, Any]:
+    """Qualified name -> function with the signature of the .pyi; {} if the module has none."""
+    loaded = import_module(module)
+    file = str(getattr(loaded, "__file__", ""))
+    path = Path(file).parent / f"{module.rpartition('.')[2]}.pyi"
+    if not (file.endswith((".so", ".pyd")) and path.is_file()):
+        return {}
+    tree = ast.parse(path.read_text())
+    found = {}
+    for node in tree.body:
+        of_class = isinstance(node, ast.ClassDef)
+        for each in node.body if of_class else [node]:
+            if isinstance(each, ast.FunctionDef):
+                each.decorator_list = []
+                future = "from __future__ import annotations\n"
+                scope = dict(vars(loaded))
+                exec(compile(future + ast.unparse(each), str(path), "exec"), scope)
+                found[f"{node.name}.{each.name}" if of_class else each.name] = scope[each.name]
+    return found
+
+
+def declared(thing: Any) -> Any:
+    """What has the signature of `thing`: itself, or its declaration in a .pyi."""
+    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
+    if module is None and (owner := getattr(thing, "__objclass__", None)) is not None:
+        module = owner.__module__  # a compiled method
+    if not str(module).startswith("gridcore."):
+        return thing
+    if isinstance(thing, type):
+        name += ".__new__" if f"{name}.__new__" in stubs(module) else ".__init__"
+    return stubs(module).get(name, thing)
+
+
+def attribute(thing: Any, name: str, *default: Any) -> Any:
+    """Sphinx asks a class for ``__new__`` to learn its signature; a compiled one does not tell."""
+    if name == "__new__" and (stub := declared(thing)) is not thing:
+        return stub
+    return safe_getattr(thing, name, *default)
+
+
+def setup(app: Any) -> None:
+    app.connect("autodoc-process-docstring", process)
+    app.connect("autodoc-process-signature", signature)
+    app.add_autodoc_attrgetter(type, attribute)

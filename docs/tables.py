@@ -1,0 +1,83 @@
+"""The tables of the page reference/schema.md, made from the schema when the site is built."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from gridsim.schema import scenario_schema
+
+MARK = "<!-- tables -->"
+
+
+def leads(entry: dict[str, Any], parts: dict[str, Any]) -> list[str]:
+    """Links to the tables that an entry may be."""
+    names = [each["$ref"].rpartition("/")[2] for each in entry.get("anyOf", [entry]) if "$ref" in each]
+    return [f"[{parts[name]['title']}](#schema-{name.lower()})" for name in names]
+
+
+def kind(entry: dict[str, Any]) -> str:
+    """What a value may be, in words."""
+    if "anyOf" in entry:
+        return " or ".join(kind(each) for each in entry["anyOf"])
+    if "enum" in entry:
+        return ", ".join(f"`{json.dumps(value)}`" for value in entry["enum"])
+    if "$ref" in entry:
+        name = entry["$ref"].rpartition("/")[2]
+        return f"[table](#schema-{name.lower()})"
+    if entry.get("type") == "array":
+        if "items" in entry and entry["items"]:
+            return f"list of {kind(entry['items'])}"
+        return "list"
+    words = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
+    return words.get(entry.get("type", ""), "text")
+
+
+def rows(table: dict[str, Any]) -> Iterator[str]:
+    """A table of the keys of a table."""
+    yield "| key | value | default | meaning |"
+    yield "|---|---|---|---|"
+    required = table.get("required", [])
+    for name, entry in table["properties"].items():
+        default = "required" if name in required else "none"
+        if "default" in entry:
+            default = f"`{json.dumps(entry['default'])}`"
+        cells = (f"`{name}`", kind(entry), default, entry.get("description", ""))
+        yield "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def tables() -> str:
+    """What a file has, the schedulers, and a section for each table."""
+    schema = scenario_schema()
+    parts = schema["$defs"]
+    lines = ["## Tables", "", "| key | default | meaning | tables |", "|---|---|---|---|"]
+    for name, entry in schema["properties"].items():
+        default = "required" if name in schema["required"] else "`0`" if name == "seed" else "none"
+        found = " <br> ".join(leads(entry, parts))
+        lines.append(f"| `{name}` | {default} | {entry['description']} | {found} |")
+    lines += ["", "## Schedulers", "", "| name | parameters | |", "|---|---|---|"]
+    for name, entry in schema["properties"]["schedulers"]["properties"].items():
+        lines.append(f"| `{name}` | {leads(entry, parts)[0]} | {entry['description']} |")
+    lines += ["", "## Keys", ""]
+    for name, part in parts.items():
+        lines += [f"(schema-{name.lower()})=", "", f"### {part['title']}", "", f"{part['description']}", ""]
+        if part["properties"]:
+            lines += [*rows(part), ""]
+    return "\n".join(lines)
+
+
+def fill(app: Any, page: str, source: list[str]) -> None:
+    """Sphinx's event ``source-read``."""
+    if page == "reference/schema":
+        source[0] = source[0].replace(MARK, tables())
+
+
+def changed(app: Any, *_: Any) -> list[str]:
+    """Sphinx's event ``env-get-outdated``: the page is read again, whatever became of the schema."""
+    return ["reference/schema"]
+
+
+def setup(app: Any) -> None:
+    app.connect("env-get-outdated", changed)
+    app.connect("source-read", fill)

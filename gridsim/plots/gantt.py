@@ -1,0 +1,224 @@
+"""The Gantt chart of a recorded run: what ran on which machine, when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import GridSimError, ScenarioError
+from gridsim.extras import need
+from gridsim.plots.style import COLOURS, MAP, clock, legend, on
+from gridsim.series import down_times, occupancy, places_of, recorded_schedule
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from gridsim.results import Result
+
+#: With more pieces how busy machines were is drawn in place of each piece.
+PIECES = 100_000
+#: Rows and columns of that raster, at most.
+RASTER = (500, 1000)
+#: Colours of applications in turn; black is for what was not completed.
+_TURN = tuple(colour for colour in COLOURS if colour != "#000000")
+#: Of each second one of pieces side by side that have the same colour, so much is white.
+_PALE = 0.4
+_DOWN = "#CCCCCC"
+#: Rows of fewer points have no hatches and no gaps between them.
+_LOW = 5.0
+#: Bars of rows of fewer points are not moved to whole pixels, or whole machines would not be seen.
+_FINE = 1.5
+
+Integers = NDArray[np.int64]
+
+
+def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes: Axes | None = None) -> Axes:
+    """What ran where: a row a machine, a bar a piece of the recorded schedule, coloured by application.
+
+    machines : which ones, from the top down; all unless said.
+
+    Pieces that were not completed, cut off by a failure or since another instance was faster, are hatched,
+    or black where rows are low.  Times in which a machine was down are grey, resets are lines.  Neighbours
+    of one colour are dark and pale in turn.
+
+    With more than `PIECES` pieces it is a raster of the share of the time in which machines were busy, and
+    its title says so; see `gridsim.series.occupancy`.
+
+    Raises ScenarioError for a run that was not recorded, and for machines that there are not.
+    """
+    schedule = recorded_schedule(result, "a Gantt chart")
+    chosen = chosen_machines(machines, len(result.machines))
+    place = places_of(chosen, len(result.machines))
+    drawn = place[schedule["machine"]] >= 0
+    rows = {name: column[drawn] for name, column in schedule.items()}
+    axes = on(axes, width=9.0, height=gantt_height(len(chosen)), grid="")
+    last = float(rows["end"].max()) if len(rows["end"]) else 0.0
+    first = float(rows["start"].min()) if len(rows["start"]) else 0.0
+    factor, unit = clock(last - first)
+    if len(rows["start"]) > PIECES:
+        _raster(axes, result, chosen, factor, len(rows["start"]))
+    else:
+        _bars(axes, result, rows, place, factor, last)
+        axes.set_xlim(first / factor, (last if last > first else first + 1.0) / factor)
+    axes.set_ylim(len(chosen) - 0.5, -0.5)
+    ticker = need("matplotlib.ticker", "plot", "a chart")
+    axes.yaxis.set_major_locator(ticker.MaxNLocator(nbins=12, integer=True, min_n_ticks=1))
+    axes.yaxis.set_major_formatter(
+        ticker.FuncFormatter(lambda at, _: str(chosen[round(at)]) if 0 <= round(at) < len(chosen) else "")
+    )
+    axes.set_xlabel(f"time ({unit})")
+    axes.set_ylabel("machine")
+    return axes
+
+
+def gantt_height(machines: int) -> float:
+    """Inches of a chart of so many machines."""
+    return min(6.0, max(2.4, 1.2 + 0.16 * machines))
+
+
+def chosen_machines(machines: Sequence[int] | slice | None, count: int) -> Integers:
+    if machines is None or isinstance(machines, slice):
+        chosen = np.arange(count)[slice(None) if machines is None else machines]
+    else:
+        given = np.asarray(list(machines))
+        if len(given) and given.dtype.kind not in "iu":
+            raise ScenarioError(f"machines must be whole numbers, got {machines!r}")
+        chosen = given.astype(np.int64)
+        if ((chosen < 0) | (chosen >= count)).any():
+            wrong = int(chosen[(chosen < 0) | (chosen >= count)][0])
+            raise ScenarioError(f"machines must be in 0..{count - 1}, got {wrong}")
+        if len(np.unique(chosen)) < len(chosen):
+            raise ScenarioError("machines must be different ones")
+    if not len(chosen):
+        raise ScenarioError("machines must be at least one, got none")
+    return chosen
+
+
+def _bars(
+    axes: Axes, result: Result, rows: dict[str, Any], place: Integers, factor: float, last: float
+) -> None:
+    """Each piece as a bar; and when machines were down."""
+    points = axes.get_window_extent().height / axes.get_figure().dpi * 72.0 / max(1, place.max() + 1)  # type: ignore[union-attr]
+    low = points < _LOW
+    height = 1.0 if low else 0.8
+    snap = False if points < _FINE else None
+    handles = _down(axes, result, place, factor, last, 1.0)
+    colours, applications = _colours(rows)
+    lost = rows["completed"] == 0
+    at = place[rows["machine"]]
+    begin, end = rows["start"] / factor, rows["end"] / factor
+    patch = need("matplotlib.patches", "plot", "a chart").Patch
+    _rectangles(axes, begin[~lost], end[~lost], at[~lost], height, colours[~lost], snap=snap)
+    if lost.any():
+        style: dict[str, Any] = {} if low else {"hatch": "/////", "linewidth": 0.5, "edgecolor": "black"}
+        faces = np.zeros((int(lost.sum()), 3)) if low else colours[lost]
+        _rectangles(axes, begin[lost], end[lost], at[lost], height, faces, snap=snap, **style)
+        shown = {"facecolor": "black"} if low else {"facecolor": "white", **style}
+        handles.append(patch(label="not completed", **shown))
+    if len(applications) <= len(_TURN):
+        what = "job" if result.rigid else "application"
+        named = [patch(facecolor=_TURN[k % len(_TURN)], label=f"{what} {k}") for k in applications]
+        handles = [*named, *handles]
+        note = ""
+    else:
+        what = "jobs" if result.rigid else "applications"
+        note = f"{len(applications)} {what} in {len(_TURN)} colours, by turns"
+    axes.set_title(note, fontsize="small", loc="left")
+    if handles:
+        legend(axes, handles=handles, place="above" if note else "right")
+
+
+def _colours(rows: dict[str, Any]) -> tuple[Any, list[int]]:
+    """The colour of each piece, float[n, 3], and the applications that there are.
+
+    Of neighbours on a machine with the same colour each second one is pale.
+    """
+    order = np.lexsort((rows["start"], rows["machine"]))
+    turn = rows["application"] % len(_TURN)
+    sorted_turn, sorted_machine = turn[order], rows["machine"][order]
+    anew = np.ones(len(order), np.bool_)
+    anew[1:] = (sorted_turn[1:] != sorted_turn[:-1]) | (sorted_machine[1:] != sorted_machine[:-1])
+    begun = np.flatnonzero(anew)
+    since = np.arange(len(order)) - np.repeat(begun, np.diff(np.append(begun, len(order))))
+    pale = np.zeros(len(order), np.bool_)
+    pale[order] = since % 2 == 1
+    rgb = need("matplotlib.colors", "plot", "a chart").to_rgba_array(list(_TURN))[:, :3]
+    colours = rgb[turn]
+    colours[pale] = (1.0 - _PALE) * colours[pale] + _PALE
+    return colours, np.unique(rows["application"]).tolist()
+
+
+def _down(
+    axes: Axes, result: Result, place: Integers, factor: float, last: float, height: float
+) -> list[Any]:
+    """Times in which machines were down in grey, resets as lines; returns what a legend tells of them."""
+    try:
+        machine, begin, end = down_times(result, last)
+    except (GridSimError, OSError):  # the scenario names a trace that is not here
+        return [
+            need("matplotlib.patches", "plot", "a chart").Patch(fill=False, label="down: trace not found")
+        ]
+    shown = place[machine] >= 0
+    machine, begin, end = machine[shown], begin[shown], np.minimum(end[shown], last)
+    if len(machine) > PIECES:
+        return [
+            need("matplotlib.patches", "plot", "a chart").Patch(fill=False, label="down: too often to draw")
+        ]
+    handles = []
+    for some, label in ((end > begin, "down"), (end == begin, "reset")):
+        if some.any():
+            colour = _DOWN if label == "down" else "#777777"
+            at = place[machine[some]]
+            _rectangles(axes, begin[some] / factor, end[some] / factor, at, height, colour)
+            handles.append(need("matplotlib.patches", "plot", "a chart").Patch(facecolor=colour, label=label))
+    return handles
+
+
+def _rectangles(
+    axes: Axes,
+    begin: Any,
+    end: Any,
+    row: Any,
+    height: float,
+    colours: Any,
+    linewidth: float = 0.0,
+    **style: Any,
+) -> None:
+    """A bar each in one collection; what has no length is a line."""
+    collections = need("matplotlib.collections", "plot", "a chart")
+    low, high = row - height / 2, row + height / 2
+    corners = np.stack(
+        (
+            np.stack((begin, begin, end, end), axis=1),
+            np.stack((low, high, high, low), axis=1),
+        ),
+        axis=2,
+    )
+    short = end <= begin
+    every = isinstance(colours, str)
+    if not short.all():
+        long = colours if every else colours[~short]
+        made = collections.PolyCollection(
+            corners[~short], facecolors=long, linewidths=linewidth, rasterized=len(begin) > 5000, **style
+        )
+        axes.add_collection(made, autolim=False)
+    if short.any():
+        thin = colours if every else colours[short]
+        axes.add_collection(
+            collections.LineCollection(corners[short][:, :2], colors=thin, linewidths=0.8), autolim=False
+        )
+
+
+def _raster(axes: Axes, result: Result, chosen: Integers, factor: float, pieces: int) -> None:
+    """How busy machines were, as an image with its colour bar."""
+    rims, edges, share = occupancy(result, *RASTER, machines=chosen)
+    mesh = axes.pcolormesh(edges / factor, rims - 0.5, share, cmap=MAP, vmin=0.0, vmax=1.0, rasterized=True)
+    figure = axes.get_figure()
+    assert figure is not None
+    figure.colorbar(mesh, ax=axes, label="share of the time busy", pad=0.01)
+    each = len(chosen) / len(share)
+    rows = "a machine a row" if each == 1 else f"rows of {each:.3g} machines"
+    axes.set_title(f"{pieces:,} pieces: too many for bars; {rows}", fontsize="small", loc="left")

@@ -1,0 +1,369 @@
+"""Charts of studies: values of many runs, and what was estimated from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gridsim.errors import ScenarioError
+from gridsim.plots.style import (
+    COLOURS,
+    WHOLE,
+    check_count,
+    legend,
+    look,
+    name_x,
+    on,
+    room,
+    titled,
+    wide,
+    wrapped,
+)
+from gridsim.units import UNITS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from gridsim.estimates import Estimate
+    from gridsim.replication import Replicates
+    from gridsim.sweep_results import SweepResult
+
+
+def lines(x: Sequence[float], series: Mapping[str, Sequence[Estimate]], *, axes: Axes | None = None) -> Axes:
+    """A line per series over `x`, with the confidence interval of each point as a band and error bars.
+
+    x : k numbers.  series : name -> k estimates.  A point without an interval has no bar.
+    """
+    check_count(len(series))
+    axes = on(axes)
+    for number, (name, points) in enumerate(series.items()):
+        middle, low, high = _columns(points)
+        style = look(number)
+        axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+        axes.errorbar(
+            x,
+            middle,
+            yerr=_bars(middle, low, high),
+            markersize=4,
+            capsize=2,
+            linewidth=1.2,
+            label=name,
+            **style,
+        )
+    legend(axes)
+    return axes
+
+
+def boxes(samples: Mapping[str, Any], *, axes: Axes | None = None) -> Axes:
+    """A box per sample (quartiles, whiskers to 1.5 times their distance) with every value as a dot.
+
+    samples : label on the x axis -> values; NaN is left out.
+    """
+    axes = on(axes, grid="y")
+    values = [_finite(sample) for sample in samples.values()]
+    places = list(range(1, len(values) + 1))
+    axes.boxplot(values, positions=places, widths=0.5, showfliers=False, medianprops={"color": COLOURS[1]})
+    for place, sample in zip(places, values, strict=True):
+        axes.plot(
+            place + _beside(len(sample), 0.3),
+            sample,
+            linestyle="",
+            marker="o",
+            markersize=3,
+            color=COLOURS[0],
+            alpha=0.6,
+        )
+    name_x(axes, places, list(samples))
+    return axes
+
+
+def bars(
+    labels: Sequence[str],
+    measured: Sequence[Estimate],
+    published: Sequence[float | None] | None = None,
+    *,
+    axes: Axes | None = None,
+) -> Axes:
+    """Bars of k measured values with error bars, beside k published ones (None: no bar) if there are any."""
+    axes = on(axes, grid="y")
+    places = np.arange(len(labels))
+    middle, low, high = _columns(measured)
+    beside = published is not None and any(value is not None for value in published)
+    if published is not None and beside:
+        given = np.array([np.nan if value is None else value for value in published], dtype=np.float64)
+        axes.bar(places - 0.2, given, 0.4, color=COLOURS[4], label="paper")
+    at, width = (places + 0.2, 0.4) if beside else (places, 0.6)
+    spread = _bars(middle, low, high)
+    axes.bar(at, middle, width, yerr=spread, capsize=3, color=COLOURS[0], label="measured")
+    name_x(axes, places, labels)
+    if beside:
+        legend(axes)
+    return axes
+
+
+def intervals(
+    samples: Mapping[str, Any],
+    estimates: Mapping[str, Estimate],
+    styles: Sequence[str] = (),
+    *,
+    axes: Axes | None = None,
+) -> Axes:
+    """A row per name: its estimate with the interval, and each value as a faint dot.
+
+    samples, estimates : name -> values, and what was made of them.  styles : names in the order of their
+        colours; default: that of the estimates.
+    """
+    names = list(estimates)
+    axes = on(axes, width=4.0 + room(names), height=rows_height(names), grid="x")
+    every = []
+    for place, name in enumerate(names):
+        style = look(list(styles or names).index(name))
+        values, found = _finite(samples[name]), estimates[name]
+        every.append(values)
+        axes.plot(
+            values,
+            place + _beside(len(values), 0.4),
+            linestyle="",
+            marker="o",
+            markersize=2.5,
+            color=COLOURS[6],
+            alpha=0.25,
+        )
+        low, high = (0.0 if np.isnan(e) else abs(found.mean - e) for e in (found.low, found.high))
+        axes.errorbar(
+            found.mean,
+            place,
+            xerr=[[low], [high]],
+            markersize=6,
+            capsize=3,
+            linewidth=1.5,
+            color=style["color"],
+            marker=style["marker"],
+        )
+    axes.set_yticks(range(len(names)), [wrapped(name) for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    if wide(np.concatenate(every) if every else []):
+        axes.set_xscale("log")
+    else:
+        axes.locator_params(axis="x", nbins=5)
+        axes.ticklabel_format(axis="x", style="sci", scilimits=(-3, 5))
+    return axes
+
+
+def waterfall(
+    labels: Sequence[str],
+    start: Estimate,
+    steps: Sequence[Estimate],
+    end: Estimate,
+    *,
+    axes: Axes | None = None,
+) -> Axes:
+    """From `start` by signed steps, which add up to `end`: a bar each, from the top down, with error bars.
+
+    labels : of the start and of the k steps.  start, end : values.  steps : k differences.
+    Bars that go up and down have different colours and the sign beside them, as a share of the start.
+    """
+    axes = on(axes, width=8.0, height=rows_height([*labels, ""]), grid="x")
+    places = np.arange(len(steps) + 2)
+    middle, low, high = _columns([start, *steps, end])
+    before = np.concatenate(([0.0, start.mean], start.mean + np.cumsum(middle[1:-1])))[:-1]
+    left = np.concatenate((before, [0.0]))
+    colours = [COLOURS[1] if step.mean > 0 else COLOURS[0] for step in steps]
+    axes.barh(places, middle, 0.6, left=left, color=[WHOLE, *colours, WHOLE])
+    spread = _bars(middle, low, high)
+    axes.errorbar(left + middle, places, xerr=spread, fmt="none", ecolor="black", elinewidth=1, capsize=3)
+    for place, at in enumerate(left[1:-1] + middle[1:-1], 1):
+        axes.plot([at, at], [place, place + 1], color="black", linewidth=0.6, linestyle=":")
+    for place, step in enumerate(steps, 1):
+        at = max(left[place], left[place] + max(middle[place], np.nan_to_num(high[place])))
+        axes.annotate(
+            _share(step.mean, start.mean),
+            (at, place),
+            (5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+        )
+    axes.set_yticks(places, [*map(wrapped, labels), "all together"])
+    axes.invert_yaxis()
+    axes.margins(x=0.15)
+    axes.set_xlim(left=min(0.0, float((left + middle).min())))
+    return axes
+
+
+def comparison(
+    found: Replicates, metric: str | None = None, ratio: bool = False, *, axes: Axes | None = None
+) -> Axes:
+    """A row per scheduler: a metric's mean over the replicas, or the ratio to the baseline's in pairs.
+
+    metric : the one that schedulers are compared by unless said.
+
+    Raises ScenarioError for a metric that was not measured, and for ratios without a baseline.
+    """
+    metric, base = found.measure if metric is None else metric, found.baseline
+    if metric not in found.values:
+        raise ScenarioError(f"metric must be one of {', '.join(found.values)}, got {metric!r}")
+    if not ratio:
+        estimates = {name: found.mean(name, metric) for name in found.schedulers}
+        axes = intervals(found[metric], estimates, axes=axes)
+        axes.set_xlabel(titled(metric, UNITS.get(metric, "")))
+        return axes
+    if base is None:
+        raise ScenarioError("ratios need replicates with a baseline")
+    others = [name for name in found.schedulers if name != base]
+    with np.errstate(all="ignore"):
+        ratios = {name: found[metric][name] / found[metric][base] for name in others}
+    estimates = {name: found.ratio(name, base, metric) for name in others}
+    axes = intervals(ratios, estimates, found.schedulers, axes=axes)
+    axes.axvline(1.0, color=COLOURS[6], linewidth=0.8, linestyle="--")
+    axes.set_xlabel(f"relative to {base}, {len(found.seeds)} replicas in pairs")
+    return axes
+
+
+def swept(
+    found: SweepResult,
+    metric: str | None = None,
+    *,
+    where: Mapping[str, Any] | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """A metric over an axis of a sweep, a line a scheduler, at one point of the other axes.
+
+    metric : the first unless said.  where : axis -> label, of all axes with several labels but one, which is
+        drawn over; `SweepResult.figure` has a panel for each.
+
+    Raises ScenarioError for another metric or axis, or if not exactly one is left.
+    """
+    metric, where = found.metrics[0] if metric is None else metric, dict(where or {})
+    if metric not in found.metrics:
+        raise ScenarioError(f"metric must be one of {', '.join(found.metrics)}, got {metric!r}")
+    for name, label in where.items():
+        if label not in found.axes.get(name, ()):
+            raise ScenarioError(f"where: no point with {name} = {label!r}")
+    left = [name for name, labels in found.axes.items() if len(labels) > 1 and name not in where]
+    if len(left) > 1:
+        raise ScenarioError(f"where must leave one axis to draw over, not {', '.join(left)}")
+    over = left[0] if left else ""
+    points = {
+        labels.get(over, ""): replicates
+        for labels, replicates in found.each()
+        if all(labels[name] == label for name, label in where.items())
+    }
+    numbers = all(isinstance(label, (int, float)) for label in points)
+    x = list(points) if numbers else list(range(len(points)))
+    axes = lines(x, {n: [at.mean(n, metric) for at in points.values()] for n in found.schedulers}, axes=axes)
+    if not numbers:
+        name_x(axes, x, [str(label) for label in points])
+    axes.set_xlabel(over)
+    axes.set_ylabel(titled(metric, UNITS.get(metric, "")))
+    return axes
+
+
+def scaling(
+    sizes: Sequence[float],
+    measured: Mapping[str, Sequence[Estimate | float | None]],
+    *,
+    unit: str = "s",
+    axes: Axes | None = None,
+) -> Axes:
+    """What was measured over sizes, both on logarithmic scales, with intervals where there are any.
+
+    sizes : k numbers above 0.  measured : name -> k values in `unit`, above 0; None or NaN: not measured.
+
+    Faint lines have the slopes of n and n log n, from the first value on.  Raises ScenarioError for values
+    that are not above 0, and for as many as there are not sizes.
+    """
+    at = np.asarray(sizes, np.float64)
+    if not (at > 0).all():
+        raise ScenarioError(f"sizes must be > 0, got {list(sizes)}")
+    check_count(len(measured))
+    axes = on(axes)
+    slopes: tuple[float, float] | None = None
+    for number, (name, given) in enumerate(measured.items()):
+        if len(given) != len(at):
+            raise ScenarioError(f"measured[{name!r}] must be {len(at)} values, one a size, got {len(given)}")
+        middle, low, high = _either(given)
+        if (middle <= 0).any():
+            raise ScenarioError(f"measured[{name!r}] must be > 0 {unit}, got {middle[middle <= 0][0]:g}")
+        known = ~np.isnan(middle)
+        if slopes is None and known.any():
+            slopes = float(at[known][0]), float(middle[known][0])
+        spread = None if np.isnan(low).all() else _bars(middle[known], low[known], high[known])
+        axes.errorbar(
+            at[known],
+            middle[known],
+            yerr=spread,
+            markersize=4,
+            capsize=2,
+            linewidth=1.2,
+            label=name,
+            **look(number),
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    if slopes is not None and at.max() > slopes[0] > 1.0:
+        _slopes(axes, np.geomspace(slopes[0], at.max(), 50), slopes[1])
+    axes.set_xlabel("n")
+    axes.set_ylabel(unit)
+    legend(axes, place="upper left")
+    return axes
+
+
+def _slopes(axes: Axes, n: Any, start: float) -> None:
+    """Faint lines of n and n log n, which begin at `start`."""
+    for said, growth in (("n", n), ("n log n", n * np.log(n))):
+        line = start * growth / growth[0]
+        axes.plot(n, line, color=WHOLE, linewidth=0.8, linestyle=":", zorder=1)
+        axes.annotate(
+            said,
+            (n[-1], line[-1]),
+            (3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+            color=WHOLE,
+        )
+
+
+def _either(given: Sequence[Estimate | float | None]) -> tuple[Any, Any, Any]:
+    """Values with low and high ends, NaN where there are none."""
+    values = [
+        each if isinstance(each, (int, float)) else np.nan if each is None else each.mean for each in given
+    ]
+    ends = [[float(getattr(each, name, np.nan)) for each in given] for name in ("low", "high")]
+    return np.array(values, np.float64), np.array(ends[0]), np.array(ends[1])
+
+
+def rows_height(names: Sequence[str]) -> float:
+    """Inches of a chart with a row per name."""
+    return 1.2 + 0.3 * len(names) + 0.12 * sum(wrapped(name).count("\n") for name in names)
+
+
+def _share(step: float, start: float) -> str:
+    """A signed step as a share of the start, if there is one."""
+    if not start:
+        return f"{step:+.3g}"
+    share = round(100.0 * step / start, 2) + 0.0  # 0 without a sign of its own
+    return f"{share:+.2f} %" if abs(share) < 10.0 else f"{share:+.0f} %"
+
+
+def _beside(count: int, width: float) -> Any:
+    """Places of `count` dots side by side, around 0."""
+    return (np.arange(count) / max(1, count - 1) - 0.5) * width
+
+
+def _finite(sample: Any) -> Any:
+    values = np.asarray(sample, dtype=np.float64)
+    return values[np.isfinite(values)]
+
+
+def _columns(points: Sequence[Estimate]) -> tuple[Any, Any, Any]:
+    middle, low, high = (np.array([getattr(p, name) for p in points]) for name in ("mean", "low", "high"))
+    return middle, low, high
+
+
+def _bars(middle: Any, low: Any, high: Any) -> Any:
+    """Lengths of error bars to either side; 0 where there is no interval."""
+    return np.nan_to_num(np.abs(np.stack([middle - low, high - middle])))

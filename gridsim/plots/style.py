@@ -1,0 +1,233 @@
+"""The style of all charts, and what they have in common: figures, files, colours, legends, names and units.
+
+The colours are those of Okabe and Ito, which colour-blind readers tell apart; each has a marker besides.
+Continuous scales have the map cividis.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gridsim.errors import ScenarioError
+from gridsim.extras import need
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Of series, in this order.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+#: Of series beyond the colours, which are told apart by these.
+DASHES = ("-", "--", "-.", ":")
+#: Of continuous scales.
+MAP = "cividis"
+#: Of bars that stand for a whole, beside parts in colours.
+WHOLE = "#999999"
+#: Values that differ by a larger factor are drawn on a logarithmic scale.
+WIDE = 20.0
+#: What a figure can be written as: what ends a file's name -> metadata, without times and versions.
+FORMATS: Mapping[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+#: A legend of more entries, or lines, stands outside.
+_INSIDE = 9
+#: One that stands outside has at most so many lines in a column.
+_COLUMN = 36
+#: Longer names go over several lines, at an axis and in a legend.
+_LINE, _ENTRY = 24, 36
+#: Names that say more than those of columns.
+_NAMES = {
+    "stretch_agg": "stretch x aggregate speed",
+    "response": "response time",
+    "waiting": "waiting time",
+    "slowdown": "bounded slowdown",
+    "bytes_out": "sent",
+    "bytes_in": "received",
+    "use_mean": "mean use of the interface",
+    "use_peak_1s": "use of the interface, fullest 1 s",
+    "use_peak_10s": "use of the interface, fullest 10 s",
+}
+#: matplotlib's settings.
+STYLE: Mapping[str, Any] = {
+    "axes.axisbelow": True,
+    "axes.grid": False,
+    "axes.labelsize": "medium",
+    "axes.linewidth": 0.8,
+    "axes.prop_cycle": f"cycler('color', {list(COLOURS)})",
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": "medium",
+    "figure.constrained_layout.use": True,
+    "font.size": 10.0,
+    "grid.alpha": 0.3,
+    "image.cmap": MAP,
+    "legend.fontsize": "small",
+    "legend.frameon": False,
+    "xtick.labelsize": "small",
+    "ytick.labelsize": "small",
+}
+
+
+def use_style() -> AbstractContextManager[None]:
+    """A context in which charts of one's own look like these: ``with plots.use_style(): ...``.
+
+    matplotlib's settings are as before when it ends.  Raises ImportError without matplotlib.
+    """
+    made: AbstractContextManager[None] = need("matplotlib", "plot", "a chart").rc_context(dict(STYLE))
+    return made
+
+
+def figure(
+    columns: int = 1, *, rows: int = 1, width: float = 5.0, height: float = 3.6
+) -> tuple[Figure, list[Axes]]:
+    """A figure with `columns` axes side by side in each of `rows`, each `width` x `height` inches.
+
+    It belongs to no window and is not known to pyplot.  Raises ImportError without matplotlib.
+    """
+    kind = need("matplotlib.figure", "plot", "a chart").Figure
+    with use_style():
+        made: Figure = kind(figsize=(width * columns, height * rows), layout="constrained")
+        axes = made.subplots(rows, columns, squeeze=False)
+    return made, list(axes.flat)
+
+
+def on(axes: Axes | None, *, width: float = 5.0, height: float = 3.6, grid: str = "both") -> Axes:
+    """`axes` in the style of all charts, or new ones of pyplot, `width` x `height` inches.
+
+    grid : of which axis lines are drawn, ``"x"``, ``"y"``, ``"both"``, or empty for none.
+    """
+    if axes is None:
+        pyplot = need("matplotlib.pyplot", "plot", "a chart")
+        with use_style():
+            axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if grid:
+        axes.grid(True, alpha=0.3, axis=grid)  # type: ignore[arg-type]
+    return axes
+
+
+def save(
+    made: Figure, stream: IO[bytes], *, format: Literal["png", "svg", "pdf"] = "png", dpi: int = 150
+) -> None:
+    """Write a figure without a time of writing or a version: equal figures are equal files.
+
+    format : one of `FORMATS`.  dpi : of PNG, and of what is drawn as points within the others.
+    """
+    if format not in FORMATS:
+        raise ScenarioError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
+    context = need("matplotlib", "plot", "a chart").rc_context
+    with context({"svg.hashsalt": "gridsim", "pdf.fonttype": 42}):
+        made.savefig(stream, format=format, dpi=dpi, metadata=FORMATS[format])
+
+
+def look(number: int) -> dict[str, Any]:
+    """Colour, marker and dashes of series `number`."""
+    turn, place = divmod(number, len(COLOURS))
+    return {
+        "color": COLOURS[place],
+        "marker": MARKERS[(place + turn) % len(MARKERS)],
+        "linestyle": DASHES[turn % len(DASHES)],
+    }
+
+
+def check_count(count: int) -> None:
+    """That so many series can be told apart."""
+    if count > (most := len(COLOURS) * len(DASHES)):
+        raise ScenarioError(f"a chart has at most {most} series, got {count}")
+
+
+def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "best") -> None:
+    """A small legend without a frame, if there is anything to tell.
+
+    handles : of these artists, by their labels; unless said, of all that have one.  place : within the axes,
+        as matplotlib has it, or ``"right"`` or ``"above"``, outside; what is large stands on the right.
+    """
+    entries = axes.get_legend_handles_labels()[0] if handles is None else handles
+    if not entries:
+        return
+    names = [wrapped(str(entry.get_label()), _ENTRY) for entry in entries]
+    where: dict[str, Any] = {"loc": place}
+    if place == "above":
+        where = {
+            "loc": "lower right",
+            "bbox_to_anchor": (1.0, 1.0),
+            "ncols": len(names),
+            "borderaxespad": 0.2,
+        }
+    elif place == "right" or _much(names):
+        lines = sum(name.count("\n") + 1 for name in names)
+        where = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": -(-lines // _COLUMN)}
+    size = "small" if len(names) <= _INSIDE else "x-small"
+    axes.legend(list(entries), names, frameon=False, fontsize=size, **where)
+
+
+def beside(names: Sequence[str], more: int = 0) -> tuple[float, float]:
+    """What the legend of a chart takes outside of it: its width and height, inches; 0 if it stands inside.
+
+    more : letters that it has besides each name.
+    """
+    entries = [wrapped(name + "x" * more, _ENTRY) for name in names]
+    if not _much(entries):
+        return 0.0, 0.0
+    lines = sum(entry.count("\n") + 1 for entry in entries)
+    columns, letter = -(-lines // _COLUMN), 0.075 if len(names) <= _INSIDE else 0.06
+    longest = max(len(line) for entry in entries for line in entry.split("\n"))
+    return columns * (0.5 + letter * longest), 0.8 + (lines / columns + 1) * 2.4 * letter
+
+
+def _much(names: Sequence[str]) -> bool:
+    """Whether a legend takes too much room to stand inside."""
+    return len(names) > _INSIDE or sum(name.count("\n") + 1 for name in names) > _INSIDE
+
+
+def wrapped(name: str, width: int = _LINE) -> str:
+    """A name over several lines if it is long; nothing of it is left out."""
+    return "\n".join(textwrap.wrap(name, width)) or name
+
+
+def room(names: Sequence[str]) -> float:
+    """The width of the longest line of these names beside an axis, inches."""
+    return 0.08 * max((len(line) for name in names for line in wrapped(name).split("\n")), default=0)
+
+
+def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
+    """Names at places of the x axis, slanted where they would run into one another."""
+    slanted = sum(min(len(name), _LINE) + 2 for name in names) > 60
+    how: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
+    axes.set_xticks(np.asarray(places), [wrapped(name) for name in names], **how)
+
+
+def titled(name: str, unit: str) -> str:
+    """What is drawn with its unit, if it has one; units are those of `gridsim.units`."""
+    unit = unit.partition(" (")[0]
+    return f"{_NAMES.get(name, name.replace('_', ' '))}{f' ({unit})' if unit not in ('', '1') else ''}"
+
+
+def clock(span: float) -> tuple[float, str]:
+    """The unit for an axis of `span` s: how many s it has, and its name."""
+    if span < 2 * 3600.0:
+        return 1.0, "s"
+    return (3600.0, "h") if span < 3 * 86_400.0 else (86_400.0, "days")
+
+
+def short(value: float) -> str:
+    """A number in three digits and a letter for thousands, millions and so on."""
+    power = min(4, int(np.log10(value) // 3)) if value >= 1000 else 0
+    return f"{value / 1000.0**power:.3g}" + ("", " k", " M", " G", " T")[power]
+
+
+def wide(values: ArrayLike) -> bool:
+    """Whether values, all of them above 0, are better seen on a logarithmic scale."""
+    every = np.asarray(values, np.float64)
+    every = every[np.isfinite(every)]
+    return bool(len(every)) and every.min() > 0 and every.max() > WIDE * every.min()

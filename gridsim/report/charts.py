@@ -1,0 +1,395 @@
+"""The charts of runs and of replicas; what they show is binned or thinned, however large a run was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim import series
+from gridsim.comparison_table import measure_of, ratio_of
+from gridsim.estimates import Estimate
+from gridsim.replication import Replicates
+from gridsim.report.figures import (
+    GROUND,
+    POINTS,
+    TEXT,
+    Chart,
+    Figure,
+    axis,
+    colour,
+    counts,
+    dash,
+    figure,
+    label,
+    numbers,
+    row_height,
+    rows,
+    scale,
+    short,
+    symbol,
+)
+from gridsim.results import Result
+from gridsim.units import UNITS
+
+Results = Mapping[str, Result]
+Floats = NDArray[np.float64]
+
+#: A schedule of more pieces or machines is shown as a raster, of so many rows and columns.
+PIECES, MACHINES, RASTER = 2000, 100, (100, 200)
+_BINS = 40
+_CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
+
+
+def distributed(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
+    """What is known of each application or job: name -> unit, and the values of each run that has it."""
+    found: dict[str, tuple[str, dict[str, Floats]]] = {}
+
+    def put(what: str, unit: str, name: str, values: Any) -> None:
+        found.setdefault(what, (unit, {}))[1][name] = np.asarray(values, np.float64)
+
+    for name, result in results.items():
+        table = result.applications
+        if result.rigid:
+            put("waiting time", "s", name, table["waiting"])
+            put("slowdown", "", name, table["slowdown"])
+            continue
+        put("stretch", "s/Mflop", name, table["stretch"])
+        if "jobs" in result.tables:
+            put("turnaround", "s", name, result.tables["jobs"]["turnaround"])
+        if "cycles" in result.tables:
+            put("completion time", "s", name, table["finish"] - table["release"])
+    return found
+
+
+def compared(results: Results, baseline: str) -> Chart:
+    """What schedulers are compared by, as bars with the ratio to the baseline."""
+    measure, names = measure_of(results), list(results)
+    values = [getattr(result, measure) for result in results.values()]
+    ratios = [ratio_of(results, name, baseline) for name in names]
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "x": numbers(values),
+        "y": list(range(len(names))),
+        "text": [f"{ratio:.3f}" if math.isfinite(ratio) else "" for ratio in ratios],
+        "textposition": "auto",
+        "marker": {"color": [colour(k) for k in range(len(names))]},
+        "customdata": [label(name) for name in names],
+        "hovertemplate": "%{customdata}: %{x:.6g}, %{text} of the baseline's<extra></extra>",
+    }
+    about = f"{_words(measure)} of each scheduler; the number is the ratio to that of {baseline}."
+    made = figure([bars], scale(_title(measure), [0.0, *values], rangemode="tozero"), rows(names))
+    return Chart(_words(measure), about, made, row_height(len(names)))
+
+
+def distributions(results: Results) -> Iterator[Chart]:
+    """The share of applications or jobs that were at most so stretched, or waited at most so long."""
+    for what, (unit, samples) in distributed(results).items():
+        traces = []
+        for name, values in samples.items():
+            x, share = series.distribution(values, POINTS // 2)
+            if len(x):
+                x, share = np.append(x[:1], x), np.append(0.0, share)
+            traces.append(_line(list(results).index(name), name, x, 100.0 * share))
+        every = np.concatenate(list(samples.values()))
+        across = scale(_with_unit(what, unit), every)
+        up = axis("share (%)", range=[0, 102])
+        of = "jobs" if what in ("waiting time", "slowdown", "turnaround") else "applications"
+        about = f"Share of the {of} whose {what} was at most so large: the further to the left, the better."
+        yield Chart(f"Distribution of the {what}", about, figure(traces, across, up))
+
+
+def over_size(results: Results) -> Chart:
+    """Stretch, of rigid jobs slowdown, over the size of an application or job."""
+    rigid = measure_of(results) == "mean_waiting"
+    what, unit = ("slowdown", "") if rigid else ("stretch", "s/Mflop")
+    traces, sizes, heights = [], [], []
+    for number, (name, result) in enumerate(results.items()):
+        x, y = series.scattered(result.applications["size"], result.applications[what], POINTS)
+        sizes.append(x)
+        heights.append(y)
+        marker = {"color": colour(number), "symbol": symbol(number), "size": 6, "opacity": 0.75}
+        traces.append(
+            {"type": "scatter", "mode": "markers", "name": short(name), "x": numbers(x), "y": numbers(y)}
+            | {"marker": marker}
+        )
+    across = scale("size (Mflop)", np.concatenate(sizes))
+    up = scale(_with_unit(what, unit), np.concatenate(heights))
+    one = "job" if rigid else "application"
+    about = f"Each {one} by its size: whether small ones pay for large ones."
+    if any(len(result.applications) > POINTS for result in results.values()):
+        about += f"  Of more than {POINTS} the extremes in each range of sizes."
+    return Chart(f"{what.capitalize()} over size", about, figure(traces, across, up))
+
+
+def over_time(results: Results) -> Iterator[Chart]:
+    """Active, waiting and busy, each over time."""
+    what = "jobs" if measure_of(results) == "mean_waiting" else "applications"
+    for quantity, title, about in (
+        ("active", f"Active {what}", f"{what.capitalize()} that were released and not finished."),
+        ("waiting", f"Waiting {what}", f"{what.capitalize()} of which nothing had started yet."),
+        ("busy", "Busy machines", "Machines that worked, of the runs whose schedule was recorded."),
+    ):
+        traces = []
+        for number, (name, result) in enumerate(results.items()):
+            if quantity == "busy" and "schedule" not in result.tables:
+                continue
+            steps = series.over_time(result, quantity).thinned(POINTS)  # type: ignore[arg-type]
+            traces.append(_line(number, name, steps.times, np.rint(steps.values).astype(np.int64)))
+        if traces:
+            largest = max((max(trace["y"], default=0) for trace in traces), default=0)
+            up = counts("machines" if quantity == "busy" else what, largest)
+            yield Chart(title, about, figure(traces, axis("time (s)", tickformat=","), up))
+
+
+def utilization(results: Results) -> Chart | None:
+    """How many machines were busy for which share of the time; None where nobody tells."""
+    edges = np.linspace(0.0, 1.0, _BINS + 1)
+    traces: list[Figure] = []
+    for number, (name, result) in enumerate(results.items()):
+        known = result.machines["utilization"]
+        known = known[~np.isnan(known)]
+        if not len(known):
+            continue
+        tally = np.histogram(np.clip(known, 0.0, 1.0), edges)[0]
+        if len(results) > 1:
+            x, y = np.repeat(100.0 * edges, 2)[1:-1], np.repeat(tally, 2)
+            traces.append(_line(number, name, x, y) | {"line": _stroke(number)})
+        else:
+            middle = numbers(100.0 * (edges[:-1] + edges[1:]) / 2)
+            traces.append(
+                {"type": "bar", "x": middle, "y": numbers(tally), "marker": {"color": colour(number)}}
+                | {"hovertemplate": "%{y} machines around %{x} %<extra></extra>"}
+            )
+    if not traces:
+        return None
+    about = (
+        "How many machines were busy for which share of the time from the first release to the last finish."
+    )
+    made = figure(traces, axis("busy (%)", range=[0, 100]), axis("machines", rangemode="tozero"), bargap=0.04)
+    return Chart("Utilization of the machines", about, made)
+
+
+def schedules(results: Results) -> Iterator[Chart]:
+    """What ran where and when, of each run that was recorded."""
+    for name, result in results.items():
+        if len(result.tables.get("schedule", ())) == 0:
+            continue
+        title = "Schedule" + (f" of {name}" if len(results) > 1 else "")
+        pieces, machines = len(result.tables["schedule"]), len(result.machines)
+        if pieces <= PIECES and machines <= MACHINES:
+            about = "What ran where and when; a colour an application, pale what was not completed."
+            yield Chart(title, about, _gantt(result), max(320, min(700, 110 + 9 * machines)))
+        else:
+            about = (
+                f"Share of their time in which machines were busy: {pieces} pieces on {machines} machines."
+            )
+            yield Chart(title, about, _raster(result), 420)
+
+
+def _gantt(result: Result) -> Figure:
+    table = result.tables["schedule"]
+    application, done = table["application"], table["completed"] > 0
+    what = [
+        f"application {a}, {n} task{'' if n == 1 else 's'}"
+        for a, n in zip(application.tolist(), table["tasks"].tolist(), strict=True)
+    ]
+    marker = {
+        "color": [colour(number) for number in application.tolist()],
+        "opacity": np.where(done, 0.9, 0.35).tolist(),
+        "line": {"width": 0.5, "color": GROUND},
+    }
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "base": numbers(table["start"]),
+        "x": numbers(table["end"] - table["start"]),
+        "y": numbers(table["machine"]),
+        "width": 0.9,
+        "marker": marker,
+        "text": what,
+        "textposition": "none",
+        "hovertemplate": "machine %{y}: %{text}<br>%{base} s, for %{x} s<extra></extra>",
+    }
+    up = axis("machine", range=[len(result.machines) - 0.5, -0.5], showgrid=False)
+    return figure([bars], axis("time (s)", tickformat=","), up, barmode="overlay", hovermode="closest")
+
+
+def _raster(result: Result) -> Figure:
+    rims, edges, share = series.occupancy(result, *RASTER)
+    heat = {
+        "type": "heatmap",
+        "x": numbers(edges),
+        "y": numbers(rims - 0.5),
+        "z": [numbers(np.rint(row).astype(np.int64)) for row in 100.0 * share],
+        "zmin": 0,
+        "zmax": 100,
+        "colorscale": [[0, GROUND], [1, colour(0)]],
+        "colorbar": {"title": {"text": "busy (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
+        "hovertemplate": "machines around %{y:.0f}, at %{x:.0f} s: %{z} % busy<extra></extra>",
+    }
+    up = axis("machine", range=[len(result.machines) - 0.5, -0.5], showgrid=False)
+    return figure([heat], axis("time (s)", tickformat=",", showgrid=False), up)
+
+
+def traffic(results: Results) -> Iterator[Chart]:
+    """Bytes by kind of message, and by level of the tree where a scheduler has one."""
+    sent = {
+        name: dict(zip(table["kind"].tolist(), (table["bytes"] / 1e6).tolist(), strict=True))
+        for name, table in ((name, result.messages) for name, result in results.items())
+        if len(table) and table["bytes"].any()
+    }
+    if sent:
+        kinds = list(dict.fromkeys(kind for row in sent.values() for kind in row))
+        names = list(sent)
+        if len(names) == 1:
+            values = list(sent[names[0]].values())
+            traces = [_stack(0, None, values) | {"marker": {"color": list(map(colour, range(len(kinds))))}}]
+            up = rows(kinds)
+        else:
+            traces = [
+                _stack(k, kind, [sent[name].get(kind, 0.0) for name in names]) for k, kind in enumerate(kinds)
+            ]
+            up = rows(names)
+        made = figure(traces, axis("sent (MB)", rangemode="tozero"), up, barmode="stack")
+        height = row_height(len(kinds) if len(names) == 1 else len(names))
+        about = "What was sent between machines, in all; what stays on its machine does not count."
+        yield Chart("Messages by kind", about, made, height)
+    for name, result in results.items():
+        table = result.tables.get("traffic")
+        if table is None or not len(table):
+            continue
+        levels = np.unique(table["level"])
+        places = np.searchsorted(levels, table["level"])
+        bars = []
+        for k, kind in enumerate(dict.fromkeys(table["kind"].tolist())):
+            which = table["kind"] == kind
+            total = np.bincount(places[which], table["bytes"][which] / 1e6, len(levels))
+            bars.append(_stack(k, kind, total.tolist()))
+        up = rows([f"level {level}" if level else "root" for level in levels.tolist()])
+        made = figure(bars, axis("sent (MB)", rangemode="tozero"), up, barmode="stack")
+        title = "Messages by level of the tree" + (f", {name}" if len(results) > 1 else "")
+        yield Chart(title, "What the nodes of each level sent.", made, row_height(len(levels)))
+
+
+def cycles(results: Results) -> Chart | None:
+    """What became of the cycles of the machines, of runs that tell."""
+    told = {name: result.tables["cycles"] for name, result in results.items() if "cycles" in result.tables}
+    if not told:
+        return None
+    sums = np.array([[float(table[part].sum()) for part in _CYCLES] for table in told.values()])
+    shares = 100.0 * sums / np.maximum(sums.sum(axis=1, keepdims=True), 1e-300)
+    bars = [_stack(k, part, shares[:, k].tolist(), "%") for k, part in enumerate(_CYCLES)]
+    made = figure(bars, axis("share of the cycles (%)", range=[0, 100]), rows(list(told)), barmode="stack")
+    about = (
+        "What machines were busy with: useful work, instances that another was faster than (redundant), work "
+        "lost by failures, checkpoints or moves (overhead), and what other load took (slowed)."
+    )
+    return Chart("Cycles", about, made, row_height(len(told)))
+
+
+def intervals(found: Replicates) -> Iterator[Chart]:
+    """The mean of what schedulers are compared by, and of each metric the ratio to the baseline's."""
+    metric, base, names = found.measure, found.baseline, list(found.schedulers)
+    about = f"Mean over {len(found.seeds)} replicas with its interval; each dot is a replica."
+    means = {name: found.mean(name, metric) for name in names}
+    yield Chart(
+        _words(metric), about, _dots(found[metric], means, names, _title(metric)), row_height(len(names))
+    )
+    others = [name for name in names if name != base]
+    if base is None or not others:
+        return
+    for metric in found.values:
+        if not found[metric][base].all():
+            continue
+        with np.errstate(all="ignore"):
+            pairs = {name: found[metric][name] / found[metric][base] for name in others}
+        ratios = {name: found.ratio(name, base, metric) for name in others}
+        title = f"{_words(metric)} relative to {base}"
+        about = (
+            "Mean of the ratios, replica by replica, with its interval; where it holds 1 it may be chance."
+        )
+        made = _dots(pairs, ratios, names, f"ratio to {base}")
+        made["layout"]["shapes"] = [
+            {"type": "line", "xref": "x", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1}
+            | {"line": {"color": TEXT, "width": 1, "dash": "dot"}}
+        ]
+        yield Chart(title, about, made, row_height(len(others)))
+
+
+def _dots(
+    samples: Mapping[str, Floats], found: Mapping[str, Estimate], names: list[str], title: str
+) -> Figure:
+    """A row per estimate with its interval, each value as a faint dot beside it."""
+    traces: list[Figure] = []
+    for place, (name, one) in enumerate(found.items()):
+        values, number = samples[name], names.index(name)
+        spread = (np.arange(len(values)) / max(1, len(values) - 1) - 0.5) * 0.4
+        dots = {"color": colour(number), "size": 4, "opacity": 0.35}
+        traces.append(
+            {"type": "scatter", "mode": "markers", "x": numbers(values), "y": numbers(place + spread)}
+            | {"marker": dots, "hovertemplate": "%{x:.5g}<extra></extra>"}
+        )
+        high, low = (0.0 if math.isnan(end) else abs(end - one.mean) for end in (one.high, one.low))
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": numbers([one.mean]),
+                "y": [place],
+                "error_x": {"type": "data", "symmetric": False, "array": [high], "arrayminus": [low]}
+                | {"color": colour(number), "thickness": 2, "width": 5},
+                "marker": {"color": colour(number), "symbol": symbol(number), "size": 10},
+                "hovertemplate": f"{label(name)}: {label(one.format())}<extra></extra>",
+            }
+        )
+    every = np.concatenate([samples[name] for name in found])
+    across = scale(title, every)
+    return figure(traces, across, rows(list(found)), showlegend=False, hovermode="closest")
+
+
+def _line(number: int, name: str, x: Any, y: Any) -> Figure:
+    """A step function, the `number`-th of several."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": short(name),
+        "x": numbers(x),
+        "y": numbers(y),
+        "line": {**_stroke(number), "shape": "hv"},
+    }
+
+
+def _stroke(number: int) -> dict[str, Any]:
+    return {"color": colour(number), "dash": dash(number), "width": 2}
+
+
+def _stack(number: int, kind: str | None, values: list[float], unit: str = "MB") -> Figure:
+    """A part of stacked rows, at 0, 1, 2, ...; without a kind it is all there is."""
+    named = {} if kind is None else {"name": label(kind)}
+    said = "" if kind is None else f"{label(kind)}: "
+    return {
+        "type": "bar",
+        "orientation": "h",
+        **named,
+        "x": numbers(values),
+        "y": list(range(len(values))),
+        "marker": {"color": colour(number)},
+        "hovertemplate": f"{said}%{{x:.4g}} {unit}<extra></extra>",
+    }
+
+
+def _words(metric: str) -> str:
+    return metric.replace("_", " ").capitalize()
+
+
+def _title(metric: str) -> str:
+    return _with_unit(metric.replace("_", " "), UNITS.get(metric, "").partition(" (")[0])
+
+
+def _with_unit(what: str, unit: str) -> str:
+    return f"{what} ({unit})" if unit not in ("", "1") else what

@@ -1,0 +1,260 @@
+"""What a report says: cards, tables, charts and texts in sections, before any of it is HTML."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gridsim.comparison_table import about, columns_of, measure_of, remarks, rows_of
+from gridsim.errors import ScenarioError
+from gridsim.naming import command, scheduler_from
+from gridsim.replication import Replicates
+from gridsim.report import charts, tables
+from gridsim.report.figures import Chart
+from gridsim.results import BoundKind, Result
+from gridsim.scenario import Scenario
+
+Results = Mapping[str, Result]
+
+_DIFFERENT = "These results are of different scenarios, so that ratios do not tell of schedulers alone."
+#: Lines of a run that stand elsewhere than on its cards.
+_NO_CARDS = ("platform", "workload", "load", "scheduler", "reports", "wall time", "peak memory", "digest")
+
+
+@dataclass(frozen=True)
+class Card:
+    """A number with what it is called, and what else is to say of it."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Code:
+    """Text to be copied, folded away unless `shown`."""
+
+    title: str
+    text: str
+    shown: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page under a heading."""
+
+    name: str
+    title: str
+    about: str = ""
+    cards: Sequence[Card] = ()
+    tables: Sequence[tables.TableView] = ()
+    charts: Sequence[Chart] = ()
+    codes: Sequence[Code] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole report.  lead : what was run, a term and a line each."""
+
+    title: str
+    lead: Mapping[str, str]
+    sections: Sequence[Section]
+    notes: Sequence[str] = field(default=())
+
+
+def baseline_of(results: Results) -> str:
+    """`default_baseline` of the schedulers that made these; unknown ones count as decentralized."""
+    from gridsim.experiment import default_baseline
+
+    known = {}
+    for name, result in results.items():
+        try:
+            known[name] = scheduler_from(result.scheduler, name)
+        except ScenarioError:
+            continue
+    if "mincent" in results or not known:
+        return "mincent" if "mincent" in results else next(iter(results))
+    chosen = default_baseline(known)
+    return next(iter(results)) if known[chosen].decentralized else chosen
+
+
+def of_results(
+    results: Results,
+    *,
+    title: str | None = None,
+    baseline: str | None = None,
+    bound: BoundKind = "fluid",
+    files: Mapping[str, str] | None = None,
+) -> Page:
+    """The page on one run or several.
+
+    files : name -> file in which a result is.  Raises ScenarioError for results that cannot be compared.
+    """
+    names, first = list(results), next(iter(results.values()))
+    base = baseline_of(results) if baseline is None else baseline
+    measure_of(results)
+    scenarios = _scenarios(results)
+    sections = [
+        _summary(results, base, bound, one_scenario=len(scenarios) == 1),
+        Section(
+            "applications",
+            "Jobs" if first.rigid else "Applications",
+            charts=[*charts.distributions(results), charts.over_size(results)],
+            tables=tables.quantiles(results),
+        ),
+        Section("time", "Over time", charts=list(charts.over_time(results))),
+        Section(
+            "machines", "Machines", charts=_some(charts.utilization(results), *charts.schedules(results))
+        ),
+        Section(
+            "messages",
+            "Messages and cycles" if "cycles" in first.tables else "Messages",
+            about="" if any(len(r.messages) for r in results.values()) else "No messages were sent.",
+            charts=_some(*charts.traffic(results), charts.cycles(results)),
+            tables=tables.messages(results),
+        ),
+        Section("facts", "Facts and parameters", tables=tables.facts(results)),
+        Section(
+            "scenario", "Scenario", codes=[Code(title, toml) for title, toml in scenarios.items() if toml]
+        ),
+        Section("provenance", "Provenance", tables=tables.provenance(results)),
+        Section(
+            "again",
+            "Run it again",
+            about="Save the scenario above as scenario.toml; the same digest must come out.",
+            codes=[_again(name, result, (files or {}).get(name)) for name, result in results.items()],
+        ),
+    ]
+    notes = [] if len(scenarios) == 1 else [_DIFFERENT]
+    lead = _lead(results, base, one_scenario=not notes)
+    usual = _listed(names) + (" compared" if len(names) > 1 else f" on {len(first.machines)} machines")
+    return Page(title or usual, lead, [each for each in sections if _holds(each)], notes)
+
+
+def of_replicates(found: Replicates, *, title: str | None = None, scenario: Scenario | None = None) -> Page:
+    """The page on replicas.  scenario : what they are replicas of, if that is known."""
+    names = list(found.schedulers)
+    lead = {"replicas": f"{len(found.seeds)} ({_listed([str(seed) for seed in found.seeds], 12)})"}
+    if found.baseline is not None:
+        lead["baseline"] = f"{found.baseline}, with which each replica of the others is paired"
+    lead["compared by"] = found.measure.replace("_", " ")
+    metrics = [tables.turned(title, columns) for title, columns in found.sections()]
+    digests = {
+        f"replica {seed}": {name: found.digests[name][k] or "failed" for name in found.digests}
+        for k, seed in enumerate(found.seeds)
+    }
+    sections = [
+        Section("summary", "Comparison", tables=metrics[:1], charts=list(charts.intervals(found))),
+        Section("metrics", "Other metrics", tables=metrics[1:]),
+    ]
+    if found.digests:
+        made = tables.by_run("Digests", digests, names, beside=len(names))
+        sections.append(Section("digests", "Digests", tables=[made]))
+    if scenario is not None:
+        words = ["gridsim compare scenario.toml", "--schedulers", ",".join(names)]
+        words += ["--baseline", found.baseline] if found.baseline is not None else []
+        again = " ".join([*words, "--replicates", str(len(found.seeds))])
+        sections += [
+            Section(
+                "scenario", "Scenario", codes=[Code("What the replicas are replicas of", scenario.to_toml())]
+            ),
+            Section(
+                "again",
+                "Run it again",
+                about="Save the scenario above as scenario.toml.",
+                codes=[Code("All of them", again, shown=True)],
+            ),
+        ]
+    usual = f"{_listed(names)} over {len(found.seeds)} replicas"
+    return Page(title or usual, lead, [each for each in sections if _holds(each)], found.remarks())
+
+
+# -- parts ------------------------------------------------------------------------------------------------
+
+
+def _lead(results: Results, baseline: str, one_scenario: bool) -> dict[str, str]:
+    lead = about(results, baseline)
+    if not one_scenario:
+        lead = {"baseline": lead["baseline"]}
+    if len(results) == 1:
+        del lead["baseline"]
+        return lead | {"digest": next(iter(results.values())).digest}
+    if len(results) > tables.BESIDE:  # they are in the table
+        return lead
+    return lead | {"digests": ", ".join(f"{name} {each.digest[:16]}" for name, each in results.items())}
+
+
+def _summary(results: Results, baseline: str, bound: BoundKind, one_scenario: bool) -> Section:
+    if len(results) == 1:
+        name, result = next(iter(results.items()))
+        return Section("summary", "Summary", cards=_cards(result, name, bound))
+    rows = rows_of(results, baseline, bound)
+    columns = columns_of(results, rows, baseline, bound)
+    shown = [tables.turned("Schedulers compared", columns, remarks(rows, bound))]
+    if not one_scenario:
+        lines = {name: result.describe_scenario() for name, result in results.items()}
+        keys = next(iter(lines.values()))
+        each = {key: {name: line[key] for name, line in lines.items()} for key in keys}
+        shown.append(tables.by_run("Scenarios", each, list(results)))
+    return Section("summary", "Comparison", tables=shown, charts=[charts.compared(results, baseline)])
+
+
+def _cards(result: Result, name: str, bound: BoundKind) -> list[Card]:
+    """What `gridsim run` prints of a run, a card a line; what a line has in brackets at its end is a note."""
+    cards = []
+    for key, line in result.lines(name, bound).items():
+        if key in _NO_CARDS:
+            continue
+        value, bracket, note = line.partition(" (")
+        whole = bracket and note.endswith(")") and "(" not in note and ")" not in note[:-1]
+        cards.append(Card(key, value, note[:-1]) if whole else Card(key, line))
+    return cards
+
+
+def _scenarios(results: Results) -> dict[str, str]:
+    """Title -> TOML; one if all runs have the same."""
+    found: dict[str, list[str]] = {}
+    for name, result in results.items():
+        found.setdefault(result.provenance.get("scenario", ""), []).append(name)
+    if len(found) == 1:
+        return {"scenario.toml": next(iter(found))}
+    return {f"scenario.toml of {_listed(of)}": toml for toml, of in found.items()}
+
+
+def _again(name: str, result: Result, file: str | None) -> Code:
+    """How to run a result again."""
+    from gridsim.interchange import READ_FROM_LOG
+
+    if result.scheduler["class"] == READ_FROM_LOG:
+        return Code(name, "# the schedule that a log tells of itself: no scheduler made it", shown=True)
+    try:
+        line = command("scenario.toml", scheduler_from(result.scheduler, name))
+        repro = ""
+    except ScenarioError:
+        stated, given = result.scheduler["class"], result.scheduler["parameters"]
+        sets = (
+            f" --set {stated}.{key}={tables.text(value)}" for key, value in given.items() if value is not None
+        )
+        line = f"gridsim run scenario.toml --scheduler {stated}{''.join(sets)}"
+        repro = f" --scheduler {stated}"
+    lines = [f"{line}  # digest {result.digest[:16]}..."]
+    if file is not None:
+        lines.append(f"gridsim repro {shlex.quote(file)}{repro}")
+    return Code(name, "\n".join(lines), shown=True)
+
+
+def _listed(names: Sequence[str], most: int = 4) -> str:
+    """a, b and c; of many the first and how many more."""
+    if len(names) > most:
+        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _some(*found: Chart | None) -> list[Chart]:
+    return [chart for chart in found if chart is not None]
+
+
+def _holds(section: Section) -> Iterable[Any]:
+    return section.cards or section.tables or section.charts or section.codes

@@ -1,0 +1,128 @@
+"""write_report(): a `gridsim.report.contents.Page` as one HTML file with all that it needs in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gridsim.errors import ScenarioError
+from gridsim.experiment import Comparison
+from gridsim.extras import need
+from gridsim.provenance import version
+from gridsim.records import atomic_file, to_json
+from gridsim.replication import Replicates
+from gridsim.report.contents import Page, of_replicates, of_results
+from gridsim.results import Result
+from gridsim.scenario import Scenario
+
+Reported = Result | Mapping[str, Result] | Comparison | Replicates
+
+_HERE = Path(__file__).parent
+
+
+def write_report(
+    results: Reported,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    scenario: Scenario | None = None,
+    files: Mapping[str, str] | None = None,
+) -> None:
+    """Write a report on `results` to `path`, whole or not at all: one HTML file that loads nothing.
+
+    results : one run; name -> `Result` of several; or what `gridsim.compare` or `gridsim.replicate` returned.
+        Several are set over the baseline of `gridsim.compare`, a `Comparison` over its own.
+    path : must end in .html.
+    title : of the page; default: the names and the machines.
+    scenario : what `Replicates` are replicas of, which they do not know themselves.
+    files : name -> file in which a result is, for the commands that the report tells.
+
+    Equal results make equal files.  Charts hold at most some thousand points, however large a run was.
+
+    Raises ScenarioError for something else, or for results of rigid jobs among others; ImportError without
+    plotly and jinja2; OSError for a file that cannot be written.
+    """
+    name = os.fspath(path)
+    if not name.lower().endswith(".html"):
+        raise ScenarioError(f"path must end in .html, got {name!r}")
+    if title is not None and not (isinstance(title, str) and title.strip()):
+        raise ScenarioError(f"title must be a text that is not empty, got {title!r}")
+    check_extra()
+    page = _page(results, title, scenario, files)
+    with atomic_file(path) as stream:
+        stream.write(html(page).encode())
+
+
+def check_extra(what: str = "a report") -> None:
+    """Raises MissingExtra without the extra, which `what` needs."""
+    need("jinja2", "report", what)
+    need("plotly", "report", what)
+
+
+def _page(
+    results: Any, title: str | None, scenario: Scenario | None, files: Mapping[str, str] | None
+) -> Page:
+    if isinstance(results, Replicates):
+        return of_replicates(results, title=title, scenario=scenario)
+    if scenario is not None:
+        raise ScenarioError("scenario is for Replicates: results have their own")
+    if isinstance(results, Comparison):
+        return of_results(
+            results.results, title=title, baseline=results.baseline, bound=results.bound, files=files
+        )
+    if isinstance(results, Result):
+        results = {results.scheduler["name"]: results}
+    if not isinstance(results, Mapping):
+        raise ScenarioError(
+            f"results must be a Result, name -> Result, a Comparison or Replicates, got {results!r}"
+        )
+    if not results:
+        raise ScenarioError("results must name at least one, got none")
+    for name, result in results.items():
+        if not isinstance(name, str) or not isinstance(result, Result):
+            raise ScenarioError(f"results[{name!r}] must be a Result, got {result!r}")
+    return of_results(results, title=title, files=files)
+
+
+def html(page: Page) -> str:
+    """The page; equal pages are equal texts."""
+    jinja = need("jinja2", "report", "a report")
+    offline = need("plotly.offline", "report", "a report")
+    environment = jinja.Environment(
+        loader=jinja.FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=jinja.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    text: str = environment.get_template("report.html.j2").render(
+        page=page,
+        version=version(),
+        plotly=_script(offline.get_plotlyjs()),
+        plotly_version=offline.get_plotlyjs_version(),
+        style=(_HERE / "report.css").read_text(encoding="utf-8"),
+        behaviour=_script((_HERE / "report.js").read_text(encoding="utf-8")),
+        charts=_data(
+            {
+                f"{section.name}-{number}": chart.figure
+                for section in page.sections
+                for number, chart in enumerate(section.charts)
+            }
+        ),
+    )
+    return text
+
+
+def _script(code: str) -> str:
+    """Code that does not end the element that it stands in."""
+    return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _data(value: Any) -> str:
+    """JSON in which nothing means anything to HTML."""
+    text = to_json(value, indent=None)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

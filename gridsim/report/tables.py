@@ -1,0 +1,156 @@
+"""The tables of a report, of text, with the same words and numbers that results print."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gridsim.comparison_table import scalar
+from gridsim.report.charts import distributed
+from gridsim.results import Result
+from gridsim.units import COLUMN_UNITS
+
+Results = Mapping[str, Result]
+
+#: Runs that stand beside one another in a table; of more each has a row.
+BESIDE = 3
+#: What of the provenance stands in a table, and how it is called there.
+_MADE = {
+    "gridcore": "gridcore",
+    "python": "Python",
+    "implementation": "implementation",
+    "numpy": "numpy",
+    "system": "system",
+    "seed": "seed",
+    "threads": "threads",
+    "cohort_limit": "cohort limit",
+    "clock_seconds": "clock at the end (s)",
+    "events": "events",
+    "wall_seconds": "wall time (s)",
+    "peak_memory": "peak memory (B)",
+}
+_QUANTILES = {"least": 0, "quarter": 25, "median": 50, "three quarters": 75, "95 %": 95, "largest": 100}
+_NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?|\d+ of \d+|-|nan|inf|all|none")
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table: titles with what stands below them (a unit), and rows of text that begin with a name."""
+
+    caption: str
+    head: Sequence[tuple[str, str]]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Of which columns but the first each cell is a number, or none."""
+        columns = zip(*self.rows, strict=True)
+        return [k > 0 and all(map(_NUMBER.fullmatch, column)) for k, column in enumerate(columns)]
+
+
+def turned(caption: str, columns: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> TableView:
+    """A table of columns that begin with their title and, if all but one have it, a unit below."""
+    below = 2 if columns[0][1] == "" else 1
+    head = [(column[0], column[1] if below == 2 else "") for column in columns]
+    return TableView(caption, head, list(zip(*(column[below:] for column in columns), strict=True)), notes)
+
+
+def by_run(
+    caption: str, values: Mapping[str, Mapping[str, str]], names: Sequence[str], beside: int = BESIDE
+) -> TableView:
+    """What is known of runs (name of it -> name of the run -> text): a column a run, or of many a row."""
+    if len(names) <= beside:
+        heads = ["", *(names if len(names) > 1 else ["value"])]
+        rows = [[key, *(row.get(name, "-") for name in names)] for key, row in values.items()]
+    else:
+        heads = ["", *values]
+        rows = [[name, *(row.get(name, "-") for row in values.values())] for name in names]
+    return TableView(caption, [(head, "") for head in heads], rows)
+
+
+def quantiles(results: Results) -> list[TableView]:
+    """The numbers to the distributions."""
+    head = [("", ""), ("known", ""), *((name, "") for name in _QUANTILES)]
+    found = []
+    for what, (unit, samples) in distributed(results).items():
+        rows = []
+        for name, values in samples.items():
+            known = values[~np.isnan(values)]
+            cells = np.percentile(known, list(_QUANTILES.values())).tolist() if len(known) else []
+            shown = [f"{cell:.6g}" for cell in cells] or ["-"] * len(_QUANTILES)
+            rows.append([name, f"{len(known)} of {len(values)}", *shown])
+        found.append(TableView(f"Quantiles of the {what}{f' ({unit})' if unit else ''}", head, rows))
+    return found
+
+
+def messages(results: Results) -> list[TableView]:
+    """Whatever was sent, of each run that sent anything."""
+    return [
+        _table(f"{title}{f', {name}' if len(results) > 1 else ''}", table, result.tables[table])
+        for name, result in results.items()
+        for table, title in (
+            ("messages", "Messages"),
+            ("traffic", "Messages by level of the tree"),
+            ("exchanges", "Exchanges of schedules"),
+        )
+        if len(result.tables.get(table, ()))
+    ]
+
+
+def _table(caption: str, name: str, table: Any) -> TableView:
+    units = COLUMN_UNITS.get(name, {})
+    head = [(column.replace("_", " "), units.get(column, "")) for column in table]
+    return TableView(caption, head, [[text(cell) for cell in row.values()] for row in table.rows()])
+
+
+def facts(results: Results) -> list[TableView]:
+    def listed(of: Callable[[Result], Mapping[str, Any]], caption: str) -> list[TableView]:
+        keys = dict.fromkeys(key for r in results.values() for key, value in of(r).items() if _plain(value))
+        rows = {key: {name: text(of(r)[key]) for name, r in results.items() if key in of(r)} for key in keys}
+        return [by_run(caption, rows, list(results))] if rows else []
+
+    return [
+        *listed(lambda result: result.facts, "What the schedulers report"),
+        *listed(lambda result: result.scheduler["parameters"], "Parameters"),
+    ]
+
+
+def _plain(value: Any) -> bool:
+    """Whether a value fits in a cell."""
+    return value is None or scalar(value) or (isinstance(value, list) and all(map(scalar, value)))
+
+
+def text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(map(text, value[:12])) + (", ..." if len(value) > 12 else "")
+    return f"{value:.8g}" if isinstance(value, float) else str(value)
+
+
+def provenance(results: Results) -> list[TableView]:
+    """Versions, seed, time and memory; the trace files."""
+    names = list(results)
+    made: dict[str, dict[str, str]] = {}
+    for key, title in _MADE.items():
+        cells = {
+            name: text(result.provenance[key])
+            for name, result in results.items()
+            if result.provenance.get(key) is not None
+        }
+        if cells:
+            made[title] = cells
+    head = [("result", ""), ("scheduler", "class"), ("digest", "SHA-256")]
+    rows = [[name, result.scheduler["class"], result.digest] for name, result in results.items()]
+    tables = [by_run("What made the results", made, names), TableView("Digests", head, rows)]
+    files = dict.fromkeys(
+        (path, digest) for r in results.values() for path, digest in r.provenance.get("files", {}).items()
+    )
+    if files:
+        tables.append(TableView("Trace files", [("file", ""), ("SHA-256", "")], list(files)))
+    return tables

@@ -1,0 +1,427 @@
+"""The protocol of the fair tree: summaries go up, requests climb and are split on the way down.
+
+Leaves run EDF.  See `gridsim.schedulers.fair_tree`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.flow import SHARE, TreeFlow
+from gridcore.queues import NEVER, TaskQueues
+from gridcore.tree import DECISION, REQUEST, SPREAD, SUMMARY, SummaryTree
+from gridsim.engine import ACT, NS, TIMER, Engine, nanoseconds
+from gridsim.overlays import tree_level, tree_machines
+from gridsim.scheduler import Outcome, Policy, Run
+from gridsim.schedulers.fair_tree_notes import TreeNotes
+from gridsim.schedulers.recovery import Recovery
+from gridsim.schedulers.summary_grid import derive_grid, explicit_grid
+
+if TYPE_CHECKING:
+    from gridsim.schedulers.fair_tree import FairTree
+
+Rows = NDArray[Any]
+
+
+class FairTreePolicy(Policy):
+    """The protocol at work.
+
+    Kinds, in the order in which they are handled at one instant: summaries, spreads, requests; then each
+    leaf that got shares reorders its queue and each node that learnt something reports, once.
+    """
+
+    STATE = (
+        "tree", "queues", "flow", "recovery", "ledger_end", "decisions", "updates", "accepted", "reported",
+        "notes",
+    )  # fmt: skip
+
+    def __init__(self, parameters: FairTree, run: Run) -> None:
+        self.parameters, self.run = parameters, run
+        machines, applications = len(run.speeds), run.applications
+        if parameters.grid is not None:
+            self.grid = explicit_grid(parameters.grid)
+        else:
+            self.grid = derive_grid(run.speeds, applications, parameters.samples)
+        summary_bytes = 4 * self.grid.cells + parameters.summary_header
+        self.tree = SummaryTree(
+            self.grid,
+            run.speeds,
+            size=applications.size,
+            task_size=applications.task_size,
+            release=applications.release if parameters.release_cell > 0 else None,
+            nbytes=summary_bytes,
+            rate=parameters.update_rate,
+            hold_off=nanoseconds(parameters.hold_off),
+            bound=parameters.bound,
+        )
+        self.queues = TaskQueues(
+            run.speeds,
+            watch="completion" if parameters.update_on == "completion" else "idle",
+            log=True,
+            record=run.record,
+        )
+        self.queues.add_applications(applications.release, applications.size, applications.task_size)
+        self.cell = nanoseconds(parameters.release_cell)
+        self.first_leaf = self.tree.first_leaf
+        self.routers = np.arange(self.first_leaf)
+        self.to_place = int(applications.tasks.sum())
+        self.ledger_end: int | None = None
+        # what routers have decided and when, and summaries at the root: when, and of what age (ns)
+        self.decisions: list[tuple[Rows, Rows]] = [(np.zeros(0, DECISION), np.zeros(0, np.int64))]
+        self.updates: list[Rows] = [np.zeros((0, 2), np.int64)]
+        self.accepted = np.zeros(len(applications), np.int64)
+        self.reported = np.zeros(len(applications), np.int64)
+
+        engine, network = run.engine, run.network
+        network.kind(
+            "summary",
+            SUMMARY,
+            summary_bytes,
+            self.on_summary,
+            priority=10,
+            lost=self.tree.forget,
+            opaque=("payload",),
+        )
+        network.kind("spread", SPREAD, parameters.spread_bytes, self.on_spread, priority=11)
+        network.kind(
+            "request",
+            REQUEST,
+            parameters.request_bytes,
+            self.on_request,
+            priority=12,
+            lost=self.on_lost_request,
+        )
+        network.kind("accept", SHARE, parameters.accept_bytes, self.on_accept, priority=13, deferred=True)
+        network.kind(
+            "completion", SHARE, parameters.completion_bytes, self.on_completion, priority=14, deferred=True
+        )
+        engine.on("reorder", self.reorder, priority=10, phase=ACT)
+        engine.on("report", self.report, priority=11, phase=ACT)
+        engine.on("heartbeat", self.beat, priority=20, phase=TIMER)
+        engine.every(nanoseconds(parameters.heartbeat), "heartbeat")
+        for kind, period, priority in (
+            ("cell", self.cell, 21),
+            ("refresh", nanoseconds(parameters.refresh), 22),
+        ):
+            if period:
+                engine.on(kind, self.refresh, priority=priority, phase=TIMER)
+                engine.every(period, kind)
+        self.idle_minimum = {
+            "busy": np.full(machines, np.inf),
+            "all": np.zeros(machines),
+            "inverse-speed": 1.0 / run.speeds,
+        }[parameters.minimum_of]
+        self.notes: TreeNotes | None = None
+        if run.decisions is not None:
+            self.notes = TreeNotes(run, run.decisions, self.tree, self.queues, parameters.bound, self.host)
+        # With cohorts cut in pieces everything goes through the handlers below: the flow's test.  So it does
+        # where decisions are noted.
+        alone = engine.whole_cohorts and parameters.spread == "heartbeat" and self.notes is None
+        if not alone:
+            engine.add_source(self)  # before the network, which runs ahead as far as this allows
+        nodes = np.arange(self.tree.nodes)
+        network.open(tree_machines(machines), tree_level(nodes))
+        self.flow: TreeFlow | None = None
+        if alone:
+            self.flow = TreeFlow(
+                self.tree,
+                self.queues,
+                network.links,
+                **{kind: network.number(kind) for kind in ("summary", "request", "accept")},
+                idle_minimum=self.idle_minimum,
+                submitter=applications.submitter + self.first_leaf,
+                goal=NEVER if run.faults else self.to_place,
+                cell=self.cell,
+                threads=run.threads,
+            )
+            network.run_by(self)
+        self.recovery: Recovery | None = None
+        if run.faults:
+            self.recovery = Recovery(
+                run,
+                self.tree,
+                self.queues,
+                partial(self.submit, again=True),
+                heartbeat=parameters.heartbeat,
+                detection=parameters.detection,
+            )
+        # A leaf joining is a change: at the start everybody tells his father what he has.
+        engine.touch("report", range(self.first_leaf, self.tree.nodes))
+
+    # -- requests -----------------------------------------------------------------------------------------
+
+    def on_release(self, applications: list[int]) -> None:
+        """The submitting machines' requests enter the tree."""
+        self.submit(applications, self.run.applications.tasks[applications])
+        self.run.network.drain()
+
+    def host(self, nodes: Any) -> Any:
+        """The machines on which `nodes` sit now."""
+        nodes = np.asarray(nodes)
+        router = nodes < self.first_leaf
+        machines = np.where(router, nodes, nodes - self.first_leaf)
+        if self.recovery is None:
+            return machines
+        return np.where(router, self.recovery.stand_in[machines], machines)
+
+    def submit(self, applications: Any, tasks: Any, again: bool = False) -> None:
+        """Send requests for `tasks` of `applications` from where they are submitted."""
+        submitter = self.run.applications.submitter[applications]
+        if self.recovery is not None:
+            submitter = self.recovery.stand_in[submitter]
+        leaf = submitter + self.first_leaf
+        rows = np.zeros(len(applications), REQUEST)
+        if self.first_leaf == 0:
+            rows["node"] = leaf
+        elif self.parameters.entry == "own-router":
+            rows["node"] = np.where(submitter < self.first_leaf, submitter, (leaf - 1) // 2)
+        else:
+            rows["node"] = (leaf - 1) // 2
+        rows["sender"] = leaf
+        rows["application"] = applications
+        rows["tasks"] = tasks
+        rows["sequence"] = -1
+        rows["minimum"] = np.nan
+        if self.notes is not None:
+            self.notes.submitted(rows, again)
+        self.run.network.send("request", rows)
+
+    def on_request(self, rows: Rows) -> None:
+        """Routers decide and split; leaves enqueue."""
+        leaves = int(np.searchsorted(rows["node"], self.first_leaf))
+        if leaves:
+            route = self.tree.route if self.notes is None else self.notes.route
+            sent, decisions = route(np.ascontiguousarray(rows[:leaves]))
+            self.run.network.send("request", sent)
+            climbed = decisions[decisions["hops"] >= 0]
+            self.decisions.append((climbed, np.full(len(climbed), self.run.engine.now)))
+        if leaves < len(rows):
+            self.take(np.ascontiguousarray(rows[leaves:]))
+
+    def take(self, rows: Rows) -> None:
+        """Leaves take their shares and tell the submitters."""
+        engine = self.run.engine
+        self.tree.acknowledge(rows)
+        nodes = rows["node"]
+        if self.notes is None:
+            self.queues.enqueue(nodes - self.first_leaf, rows["application"], rows["tasks"], engine.now)
+        else:
+            self.notes.enqueue(rows)
+        engine.touch("reorder", nodes)
+        self.tell_submitters("accept", nodes, rows["application"], rows["tasks"])
+
+    def tell_submitters(self, kind: str, nodes: Rows, applications: Rows, tasks: Rows) -> None:
+        rows = np.empty(len(nodes), SHARE)
+        rows["node"] = self.run.applications.submitter[applications] + self.first_leaf
+        rows["sender"] = nodes
+        rows["application"] = applications
+        rows["tasks"] = tasks
+        self.run.network.send(kind, rows)
+
+    def on_accept(self, rows: Rows) -> None:
+        """The submitter's books: tasks placed."""
+        np.add.at(self.accepted, rows["application"], rows["tasks"])
+
+    def on_completion(self, rows: Rows) -> None:
+        """The submitter's books: tasks completed."""
+        np.add.at(self.reported, rows["application"], rows["tasks"])
+
+    # -- availability ---------------------------------------------------------------------------------------
+
+    def on_summary(self, rows: Rows) -> None:
+        """Fathers take in their children's summaries."""
+        self.tree.receive(rows)
+        nodes = rows["node"]
+        if nodes[0] == 0:
+            arrived = rows["since"][nodes == 0]
+            known = arrived[arrived < NEVER]
+            self.updates.append(np.stack((np.full(len(known), self.run.engine.now), known), axis=1))
+        self.run.engine.touch("report", nodes)
+
+    def on_spread(self, rows: Rows) -> None:
+        """Routers learn the minimum stretch of the rest of the tree."""
+        self.tree.take_spread(rows)
+        if self.parameters.spread == "change":
+            self.run.engine.touch("report", rows["node"])
+        else:
+            self.run.network.send("spread", self.tree.spread(rows["node"], True))
+
+    def reorder(self, nodes: list[int]) -> None:
+        """Leaves whose queue has changed order it anew."""
+        self.queues.reschedule(np.array(nodes) - self.first_leaf, self.run.engine.now)
+        self.run.engine.touch("report", nodes)
+        if self.queues.enqueued == self.to_place and self.ledger_end is None and self.recovery is None:
+            self.ledger_end = self.run.engine.now
+            if self.flow is not None:
+                self.flow.goal = NEVER
+            if not self.parameters.run_on:
+                self.run.engine.stop()
+
+    def report(self, nodes: list[int]) -> None:
+        """Nodes that learnt something, or whose turn has come, tell their fathers."""
+        engine, now = self.run.engine, self.run.engine.now
+        if self.flow is not None:
+            self.flow.report(nodes, now)
+            return
+        if self.parameters.spread == "change" and nodes[0] < self.first_leaf:
+            self.run.network.send("spread", self.tree.spread([n for n in nodes if n < self.first_leaf]))
+        ready, waiting, until = self.tree.ready(nodes, now)
+        for at in np.unique(until).tolist():
+            engine.touch("report", waiting[until == at], time=at)
+        if len(ready):
+            leaves = ready[ready >= self.first_leaf] - self.first_leaf
+            cell = (now // self.cell + 1) * self.cell if self.cell else None
+            summaries = self.queues.summaries(leaves, self.grid, now, cell=cell, threads=self.run.threads)
+            minimum = self.queues.minimum_stretch(leaves, now)
+            minimum = np.where(np.isinf(minimum), self.idle_minimum[leaves], minimum)
+            rows = self.tree.report(ready, now, summaries, minimum, cell=(cell or 0) / NS)
+            if self.notes is not None:
+                self.notes.reported(rows)
+            self.run.network.send("summary", rows)
+
+    def beat(self, _: list[int]) -> None:
+        """Every heartbeat: completion reports, and the root spreads the minimum stretch."""
+        run = self.run
+        machines, applications, tasks, _ends = self.queues.advance(run.engine.now)
+        if len(machines):
+            self.tell_submitters("completion", machines + self.first_leaf, applications, tasks)
+        elif self.queues.tasks_done == self.to_place:
+            run.engine.stop()  # idle since the last heartbeat, which has said so
+            return
+        if self.first_leaf:
+            run.network.send("spread", self.tree.spread([0], True))
+        run.network.drain()
+
+    def refresh(self, _: list[int]) -> None:
+        """Time has passed: every leaf samples anew."""
+        self.run.engine.touch("report", range(self.first_leaf, self.tree.nodes))
+
+    # -- what happens between two instants of the engine -----------------------------------------------------
+
+    def advance(self, limit: int) -> int:
+        """See `gridsim.engine.Source`: what leaves, or the whole flow, do by themselves."""
+        at: int = self.queues.next_change() if self.flow is None else self.flow.advance(limit)
+        return at if at <= limit else NEVER
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `gridsim.engine.Source`."""
+        if self.flow is None:
+            engine.touch("report", self.queues.due(time) + self.first_leaf)
+        else:
+            engine.touch("reorder", self.flow.take_orders())
+            engine.touch("report", self.flow.take_turns(time))
+
+    # -- failures ------------------------------------------------------------------------------------------
+
+    def on_faults(self, failed: Rows, back: Rows) -> None:
+        """See `gridsim.scheduler.Policy`."""
+        assert self.recovery is not None
+        self.recovery.on_faults(failed, back)
+
+    def on_lost_request(self, rows: Rows) -> None:
+        """Requests were on their way to a machine that failed."""
+        assert self.recovery is not None
+        self.recovery.lose(rows["application"], rows["tasks"])
+
+    # -- checkpoints ----------------------------------------------------------------------------------------
+
+    def getstate(self) -> dict[str, Any]:
+        """See `gridsim.states.Stateful`."""
+        self._merge()
+        return super().getstate()
+
+    def _merge(self) -> None:
+        """One array instead of many."""
+        rows, time = (np.concatenate(column) for column in zip(*self.decisions, strict=True))
+        self.decisions, self.updates = [(rows, time)], [np.concatenate(self.updates)]
+
+    # -- the end --------------------------------------------------------------------------------------------
+
+    def finish(self) -> Outcome:
+        """Let the leaves complete what they have, and report."""
+        self.run.network.drain()
+        self.queues.log = False  # nobody will be told
+        self.queues.advance(NEVER)
+        totals = self.queues.totals()
+        applications = self.run.applications
+        requests = self.requests()
+        level = np.full(len(applications), -1, np.int64)
+        # of several requests of an application, the first
+        level[requests["application"][::-1]] = requests["level"][::-1]
+        finish = totals["finish"]
+        served = requests["application"]
+        stretch = (finish[served] - applications.release_ns[served]) / NS / applications.size[served]
+        requests["stretch"] = stretch
+        kept = (requests["guaranteed"] == 1) & (stretch <= requests["promised"])
+        requests["kept"] = kept.astype(np.int64)
+        return Outcome(
+            applications={
+                "first_start": totals["first_start"],
+                "finish": finish,
+                "completed": totals["completed"],
+                "resubmitted": np.zeros(len(applications), np.int64)
+                if self.recovery is None
+                else self.recovery.resubmitted,
+                "nodes_used": totals["nodes_used"],
+                "level": level,
+            },
+            machines={name: totals[name] for name in ("busy", "tasks", "interrupted", "peak_queue")},
+            tables={
+                "requests": requests,
+                "updates": self.update_times(),
+                "traffic": self.run.network.by_level(),
+            },
+            facts={
+                "bound": self.parameters.bound,
+                "stretch_ratio": _ratio(self.grid.stretch),
+                "grid": {
+                    "stretch": self.grid.stretch.tolist(),
+                    "size": self.grid.size.tolist(),
+                    "task_size": self.grid.task_size.tolist(),
+                },
+                "summary_bytes": 4 * self.grid.cells + self.parameters.summary_header,
+                "decisions_at_lowest_sample": self.tree.below_window,
+                "decisions_above_window": self.tree.above_window,
+                "tasks_accepted_known": int(self.accepted.sum()),
+                "tasks_completed_known": int(self.reported.sum()),
+                "ledger_end_s": None if self.ledger_end is None else self.ledger_end / NS,
+            },
+            schedule=self.queues.schedule(),
+            arrivals=self.queues.arrivals(),
+        )
+
+    def requests(self) -> dict[str, NDArray[Any]]:
+        """One row a request: who accepted it when, after how many steps up, and what was promised."""
+        self._merge()
+        made = self.decisions if self.flow is None else [*self.decisions, self.flow.decisions()]
+        rows, time = (np.concatenate(column) for column in zip(*made, strict=True))
+        order = np.lexsort((time, rows["application"]))
+        rows, time = rows[order], time[order]
+        sample = rows["sample"]
+        promised = np.where(sample >= 0, self.grid.stretch[sample], np.inf)
+        return {
+            "application": rows["application"].copy(),
+            "tasks": rows["tasks"].copy(),
+            "accepted": time / NS,
+            "router": rows["node"].copy(),
+            "level": tree_level(rows["node"]),
+            "steps_up": rows["hops"].copy(),
+            "promised": promised,
+            "guaranteed": rows["guaranteed"].copy(),
+        }
+
+    def update_times(self) -> dict[str, NDArray[Any]]:
+        """One row a summary that told the root of a change: when it came, how old the change was (s)."""
+        self._merge()
+        rows = np.concatenate(self.updates if self.flow is None else [*self.updates, self.flow.arrived()])
+        rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+        return {"arrived": rows[:, 0] / NS, "age": (rows[:, 0] - rows[:, 1]) / NS}
+
+
+def _ratio(samples: NDArray[np.float64]) -> float:
+    """The ratio of neighbouring samples of a geometric axis."""
+    return float((samples[-1] / samples[0]) ** (1.0 / max(1, len(samples) - 1)))

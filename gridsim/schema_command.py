@@ -1,0 +1,26 @@
+"""The command `gridsim schema`."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.option("--out", metavar="FILE", help="Where to, instead of standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Say in JSON where it went; the schema always is.")
+def schema(out: str | None, as_json: bool) -> None:
+    """The JSON Schema of scenario files, for editors that complete and check them."""
+    import json
+
+    from gridsim.output import check_output
+    from gridsim.records import atomic_file, to_json
+    from gridsim.schema import scenario_schema
+
+    made = json.dumps(scenario_schema(), indent=2, allow_nan=False)
+    if out is None:
+        click.echo(made)
+        return
+    check_output("--out", out)
+    with atomic_file(out) as stream:
+        stream.write(f"{made}\n".encode())
+    click.echo(to_json({"out": out}) if as_json else f"saved {out}")

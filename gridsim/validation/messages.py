@@ -1,0 +1,125 @@
+"""The messages of a result: the table `messages`, and the log of them where one was kept."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.courses import outages
+from gridsim.results import Result
+from gridsim.validation.common import NS, ROUNDING, Floats, Violation, broken, column, differs
+from gridsim.validation.jobs import WALKERS
+
+#: Kinds of messages of `WALKERS` that take as long as the scheduler says.
+_ASKING = ("probe", "load")
+
+
+def check_messages(result: Result) -> list[Violation]:
+    """What is wrong with the messages of `result`."""
+    table = result.messages
+    flight = table["sent"] - table["delivered"] - table["dropped"]
+    counts = np.stack([table[name] for name in ("sent", "delivered", "dropped", "in_flight", "bytes")])
+    found = broken(
+        "messages",
+        (table["in_flight"] != flight) | (counts < 0).any(axis=0),
+        lambda k: f"messages[{k}] ({table['kind'][k]})",
+        lambda k: f"{table[k]}: sent must be delivered + dropped + in flight",
+    )
+    if "message_log" in result.tables:
+        found += _log(result)
+    return found
+
+
+def _log(result: Result) -> list[Violation]:
+    table = result.tables["message_log"]
+    machines, applications = len(result.machines), len(result.applications)
+    kind, sender, receiver, about = (table[name] for name in ("kind", "sender", "receiver", "application"))
+    sent, delivered, dropped = table["sent"], table["delivered"], table["dropped"]
+
+    def where(k: int) -> str:
+        return f"message_log[{k}]"
+
+    known = (sender >= 0) & (sender < machines) & (receiver >= 0) & (receiver < machines)
+    known &= (sender != receiver) & (about >= -1) & (about < applications)
+    known &= np.isin(kind, result.messages["kind"])
+    found = broken(
+        "unknown",
+        ~known,
+        where,
+        lambda k: (
+            f"a {kind[k]} from machine {sender[k]} to {receiver[k]} about application {about[k]}: there are "
+            f"{machines} and {applications}, and the kinds of the table messages"
+        ),
+    )
+    found += _counts(result)
+    told = ~np.isnan(delivered)
+    network = result.scenario.network
+    takes = network.latency - network.jitter + table["bytes"] / network.bandwidth
+    if str(result.scheduler.get("class")).startswith(f"{WALKERS}:"):
+        takes[np.isin(kind, _ASKING)] = 0.0
+    # each part is rounded to 1 ns
+    early = told & ~(delivered >= sent + takes - 3 * NS - ROUNDING * np.abs(delivered))
+    found += broken(
+        "message",
+        ~(sent >= 0) | early | ((dropped != 0) & ((dropped != 1) | told)),
+        where,
+        lambda k: (
+            f"sent at {sent[k]} s, delivered at {delivered[k]} s, dropped {dropped[k]}; it takes at least "
+            f"{takes[k]} s, and what was dropped is not delivered"
+        ),
+    )
+    if result.scenario.faults is not None and known.all() and told.any():
+        found += _to_the_dead(result, told, sender, receiver, sent, delivered)
+    return found
+
+
+def _counts(result: Result) -> list[Violation]:
+    """The log has all that the table `messages` has, or of a log that was full, no more."""
+    log, table = result.tables["message_log"], result.messages
+    left_out = result.provenance.get("message_log", {}).get("left_out", 0)
+    rows_of = [log["kind"] == kind for kind in table["kind"].tolist()]
+    told = ~np.isnan(log["delivered"])
+    found = []
+    for name, values in (
+        ("sent", np.ones(len(log), np.int64)),
+        ("delivered", told.astype(np.int64)),
+        ("dropped", log["dropped"]),
+        ("bytes", log["bytes"]),
+    ):
+        have = np.array([values[rows].sum() for rows in rows_of], np.int64)
+        want = table[name]
+        wrong = have > want if left_out else have != want
+        found += differs("messages", column(f"messages.{name}"), wrong, want, have, "the log has")
+    return found
+
+
+def _to_the_dead(
+    result: Result,
+    told: NDArray[np.bool_],
+    sender: NDArray[np.int64],
+    receiver: NDArray[np.int64],
+    sent: Floats,
+    delivered: Floats,
+) -> list[Violation]:
+    """A machine that fails gets nothing that was sent before it is up again, and sends nothing meanwhile."""
+    rows = np.flatnonzero(told)
+    lost = np.zeros(len(told), np.bool_)
+    faults = result.scenario.faults
+    assert faults is not None
+    for ends, at_receiver in ((receiver, True), (sender, False)):
+        order = rows[np.argsort(ends[rows], kind="stable")]
+        for machine, down, up in outages(faults.course(len(result.machines)), float(delivered[rows].max())):
+            low, high = np.searchsorted(ends[order], (machine, machine + 1))
+            mine = order[low:high]
+            # the first outage that is not over when it is sent
+            first = np.append(down, np.inf)[np.searchsorted(up, sent[mine], side="right")]
+            lost[mine] |= (first <= delivered[mine]) if at_receiver else (first < sent[mine])
+    return broken(
+        "dead machine",
+        lost,
+        lambda k: f"message_log[{k}]",
+        lambda k: (
+            f"sent by machine {sender[k]} at {sent[k]} s and delivered to {receiver[k]} at {delivered[k]} s: "
+            "one of them was down meanwhile"
+        ),
+    )

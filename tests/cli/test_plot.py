@@ -1,0 +1,89 @@
+"""The command plot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from gridsim.cli import cli
+
+
+def invoke(*arguments: object) -> Any:
+    return CliRunner().invoke(cli, list(map(str, arguments)))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with fair-tree.npz and fcfs.npz, of recorded runs."""
+    folder = tmp_path_factory.mktemp("results")
+    small = ["--nodes", 9, "--applications", 3, "--no-progress"]
+    done = invoke("compare", *small, "--schedulers", "fair-tree,fcfs", "--record", "--out", folder)
+    assert done.exit_code == 0
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("kind", "flags", "begin"),
+    [
+        ("gantt", ("--machines", "2:5"), b"\x89PNG"),
+        ("distribution", ("--metric", "response"), b"<?xml"),
+        ("series", ("--quantity", "busy"), b"%PDF"),
+    ],
+)
+def test_charts_of_two_results(saved: Path, tmp_path: Path, kind: str, flags: tuple, begin: bytes) -> None:
+    ending = {b"\x89PNG": "png", b"<?xml": "SVG", b"%PDF": "pdf"}[begin]
+    file = tmp_path / f"chart.{ending}"
+    both = saved / "fair-tree.npz", saved / "fcfs.npz"
+    done = invoke("plot", *both, "--kind", kind, "--figure", file, *flags)
+    assert (done.exit_code, done.stdout) == (0, f"saved {file}\n"), done.output
+    assert file.read_bytes().startswith(begin)
+
+
+@pytest.mark.parametrize(
+    ("kind", "flags"), [("traffic", ("--unit", "messages")), ("tree", ("--column", "busy"))]
+)
+def test_charts_of_the_tree(saved: Path, tmp_path: Path, kind: str, flags: tuple[str, ...]) -> None:
+    file, result = tmp_path / "chart.png", saved / "fair-tree.npz"
+    done = invoke("plot", result, "--kind", kind, "--figure", file, *flags, "--json")
+    assert json.loads(done.stdout) == {"files": [str(result)], "kind": kind, "figure": str(file)}
+    assert file.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("--kind", "tree", "--figure", "x.gif"),
+            "--figure must end in one of .png, .svg, .pdf, got 'x.gif'",
+        ),
+        (
+            ("--kind", "tree", "--figure", "x.png", "--unit", "bytes"),
+            "--unit is for --kind traffic, got --kind tree",
+        ),
+        (
+            ("--kind", "gantt", "--figure", "x.png", "--machines", "a"),
+            "--machines must be FIRST:END or numbers",
+        ),
+        (("--kind", "gantt", "--figure", "x.png", "--machines", "99"), "machines must be in 0..8, got 99"),
+        (("--kind", "pie", "--figure", "x.png"), "'pie' is not one of"),
+        (
+            ("--kind", "tree", "--figure", "x.png"),
+            "tree needs a run of a fair tree on several machines, got fcfs",
+        ),
+    ],
+)
+def test_refusals(saved: Path, tmp_path: Path, monkeypatch, arguments: tuple, said: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = invoke("plot", saved / "fcfs.npz", *arguments)
+    assert (found.exit_code, found.stdout) == (2, "") and said in found.stderr, found.output
+    assert found.stderr.count("\n") == 1 and not list(tmp_path.iterdir())
+
+
+def test_a_result_is_not_drawn_twice_or_over(saved: Path) -> None:
+    file = saved / "fcfs.npz"
+    found = invoke("plot", file, file, "--kind", "series", "--figure", saved / "x.png")
+    assert found.exit_code == 2 and f"RESULT names {file} twice" in found.stderr

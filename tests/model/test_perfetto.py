@@ -1,0 +1,220 @@
+"""Traces for Perfetto: sound by the rules of the format, and the numbers of the result."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import gridsim as gs
+from gridsim.cli import cli
+
+Event = dict[str, Any]
+
+GRID = gs.Scenario(
+    gs.Platform.desktop_grid(nodes=120, seed=1),
+    gs.Workload.bags(5, interarrival=6.0, tasks_per_node=2.0, task_size=[4000.0, 9000.0], seed=2),
+    seed=3,
+)
+SMALL = gs.Scenario(
+    gs.Platform.desktop_grid(nodes=9, seed=1),
+    gs.Workload.bags(4, interarrival=5.0, tasks_per_node=3.0, task_size=[4000.0, 9000.0], seed=2),
+    seed=3,
+    faults=gs.Faults.of([2, 5, 7, 8], [6.0, 9.0, 4.0, 0.0], [6.0, 15.0, np.inf, 3.0]),
+)
+RIGID = gs.Scenario(gs.Platform.equal(30), gs.Workload.jobs(20, utilization=0.8, max_nodes=9, seed=2), seed=3)
+RUNS: dict[str, tuple[gs.Scenario, gs.Scheduler, Any]] = {
+    "messages": (GRID, gs.FairTree(), ("schedule", "messages")),
+    "without messages": (GRID, gs.FairTree(), True),
+    "nobody sends": (GRID, gs.MinCent(), "all"),
+    "failures": (SMALL, gs.FairTree(samples=(4, 3, 2)), ("schedule", "messages")),
+    "rigid": (RIGID, gs.DgsAsap(), "all"),
+    "instances": (SMALL, gs.WqrFt(), True),
+    "walks": (GRID, gs.Rjss(), "all"),
+}
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def result(request: pytest.FixtureRequest) -> gs.Result:
+    scenario, scheduler, record = RUNS[request.param]
+    return gs.simulate(scenario, scheduler, record=record)
+
+
+def written(result: gs.Result, path: Path, **options: Any) -> list[Event]:
+    count = gs.to_perfetto(result, path, **options)
+    text = path.read_bytes()
+    if path.suffix == ".gz":
+        text = gzip.decompress(text)
+    content = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    events: list[Event] = content["traceEvents"]
+    assert len(events) == count
+    assert content["otherData"]["digest"] == result.digest
+    for event in events:
+        for key in ("ts", "dur"):
+            if key in event:
+                event[key] = round(event[key] * 1000)  # ns
+    return events
+
+
+def tracks(events: list[Event]) -> dict[tuple[int, int], list[Event]]:
+    """The slices of each thread, in order; they must not overlap."""
+    found: dict[tuple[int, int], list[Event]] = defaultdict(list)
+    for event in events:
+        if event["ph"] == "X":
+            found[event["pid"], event["tid"]].append(event)
+    for slices in found.values():
+        slices.sort(key=lambda event: event["ts"])
+        for one, other in zip(slices, slices[1:], strict=False):
+            assert one["dur"] > 0 and one["ts"] + one["dur"] <= other["ts"]
+    return found
+
+
+def enclosing(slices: list[Event], ts: int) -> Event:
+    """The slice that is open at `ts`."""
+    at = int(np.searchsorted([event["ts"] for event in slices], ts, side="right")) - 1
+    assert at >= 0 and ts < slices[at]["ts"] + slices[at]["dur"]
+    return slices[at]
+
+
+def machine(event: Event) -> int:
+    return (event["tid"] - 1_000_000) // 2
+
+
+def test_it_is_sound_and_has_the_numbers_of_the_result(result: gs.Result, tmp_path: Path) -> None:
+    events = written(result, tmp_path / "a.json")
+    threads = tracks(events)
+    named = {(each["pid"], each["tid"]) for each in events if each.get("name") == "thread_name"}
+    assert set(threads) <= named and not {tid for _, tid in named} & {pid for pid, _ in named}
+    # a flow begins and ends once, in a slice of its thread, which is read before it
+    places = {id(event): k for k, event in enumerate(events)}
+    ends: dict[Any, dict[str, Event]] = defaultdict(dict)
+    for event in events:
+        if event["ph"] in "sf":
+            ends[event["cat"], event["name"], event["id"]][event["ph"]] = event
+            within = enclosing(threads[event["pid"], event["tid"]], event["ts"])
+            assert within["ts"] == event["ts"] and places[id(within)] < places[id(event)]
+    assert all(set(pair) == {"s", "f"} and pair["s"]["ts"] <= pair["f"]["ts"] for pair in ends.values())
+    if "message_log" in result.tables and len(log := result.tables["message_log"]):
+        assert len(ends) == result.messages["delivered"].sum()
+        _, pair = next(iter(ends.items()))
+        first = int(np.flatnonzero(~np.isnan(log["delivered"]))[0])
+        assert (machine(pair["s"]), machine(pair["f"])) == (log["sender"][first], log["receiver"][first])
+        assert (
+            pair["s"]["ts"] / 1e9 == log["sent"][first] and pair["f"]["ts"] / 1e9 == log["delivered"][first]
+        )
+        thin = [event for event in events if event["ph"] == "X" and event["cat"] == "message"]
+        assert sum(each["args"]["sent"] for each in thin) == len(log)
+        assert sum(each["args"]["received"] for each in thin) == len(ends)
+    else:
+        assert len(ends) == len(result.tables["schedule"])
+        for pair in ends.values():
+            piece = enclosing(threads[pair["f"]["pid"], pair["f"]["tid"]], pair["f"]["ts"])
+            i = piece["args"]["application"]
+            assert machine(pair["s"]) == result.applications["submitter"][i]
+            assert pair["s"]["ts"] / 1e9 == result.applications["release"][i]
+    # what ran
+    pieces = [event for event in events if event.get("cat") == "tasks"]
+    busy = np.zeros(len(result.machines))
+    for piece in pieces:
+        busy[machine(piece)] += piece["dur"] / 1e9
+        i = piece["args"]["application"]
+        assert piece["name"].startswith(f"application {i} ")
+        assert piece["args"]["stretch"] == result.applications["stretch"][i]
+        assert (
+            (piece["cname"] == "terrible")
+            == ("cut off" in piece["args"])
+            == (piece["args"]["completed"] == 0)
+        )
+    np.testing.assert_allclose(busy, result.machines["busy"], rtol=1e-9)
+    # applications
+    for kind, column in (("b", "release"), ("e", "finish")):
+        found = {event["id"]: event["ts"] / 1e9 for event in events if event["ph"] == kind}
+        assert [found[i] for i in range(len(result.applications))] == result.applications[column].tolist()
+    counts = [event for event in events if event["ph"] == "C"]
+    for unit, most in (("applications", len(result.applications)), ("machines", len(result.machines))):
+        values = [event["args"][unit] for event in counts if unit in event["args"]]
+        assert values[-1] == 0 and 0 < max(values) <= most and min(values) == 0
+    area = np.diff([event["ts"] for event in counts if "machines" in event["args"]])
+    levels = [event["args"]["machines"] for event in counts if "machines" in event["args"]]
+    assert (area * levels[:-1]).sum() / 1e9 == pytest.approx(busy.sum())
+
+
+def test_failures(tmp_path: Path) -> None:
+    result = gs.simulate(SMALL, gs.FairTree(samples=(4, 3, 2)), record=True)
+    events = written(result, tmp_path / "a.json")
+    down = {
+        machine(each): (each["ts"], each["ts"] + each["dur"]) for each in events if each.get("name") == "down"
+    }
+    last = round(float(result.applications["finish"].max()) * 1e9)
+    assert down == {5: (9 * 10**9, 15 * 10**9), 7: (4 * 10**9, last), 8: (0, 3 * 10**9)}
+    assert [(machine(each), each["ts"]) for each in events if each["ph"] == "i"] == [(2, 6 * 10**9)]
+    cut = {(machine(each), each["ts"] + each["dur"]) for each in events if "cut off" in each.get("args", {})}
+    assert cut and cut <= {(2, 6 * 10**9), (5, 9 * 10**9), (7, 4 * 10**9)}
+    assert {each["args"]["cut off"] for each in events if "cut off" in each.get("args", {})} == {
+        "the machine failed"
+    }
+
+
+def test_instances_that_were_too_slow(tmp_path: Path) -> None:
+    result = gs.simulate(gs.Scenario(SMALL.platform, SMALL.workload), gs.WqrFt(), record=True)
+    cut = [each["args"] for each in written(result, tmp_path / "a.json") if "cut off" in each.get("args", {})]
+    assert {args["cut off"] for args in cut} == {"another instance was faster"}
+    assert len(cut) == result.machines["ended"].sum() > 0 and all("task" in args for args in cut)
+
+
+@pytest.mark.parametrize("machines", [slice(90, 110), range(90, 110), np.arange(90, 110)])
+def test_a_part_of_the_machines(machines: Any, tmp_path: Path) -> None:
+    result = gs.simulate(GRID, gs.FairTree(), record=("schedule", "messages"))
+    events = written(result, tmp_path / "a.json.gz", machines=machines)
+    assert {machine(each) for each in events if each.get("tid", 0) >= 1_000_000} == set(range(90, 110))
+    assert {each["args"]["name"] for each in events if each.get("name") == "process_name"} == {
+        "applications",
+        "machines 0-99",
+        "machines 100-119",
+    }
+    log, part = result.tables["message_log"], range(90, 110)
+    inside = np.isin(log["sender"], part) & np.isin(log["receiver"], part) & ~np.isnan(log["delivered"])
+    assert sum(each["ph"] == "s" for each in events) == inside.sum() > 0
+    tracks(events)
+    again = tmp_path / "again.json.gz"
+    gs.to_perfetto(result, again, machines=machines)
+    assert again.read_bytes() == (tmp_path / "a.json.gz").read_bytes()
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    with pytest.raises(gs.ScenarioError, match="to_perfetto needs a recorded schedule, .*--record"):
+        gs.to_perfetto(gs.simulate(SMALL, gs.WqrFt()), file)
+    result = gs.simulate(SMALL, gs.WqrFt(), record=True)
+    for machines in ([0, 9], [-1], [0.5], [[1]], "0", range(10**15)):
+        with pytest.raises(gs.ScenarioError, match=r"machines must be a slice, or numbers in 0\.\.8, got"):
+            gs.to_perfetto(result, file, machines=machines)  # type: ignore[arg-type]
+    for none in ([], slice(9, None)):
+        with pytest.raises(gs.ScenarioError, match="machines must leave some of 9 in"):
+            gs.to_perfetto(result, file, machines=none)
+    assert not file.exists()
+
+
+def test_the_command(tmp_path: Path) -> None:
+    result, out = tmp_path / "a.gridsim", tmp_path / "a.json"
+    gs.simulate(SMALL, gs.WqrFt(), record=True).save(result)
+
+    def export(*flags: str) -> Any:
+        return CliRunner().invoke(cli, ["export", str(result), "--out", str(out), *flags])
+
+    done = export("--format", "perfetto", "--machines", "2-4")
+    assert done.exit_code == 0 and done.output.strip().endswith("events")
+    events = json.loads(out.read_text())["traceEvents"]
+    assert {machine(each) for each in events if each.get("tid", 0) >= 1_000_000} == {2, 3, 4}
+    for flags, said in (
+        (("--format", "perfetto", "--machines", "4-2"), "--machines must be A-B"),
+        (("--format", "swf", "--machines", "2-4"), "--machines is for --format perfetto"),
+    ):
+        refused = export(*flags)
+        assert refused.exit_code == 2 and said in refused.output

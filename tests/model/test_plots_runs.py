@@ -1,0 +1,305 @@
+"""Charts of runs: what is drawn is what the tables say, read back from the artists."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim import plots, series
+from gridsim.errors import ScenarioError
+from gridsim.overlays import tree_level, tree_spans
+from gridsim.plots import figures, trees
+
+NAN = float("nan")
+
+
+def axes_of():
+    return plots.figure()[1][0]
+
+
+def saved(axes) -> bytes:
+    stream = io.BytesIO()
+    plots.save(axes.get_figure(), stream, dpi=60)
+    return stream.getvalue()
+
+
+def made_up(applications: dict, schedule: dict | None = None, machines: int = 3, **more) -> gs.Result:
+    count = len(next(iter(applications.values())))
+    columns = {"release": np.zeros(count), "first_start": np.zeros(count), "finish": np.ones(count)}
+    columns |= {"stretch": np.ones(count)} | applications
+    tables = {
+        "applications": gs.Table(columns),
+        "machines": gs.Table({"speed": np.ones(machines), "busy": np.zeros(machines)}),
+        "messages": gs.Table({"kind": ["ask", "tell"], "sent": [3, 1500], "bytes": [300, 2_500_000]}),
+    }
+    if schedule is not None:
+        tables["schedule"] = gs.Table(schedule)
+    scenario = gs.Scenario(
+        gs.Platform.equal(machines),
+        gs.Workload.of([0.0], [1], [1.0]),
+        seed=1,
+        faults=more.pop("faults", None),
+    )
+    return gs.Result(
+        tables=tables | more,
+        facts={},
+        scheduler={"name": "made-up", "class": "x", "parameters": {}},
+        provenance={},
+        scenario=scenario,
+    )
+
+
+PIECES = {
+    "machine": [0, 0, 1, 2, 2],
+    "application": [0, 0, 1, 7, 0],
+    "tasks": [1, 1, 1, 1, 1],
+    "start": [0.0, 10.0, 5.0, 0.0, 30.0],
+    "end": [10.0, 20.0, 25.0, 15.0, 30.0],
+    "completed": [1, 1, 0, 1, 1],
+}
+
+
+@pytest.fixture(scope="module")
+def tree() -> gs.Result:
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(11, seed=1), gs.Workload.bags(6, tasks_per_node=4.0, seed=2), seed=3
+    )
+    return gs.simulate(scenario, gs.FairTree(), record=True)
+
+
+# -- distributions and series -----------------------------------------------------------------------------
+
+
+def test_a_distribution_is_that_of_the_column(tree) -> None:
+    axes = axes_of()
+    other = made_up({"stretch": [1e-6, NAN, 3e-6, 1e-6]})
+    assert plots.distribution({"a": tree, "b": other}, axes=axes) is axes
+    one, two = axes.lines
+    values = np.sort(tree.applications["stretch"])
+    assert one.get_xdata()[1:].tolist() == values.tolist() and one.get_ydata()[0] == 0
+    assert one.get_ydata()[1:].tolist() == pytest.approx(np.arange(1, 7) / 6)
+    assert two.get_xdata().tolist() == [1e-6, 1e-6, 3e-6] and two.get_ydata().tolist() == [0, 0.5, 0.75]
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == [f"a (max {values[-1]:.3g})", "b (max 3e-06, 1 given up)"]
+    assert axes.get_xlabel() == "stretch (s/Mflop)" and axes.get_ylabel() == "share of applications"
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [([1.0, 5.0], "linear"), ([1.0, 50.0], "log"), ([0.0, 1.0, 50.0], "symlog"), ([0.0, 0.0], "linear")]
+    + [([2.0], "linear"), ([NAN, NAN], "linear"), ([7.0] * 5, "linear")],
+)
+def test_scales_fit_the_values(values, scale) -> None:
+    axes = plots.distribution(made_up({"stretch": values}), axes=axes_of())
+    assert axes.get_xscale() == scale and saved(axes)
+
+
+def test_response_and_wrong_metrics(tree) -> None:
+    axes = plots.distribution(tree, "response", axes=axes_of())
+    response = tree.applications["finish"] - tree.applications["release"]
+    assert axes.lines[0].get_xdata()[-1] == response.max() and axes.get_xlabel() == "response time (s)"
+    with pytest.raises(ScenarioError, match="metric must be response or one of release, .*, got 'speed'"):
+        plots.distribution(tree, "speed", axes=axes_of())
+    with pytest.raises(ScenarioError, match="results must be at least one, got none"):
+        plots.distribution({}, axes=axes_of())
+
+
+def test_a_series_is_over_time_in_units_that_fit(tree) -> None:
+    axes = plots.series({"a": tree, "b": tree}, "busy", axes=axes_of())
+    steps = series.over_time(tree, "busy")
+    assert axes.lines[0].get_ydata().tolist() == steps.values.tolist()
+    factor = {"time (s)": 1.0, "time (h)": 3600.0}[axes.get_xlabel()]
+    assert axes.lines[1].get_xdata() * factor == pytest.approx(steps.times)
+    count = 10_000
+    long = made_up({"release": np.arange(count) * 60.0, "finish": np.arange(count) * 60.0 + 90.0})
+    axes = plots.series(long, axes=axes_of())
+    assert len(axes.lines[0].get_xdata()) <= 2000 and axes.get_xlabel() == "time (days)"
+
+
+# -- the Gantt chart --------------------------------------------------------------------------------------
+
+
+def bars_of(axes):
+    return [
+        (round(low), path[:, 0].min(), path[:, 0].max(), tuple(colour[:3]))
+        for made in axes.collections
+        if type(made).__name__ == "PolyCollection"
+        for path, colour in zip(
+            [p.vertices for p in made.get_paths()],
+            np.resize(made.get_facecolor(), (len(made.get_paths()), 4)),
+            strict=True,
+        )
+        for low in [path[:, 1].mean()]
+    ]
+
+
+def test_a_gantt_chart_has_the_pieces() -> None:
+    axes = axes_of()
+    faults = gs.Faults.of([1, 2], [25.0, 16.0], [28.0, 16.0])
+    result = made_up({"release": np.zeros(8)}, PIECES, faults=faults)
+    assert plots.gantt(result, axes=axes) is axes
+    bars = bars_of(axes)
+    assert [bar[:3] for bar in bars] == [
+        (1, 25.0, 28.0),  # down
+        (0, 0.0, 10.0), (0, 10.0, 20.0), (2, 0.0, 15.0),
+        (1, 5.0, 25.0),  # not completed
+    ]  # fmt: skip
+    first, second, wrapped = (bar[3] for bar in bars[1:4])
+    assert first == wrapped != second  # 0 and 7 have the same turn; neighbours differ
+    hatched = [made for made in axes.collections if made.get_hatch()]
+    assert len(hatched) == 1 and len(hatched[0].get_paths()) == 1
+    lines = [made for made in axes.collections if type(made).__name__ == "LineCollection"]
+    at = sorted(segment[0].tolist()[0] for made in lines for segment in made.get_segments())
+    assert at == [16.0, 30.0]  # a reset, and a piece without length
+    said = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert said == ["application 0", "application 1", "application 7", "down", "reset", "not completed"]
+    assert saved(axes)
+
+
+def test_a_gantt_chart_of_some_machines() -> None:
+    result = made_up({"release": np.zeros(8)}, PIECES)
+    axes = plots.gantt(result, machines=[2, 0], axes=axes_of())
+    assert sorted(bar[:3] for bar in bars_of(axes)) == [(0, 0.0, 15.0), (1, 0.0, 10.0), (1, 10.0, 20.0)]
+    assert axes.yaxis.get_major_formatter()(0, None) == "2"
+    assert [bar[0] for bar in bars_of(plots.gantt(result, machines=slice(1, 2), axes=axes_of()))] == [0]
+    for machines, said in (
+        ([3], "machines must be in 0..2, got 3"),
+        ([1, 1], "must be different"),
+        ([], "at least one"),
+        (["a"], "must be whole numbers"),
+    ):
+        with pytest.raises(ScenarioError, match=said):
+            plots.gantt(result, machines=machines, axes=axes_of())
+    with pytest.raises(ScenarioError, match="record=True"):
+        plots.gantt(made_up({"release": [0.0]}), axes=axes_of())
+    nothing = {name: np.asarray(column)[:0] for name, column in PIECES.items()}
+    assert saved(plots.gantt(made_up({"release": [0.0]}, nothing), axes=axes_of()))
+
+
+def test_low_rows_have_black_for_what_was_not_completed() -> None:
+    pieces = {name: np.repeat(column, 100) for name, column in PIECES.items()}
+    pieces["machine"] = np.arange(500)
+    axes = plots.gantt(made_up({"release": np.zeros(8)}, pieces, machines=500), axes=axes_of())
+    black = [bar for bar in bars_of(axes) if bar[3] == (0.0, 0.0, 0.0)]
+    assert sorted(bar[0] for bar in black) == list(range(200, 300))
+    assert not any(made.get_hatch() for made in axes.collections)
+
+
+def test_too_many_pieces_are_a_raster_that_says_so(tree, monkeypatch) -> None:
+    monkeypatch.setattr(__import__("sys").modules["gridsim.plots.gantt"], "PIECES", 20)
+    axes = plots.gantt(tree, machines=[3, 8, 1], axes=axes_of())
+    (mesh,) = axes.collections
+    _, edges, share = series.occupancy(tree, 500, 1000, machines=[3, 8, 1])
+    assert np.array_equal(mesh.get_array().reshape(share.shape), share)
+    busy = (share * np.diff(edges)).sum(axis=1)
+    assert busy == pytest.approx(tree.machines["busy"][[3, 8, 1]])
+    assert "pieces: too many for bars; a machine a row" in axes.get_title(loc="left")
+
+
+# -- traffic and the tree ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", ["bytes", "messages"])
+def test_traffic_adds_up(tree, unit) -> None:
+    axes = plots.traffic(tree, unit, axes=axes_of())
+    table = tree.tables["traffic"]
+    by_level = np.bincount(table["level"], table[unit])
+    tops = {}
+    for bar in axes.patches:
+        level = round(bar.get_x() + bar.get_width() / 2)
+        tops[level] = max(tops.get(level, 0.0), bar.get_y() + bar.get_height())
+    assert [tops[k] for k in sorted(tops)] == pytest.approx(by_level.tolist())
+
+
+def test_traffic_without_a_tree(tree) -> None:
+    axes = plots.traffic(made_up({"release": [0.0]}), "messages", axes=axes_of())
+    assert [bar.get_height() for bar in axes.patches] == [3, 1500]
+    assert [text.get_text() for text in axes.texts] == ["3", "1.5 k"]
+    none = gs.simulate(tree.scenario, gs.MinCent())
+    with pytest.raises(ScenarioError, match="traffic needs messages, and mincent has none"):
+        plots.traffic(none, axes=axes_of())
+    with pytest.raises(ScenarioError, match="unit must be bytes or messages, got 'B'"):
+        plots.traffic(tree, "B", axes=axes_of())
+
+
+@pytest.mark.parametrize("machines", [1, 2, 3, 8, 11, 1000])
+def test_the_spans_of_a_tree(machines) -> None:
+    first, count = tree_spans(machines)
+    nodes, level = np.arange(2 * machines - 1), tree_level(np.arange(2 * machines - 1))
+    assert (count[machines - 1 :] == 1).all() and (first[0], count[0]) == (0, machines)
+    assert sorted(first[machines - 1 :]) == list(range(machines))
+    for row in range(int(level[-1])):
+        some = nodes[level == row]
+        assert (np.diff(first[some]) == count[some][:-1]).all()  # side by side
+    routers = nodes[: machines - 1]
+    assert (first[2 * routers + 1] == first[routers]).all()
+    assert (count[2 * routers + 1] + count[2 * routers + 2] == count[routers]).all()
+
+
+def cells_of(axes):
+    """Each cell: left, right, level, value."""
+    return {
+        (x0, x1, made.get_coordinates()[0, 0, 1]): value
+        for made in axes.collections
+        for x0, x1, value in zip(
+            made.get_coordinates()[0, :-1, 0],
+            made.get_coordinates()[0, 1:, 0],
+            np.ma.filled(made.get_array(), NAN).ravel(),
+            strict=True,
+        )
+    }
+
+
+def test_a_tree_has_every_node_over_its_leaves(tree) -> None:
+    axes = plots.tree(tree, "bytes_out", axes=axes_of())
+    first, count = tree_spans(11)
+    sent = tree.machines["bytes_out"]
+    cells = cells_of(axes)
+    assert len(cells) == 21
+    for node in range(21):
+        level = int(tree_level(node))
+        value = sent[node if node < 10 else node - 10]
+        assert cells[first[node], first[node] + count[node], level] == value
+    assert axes.get_title(loc="left") == "10 routers above 11 leaves"
+    assert saved(axes)
+
+
+def test_large_levels_are_folded_and_said_to_be(tree, monkeypatch) -> None:
+    monkeypatch.setattr(trees, "CELLS", 4)
+    axes = plots.tree(tree, axes=axes_of())
+    cells = cells_of(axes)
+    used = tree.machines["utilization"]
+    rows = [value for (_, _, level), value in sorted(cells.items()) if level == 2]
+    assert rows == pytest.approx(used[3:7].tolist())
+    leaves = [value for (x0, _, level), value in sorted(cells.items()) if level == 4]
+    assert leaves == pytest.approx([used[5:7].mean(), used[7:8].mean(), used[8:10].mean(), used[10]])
+    assert len(leaves) == 4 and "mean of up to 2 nodes a cell" in axes.get_figure().axes[1].get_ylabel()
+    axes = plots.tree(tree, "peak_queue", axes=axes_of())
+    assert max(cells_of(axes).values()) == tree.machines["peak_queue"].max()
+    assert "largest of up to 2" in axes.get_figure().axes[1].get_ylabel()
+
+
+def test_trees_that_failures_moved_and_runs_without_one(tree) -> None:
+    import dataclasses
+
+    failing = dataclasses.replace(tree.scenario, faults=gs.Faults.poisson(300.0, 1))
+    axes = plots.tree(gs.simulate(failing, gs.FairTree()), axes=axes_of())
+    assert axes.get_title(loc="left").endswith("routers as at the start, failures moved them")
+    with pytest.raises(
+        ScenarioError, match="needs a run of a fair tree on several machines, got made-up on 3"
+    ):
+        plots.tree(made_up({"release": [0.0]}), axes=axes_of())
+    with pytest.raises(ScenarioError, match="column must be one of speed, .*, got 'heat'"):
+        plots.tree(tree, "heat", axes=axes_of())
+
+
+def test_figures_of_results(tree) -> None:
+    both = {"a": tree, "b": tree}
+    assert len(figures.of_results("series", both).axes) == 1
+    made = figures.of_results("gantt", both, machines=slice(0, 3))
+    assert [axes.get_title(loc="left") for axes in made.axes] == ["a", "b"]
+    with pytest.raises(ScenarioError, match="at most 6 panels, 7 results"):
+        figures.of_results("gantt", {str(k): tree for k in range(7)})

@@ -1,0 +1,126 @@
+"""The schema of scenario files: as strict as the reader about keys and types, and says what each key is."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import get_args
+
+import jsonschema
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+import gridsim as gs
+from gridsim.cli import cli
+from gridsim.cli_scenario import default_scenario
+from gridsim.faults import FaultsRecipe
+from gridsim.fluctuation import FluctuationRecipe
+from gridsim.platform import PlatformRecipe
+from gridsim.scheduler import registered
+from gridsim.schema import scenario_schema
+from gridsim.workload import WorkloadRecipe
+
+SCHEMA = scenario_schema()
+CHECK = jsonschema.Draft202012Validator(SCHEMA)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+BASE = {
+    "seed": 3,
+    "platform": {"kind": "uniform", "nodes": 9, "seed": 1},
+    "workload": {"kind": "bags", "seed": 2},
+}
+
+
+def changed(path, value):
+    document = json.loads(json.dumps(BASE))
+    *tables, last = path.split(".")
+    inner = document
+    for name in tables:
+        inner = inner.setdefault(name, {})
+    inner[last] = value
+    return document
+
+
+def test_it_is_a_schema_and_plain_json():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert json.loads(json.dumps(SCHEMA, allow_nan=False)) == SCHEMA
+
+
+def test_it_takes_every_scenario_of_the_documents():
+    blocks = []
+    for page in sorted(DOCS.glob("*/*.md")):
+        blocks += re.findall(r"^```toml\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    if not blocks:
+        pytest.skip("the documents are not part of this copy")
+    scenarios = [tomllib.loads(each) for each in blocks if not each.startswith("scenario =")]
+    assert len(scenarios) >= 5
+    for document in scenarios:
+        CHECK.validate(document)
+
+
+def test_it_takes_what_gridsim_writes():
+    faulty = default_scenario().replaced(
+        {
+            "faults": {"kind": "list", "machine": [1], "down": [3.0], "up": [float("inf")]},
+            "schedulers": {"fair-tree": {"bound": 2, "grid": [[0.1], [1.0], [1.0]]}, "WQR-FT": {}},
+        }
+    )
+    for scenario in (default_scenario(), faulty):
+        CHECK.validate(tomllib.loads(scenario.to_toml()))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("platfrom", {}),
+        ("platform.nods", 9),
+        ("platform.kind", "unifrom"),
+        ("platform.nodes", 1.5),
+        ("platform.speed", 1000.0),  # of another kind
+        ("workload.task_size", "large"),
+        ("workload.task_size", {"low": 1.0}),
+        ("workload.spread", {"kind": "normal", "ratio": 2.0}),
+        ("network.latancy", 0.1),
+        ("network.interfaces", "lifo"),
+        ("faults", {"kind": "poisson", "seed": 1}),  # without mean
+        ("seed", "one"),
+        ("schedulers.fair-tree.bond", 2.0),
+        ("schedulers.fairtree", {}),
+        ("schedulers.fcfs.mode", "push"),
+    ],
+)
+def test_it_refuses_what_the_reader_refuses(path, value):
+    document = changed(path, value)
+    assert not CHECK.is_valid(document)
+    with pytest.raises(gs.GridSimError):
+        made = gs.Scenario.from_document(document)
+        for name, table in made.schedulers.items():
+            from gridsim.naming import make_scheduler
+
+            make_scheduler(name, table)
+
+
+def test_every_key_is_there_and_told():
+    kinds = [
+        kind
+        for union in (PlatformRecipe, WorkloadRecipe, FaultsRecipe, FluctuationRecipe)
+        for kind in get_args(union)
+    ]
+    for cls in (*kinds, gs.Network, gs.Zones, gs.Normal, *{cls for cls, _ in registered().values()}):
+        part = SCHEMA["$defs"][cls.__name__]
+        keys = {field.encode_name: field for field in msgspec.structs.fields(cls)}
+        assert set(keys) == set(part["properties"]) - {"kind"}, cls
+        assert part["description"] and part["additionalProperties"] is False
+        for name, entry in part["properties"].items():
+            assert len(entry["description"]) > 2, f"{cls.__name__}.{name}"
+            assert "told by" not in entry["description"]
+    assert set(SCHEMA["properties"]["schedulers"]["properties"]) == set(registered())
+
+
+def test_the_command_writes_it(tmp_path):
+    shell, file = CliRunner(), tmp_path / "gridsim.schema.json"
+    assert json.loads(shell.invoke(cli, ["schema"]).stdout) == SCHEMA
+    done = shell.invoke(cli, ["schema", "--out", str(file), "--json"])
+    assert json.loads(done.stdout) == {"out": str(file)} and json.loads(file.read_text()) == SCHEMA
+    assert shell.invoke(cli, ["schema", "--out", str(tmp_path / "no" / "file")]).exit_code == 2

@@ -1,0 +1,48 @@
+"""Results of every kind, made once, and reports on them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import gridsim as gs
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from report_pages import NAMES, bags, read, rigid
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Any:
+    """Write a report, and read it."""
+
+    def write(results: Any, **more: Any) -> SimpleNamespace:
+        path = tmp_path / "report.html"
+        gs.write_report(results, path, **more)
+        return read(path)
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def single() -> gs.Result:
+    return gs.simulate(bags(), gs.FairTree(), record=True)
+
+
+@pytest.fixture(scope="session")
+def compared() -> gs.Comparison:
+    return gs.compare(bags(), NAMES, record=True)
+
+
+@pytest.fixture(scope="session")
+def compared_jobs() -> gs.Comparison:
+    return gs.compare(rigid(), {"dgs": gs.DgsAsap(), "easy": gs.Backfill()}, record=True)
+
+
+@pytest.fixture(scope="session")
+def replicates() -> gs.Replicates:
+    return gs.compare(bags(), NAMES, replicates=6)

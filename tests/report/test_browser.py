@@ -1,0 +1,223 @@
+"""Reports in a real browser: charts are drawn, themes change, nothing overflows, nothing is loaded.
+
+Skipped without Chromium, its driver or selenium; with GRIDSIM_BROWSER in the environment that is a failure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_pages import bags, read
+
+import gridsim as gs
+
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+NAME = "<b>b</b></script><script>document.title = 'run'</script>"
+PATIENCE = 60.0  # s
+
+
+def missing() -> str:
+    """What there is not of what a browser needs; empty if all is there."""
+    try:
+        import selenium  # noqa: F401
+    except ModuleNotFoundError:
+        return "selenium"
+    for names in (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",)):
+        if not any(map(shutil.which, names)):
+            return names[0]
+    return ""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    if what := missing():
+        said = f"a browser needs {what}"
+        pytest.fail(said) if os.environ.get("GRIDSIM_BROWSER") else pytest.skip(said)
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+
+    options = ChromeOptions()
+    found = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+    options.binary_location = next(filter(None, found))
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = Chrome(options=options, service=ChromeService(shutil.which("chromedriver")))
+    driver.get("about:blank")
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def pages(
+    tmp_path_factory: pytest.TempPathFactory,
+    single: gs.Result,
+    compared: gs.Comparison,
+    compared_jobs: gs.Comparison,
+    replicates: gs.Replicates,
+) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    reported = {
+        "single": single,
+        "rigid": compared_jobs,
+        "replicates": replicates,
+        "names": {NAME: single, "mincent": compared["mincent"]},
+        "raster": gs.simulate(bags(130), gs.FairTree(), record=True),
+    }
+    for name, results in reported.items():
+        gs.write_report(results, folder / f"{name}.html")
+    return {name: folder / f"{name}.html" for name in reported}
+
+
+def wait(driver: Any, condition: str) -> Any:
+    until = time.monotonic() + PATIENCE
+    while not (value := driver.execute_script(f"return {condition}")):
+        assert time.monotonic() < until, f"{condition}: {driver.get_log('browser')}"
+        time.sleep(0.02)
+    return value
+
+
+DRAWN = "document.documentElement.dataset.drawn"
+
+
+def look(driver: Any, width: int, dark: bool) -> None:
+    """A window of that width, on a system in light or dark."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [theme]})
+
+
+def show(driver: Any, path: Path, width: int = 1280, dark: bool = False) -> None:
+    """Load a page, and wait for its charts."""
+    look(driver, width, dark)
+    driver.get("about:blank")
+    for log in ("browser", "performance"):
+        driver.get_log(log)
+    driver.get(path.as_uri())
+    wait(driver, DRAWN)
+
+
+def requested(driver: Any) -> list[str]:
+    """The addresses of what the page asked for, but for what is in it."""
+    messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    sent = [each["params"] for each in messages if each["method"] == "Network.requestWillBeSent"]
+    return [url for each in sent if not (url := each["request"]["url"]).startswith(("data:", "blob:"))]
+
+
+def brightness(driver: Any, what: str) -> float:
+    """Of a colour of the page, 0 to 255."""
+    text = driver.execute_script(f"return {what}")
+    return sum(map(float, text[text.index("(") + 1 : text.index(")")].split(",")[:3])) / 3
+
+
+GROUND = "getComputedStyle(document.body).backgroundColor"
+BEYOND = (
+    "[...document.querySelectorAll('.plot')].filter(plot => [...plot.querySelectorAll('svg')]"
+    ".some(svg => svg.getBoundingClientRect().right > innerWidth + 1)).map(plot => plot.id)"
+)
+LABELS = "getComputedStyle(document.querySelector('.plot .xtick text, .plot .ytick text')).fill"
+
+
+def fits(driver: Any, charts: set[str], width: int, dark: bool) -> None:
+    """Each chart is there, in colours for light or dark, and nothing is wider than the window."""
+    assert int(driver.execute_script(f"return {DRAWN}")) == len(charts) > 4
+    marks = driver.execute_script(
+        "return Object.fromEntries([...document.querySelectorAll('.plot')].map(plot => [plot.id, "
+        "plot.querySelectorAll('.trace path, .bars path, image').length]))"
+    )
+    assert set(marks) == charts and all(marks.values()), marks
+    inside, whole = driver.execute_script("return [innerWidth, document.documentElement.scrollWidth]")
+    assert inside == width >= whole
+    assert driver.execute_script(f"return {BEYOND}") == []
+    assert (brightness(driver, GROUND) < 60) == dark and (brightness(driver, LABELS) > 190) == dark
+
+
+@pytest.mark.parametrize("name", ["single", "rigid", "replicates", "names", "raster"])
+def test_all_is_drawn_and_nothing_loaded(browser: Any, pages: dict[str, Path], name: str) -> None:
+    charts = set(read(pages[name]).charts)
+    show(browser, pages[name], 480, dark=True)
+    fits(browser, charts, 480, dark=True)
+    # the same page, of a window that grows on a system that turns to light
+    look(browser, 1280, dark=False)
+    wait(browser, f"{DRAWN} && {LABELS} === getComputedStyle(document.body).color")
+    wait(browser, "document.querySelector('.plot svg').getBoundingClientRect().width > 480")
+    fits(browser, charts, 1280, dark=False)
+    assert browser.get_log("browser") == []
+    assert requested(browser) == [pages[name].as_uri()]
+    assert browser.title == browser.execute_script("return document.querySelector('h1').textContent")
+    if name == "names":
+        assert browser.title == f"{NAME} and mincent compared"
+        legend = "[...document.querySelectorAll('.plot .legendtext')].map(text => text.textContent)"
+        assert any(text.startswith("<b>b</b>") for text in browser.execute_script(f"return {legend}"))
+        assert browser.execute_script("return document.querySelectorAll('script').length") == 3
+
+
+def test_the_theme_changes_by_keyboard(browser: Any, pages: dict[str, Path]) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    show(browser, pages["replicates"], dark=True)
+    button = browser.find_element(By.ID, "theme")
+    assert button.text == "Light mode"
+    for now in (False, True):
+        button.send_keys(Keys.ENTER)
+        wait(browser, DRAWN)
+        assert (brightness(browser, GROUND) < 60) == now and (brightness(browser, LABELS) > 190) == now
+        assert button.text == ("Light mode" if now else "Dark mode")
+    assert browser.get_log("browser") == []
+
+
+def test_what_is_copied_is_the_scenario(browser: Any, pages: dict[str, Path], single: gs.Result) -> None:
+    from selenium.webdriver.common.by import By
+
+    show(browser, pages["single"])
+    browser.find_element(By.TAG_NAME, "summary").click()
+    text = browser.find_element(By.CSS_SELECTOR, "details code").get_attribute("textContent")
+    assert gs.Scenario.from_toml(text).to_toml() == single.scenario.to_toml()
+    browser.find_element(By.CSS_SELECTOR, "details .copy").click()
+    wait(browser, "document.querySelector('details .copy').textContent === 'Copied'")
+
+
+def test_it_prints_in_light_with_all_open(browser: Any, pages: dict[str, Path]) -> None:
+    show(browser, pages["rigid"], dark=True)
+    browser.execute_script(
+        "addEventListener('beforeprint', () => { window.seen = ["
+        f"{GROUND}, {LABELS}, document.querySelectorAll('details:not([open])').length]; }})"
+    )
+    assert len(browser.execute_cdp_cmd("Page.printToPDF", {})["data"]) > 50_000
+    ground, labels, closed = browser.execute_script("return window.seen")
+    assert ground == "rgb(255, 255, 255)" and closed == 0 and labels != ground
+    wait(browser, DRAWN)
+    assert brightness(browser, GROUND) < 60
+    assert browser.execute_script("return document.querySelectorAll('details:not([open])').length") == 1
+    assert browser.get_log("browser") == []
+
+
+def test_tables_read_without_javascript(browser: Any, pages: dict[str, Path]) -> None:
+    from selenium.webdriver.common.by import By
+
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get(pages["names"].as_uri())
+        assert "The charts need JavaScript" in browser.find_element(By.TAG_NAME, "noscript").text
+        first = browser.find_element(By.TAG_NAME, "table")
+        assert first.is_displayed() and "mincent" in first.text
+        assert not browser.find_element(By.ID, "theme").is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

@@ -1,0 +1,278 @@
+"""Reports: their numbers are those of the results, whatever is in them stays text, and they load nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from report_pages import NAMES, bags, rigid
+
+import gridsim as gs
+from gridsim import series
+from gridsim.report import charts
+from gridsim.report.figures import GRID, GROUND, POINTS, TEXT
+from gridsim.schedulers import MODES
+
+
+def checked(figure: dict[str, Any]) -> go.Figure:
+    """A figure as plotly's own library takes it, which refuses what plotly.js does not know."""
+    text = json.dumps(figure)
+    for token in (TEXT, GRID, GROUND):
+        text = text.replace(f'"{token}"', '"#123456"')
+    return go.Figure(json.loads(text))
+
+
+# -- numbers ----------------------------------------------------------------------------------------------
+
+
+def test_a_single_run_says_what_the_run_says(single: gs.Result, written: Any) -> None:
+    found = written(single)
+    for key, line in single.lines().items():
+        if key in ("platform", "workload", "load", "makespan", "utilization", "digest"):
+            assert line in found.text, key
+    assert f"{single.max_stretch:.6g} s/Mflop" in found.text
+    assert f"max stretch over the fluid bound, {single.bound().stretch:.6g} s/Mflop" in found.text
+    messages = found.tables["Messages"]
+    assert messages[0] == ["kind", "sent", "delivered", "dropped", "in flight", "bytes B"]
+    assert messages[1:] == [[str(cell) for cell in row.values()] for row in single.messages.rows()]
+    quantiles = found.tables["Quantiles of the stretch (s/Mflop)"][1]
+    stretch = single.applications["stretch"]
+    assert quantiles[1:3] == ["8 of 8", f"{stretch.min():.6g}"]
+    assert quantiles[4::3] == [f"{np.median(stretch):.6g}", f"{stretch.max():.6g}"]
+    facts = dict(found.tables["What the schedulers report"][1:])
+    assert facts["ledger_end_s"] == f"{single.facts['ledger_end_s']:.8g}"
+    assert dict(found.tables["Parameters"][1:])["samples"] == "10, 9, 8"
+    assert found.tables["Digests"][1] == ["fair-tree", "gridsim.schedulers.fair_tree:FairTree", single.digest]
+    assert single.provenance["scenario"].strip() in found.html.replace("&#34;", '"')
+    assert "gridsim run scenario.toml --scheduler fair-tree # digest" in found.text
+
+
+def test_a_comparison_is_the_table_of_compare(compared: gs.Comparison, written: Any) -> None:
+    found = written(compared)
+    rows = found.tables["Schedulers compared"]
+    printed = compared.format().splitlines()
+    start = next(i for i, line in enumerate(printed) if line.startswith("scheduler"))
+    for row, line in zip(rows[1:], printed[start + 2 :], strict=False):
+        assert row == line.split()
+    assert "max stretch 1e-8 s/Mflop" in rows[0] and "relative to mincent" in rows[0]
+    assert "mincent (its max stretch counts as 1)" in found.text
+    for line in printed[start + 6 :]:
+        assert line in found.text
+    bars = found.charts["summary-0"]["data"][0]
+    assert bars["x"] == pytest.approx([compared[name].max_stretch for name in NAMES], rel=1e-6)
+    assert bars["text"] == [f"{compared.ratio(name):.3f}" for name in NAMES]
+
+
+def test_replicates_have_intervals(replicates: gs.Replicates, written: Any) -> None:
+    found = written(replicates, scenario=bags())
+    printed = replicates.format()
+    for caption, rows in list(found.tables.items())[: len(replicates.values)]:
+        assert caption in printed
+        for row in rows[1:]:
+            assert "  ".join(re.split(r"\s{2,}", row[0])) in printed
+            assert all(cell in printed for cell in row)
+    ratio = replicates.ratio("fair-tree", "mincent")
+    dots, one, *_ = found.charts["summary-1"]["data"]
+    assert dots["x"] == pytest.approx(
+        replicates["max_stretch"]["fair-tree"] / replicates["max_stretch"]["mincent"]
+    )
+    assert one["x"] == pytest.approx([ratio.mean])
+    assert one["error_x"]["array"] == [ratio.high - ratio.mean]
+    assert found.tables["Digests"][1][1] == replicates.digests["fair-tree"][0]
+    assert "gridsim compare scenario.toml --schedulers fair-tree,mincent,fcfs" in found.text
+
+
+def test_charts_show_the_series(single: gs.Result, written: Any) -> None:
+    found = written(single).charts
+    titles = {key: figure["layout"]["yaxis"]["title"]["text"] for key, figure in found.items()}
+    assert titles["time-0"] == "applications" and titles["time-2"] == "machines"
+    for key, quantity in (("time-0", "active"), ("time-1", "waiting"), ("time-2", "busy")):
+        steps = series.over_time(single, quantity)  # type: ignore[arg-type]
+        line = found[key]["data"][0]
+        assert line["x"] == pytest.approx(steps.times, rel=1e-6) and line["y"] == steps.values.tolist()
+        assert line["line"]["shape"] == "hv"
+    gantt, table = found["machines-1"]["data"][0], single.tables["schedule"]
+    assert gantt["base"] == pytest.approx(table["start"], rel=1e-6)
+    assert np.add(gantt["base"], gantt["x"]) == pytest.approx(table["end"], rel=1e-6)
+    assert gantt["y"] == table["machine"].tolist()
+    assert sum(found["machines-0"]["data"][0]["y"]) == 30
+    sent = [sum(bar["x"]) for bar in found["messages-1"]["data"]]
+    assert sum(sent) == pytest.approx(single.messages["bytes"].sum() / 1e6)
+
+
+# -- every kind -------------------------------------------------------------------------------------------
+
+FAILING = gs.Scenario(
+    gs.Platform.desktop_grid(12, 1),
+    gs.Workload.bags(3, 10.0, 4.0, task_size=1e6, seed=2, spread=gs.Normal(0.5)),
+    faults=gs.Faults.exponential(up=7200.0, down=600.0, seed=4),
+    seed=3,
+)
+STREAMS = gs.Scenario(gs.Platform.normal(9, 1), gs.Workload.job_streams(100.0, seed=2))
+SEVERAL: dict[str, tuple[gs.Scenario, dict[str, gs.Scheduler]]] = {
+    "trees": (bags(), {"fair-tree": gs.FairTree(), "ideal": gs.IdealTree(), "once": gs.MinCent(mode="once")}),
+    "mapping": (bags(), {"min-min": gs.MinMin(), "mct": gs.Mct()}),
+    "rigid": (rigid(), {"dgs": gs.DgsAsap(), "asap": gs.Asap(), "easy": gs.Backfill()}),
+    "queues": (FAILING, {"WQR-FT": gs.WqrFt(), "informed": gs.WqrFt(machine_choice="all")}),
+    "waves": (bags(9), {mode: gs.Wave(mode=mode) for mode in MODES}),
+    "streams": (STREAMS, {"rjss": gs.Rjss(), "exclusion": gs.ResourceExclusion(), "none": gs.NoMigration()}),
+    "searches": (bags(9), {"rendezvous": gs.Rendezvous(), "ring": gs.ExpandingRing(), "fcfs": gs.Fcfs()}),
+}
+CHARTS = {
+    "rigid": {"Distribution of the waiting time", "Slowdown over size", "Waiting jobs"},
+    "queues": {"Distribution of the completion time", "Cycles"},
+    "waves": {"Cycles"},
+    "streams": {"Distribution of the turnaround", "Messages by kind"},
+    "trees": {"Messages by level of the tree, fair-tree"},
+}
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_every_scheduler_has_its_report(kind: str, recorded: bool, written: Any) -> None:
+    scenario, schedulers = SEVERAL[kind]
+    results = {name: gs.simulate(scenario, each, record=recorded) for name, each in schedulers.items()}
+    found = written(results)
+    titles = set(re.findall(r'aria-label="Chart\. ([^:"]*):', found.html))
+    assert CHARTS.get(kind, set()) | {"Active jobs" if kind == "rigid" else "Active applications"} <= titles
+    assert ("Busy machines" in titles) == recorded
+    assert all(f"Schedule of {name}" in titles for name in results) == recorded
+    for figure in found.charts.values():
+        checked(figure)
+    cycles = [
+        f for f in found.charts.values() if f["layout"]["xaxis"]["title"]["text"].startswith("share of")
+    ]
+    for figure in cycles:
+        sums = np.sum([bar["x"] for bar in figure["data"]], axis=0)
+        assert sums == pytest.approx(100.0)
+    for name, result in results.items():
+        assert [name, result.scheduler["class"], result.digest] in found.tables["Digests"]
+        one = written(result)
+        assert ("Schedule" in re.findall(r'aria-label="Chart\. ([^:"]*):', one.html)) == recorded
+        assert f"{result.makespan:.1f} s" in one.text
+
+
+def test_a_log_has_its_report(tmp_path: Path, written: Any) -> None:
+    log = tmp_path / "log.swf"
+    rest = "1 7 1 1 1 1 -1 -1"
+    log.write_text(f"; MaxProcs: 4\n1 0 5 60 2 -1 -1 2 90 -1 {rest}\n2 9 -1 60 1 -1 -1 1 90 -1 {rest}\n")
+    with pytest.warns(gs.TraceWarning):
+        result = gs.result_from_log(log)
+    found = written({"log": result, "easy": gs.simulate(rigid(), gs.Backfill())})
+    assert "no scheduler made it" in found.text and "different scenarios" in found.text
+    assert [str(log), next(iter(result.provenance["files"].values()))] in found.tables["Trace files"]
+    assert found.tables["Scenarios"][1][0] == "platform"
+
+
+def test_large_schedules_are_rasters_and_long_series_thinned() -> None:
+    workload = gs.Workload.bags(3000, 1.0, 1.0, seed=1, task_size=65536.0)
+    result = gs.simulate(gs.Scenario(gs.Platform.desktop_grid(120, 1), workload), gs.Fcfs(), record=True)
+    assert len(result.applications) > POINTS and len(result.tables["schedule"]) > charts.PIECES
+    results = {"fcfs": result}
+    (schedule,) = charts.schedules(results)
+    heat = schedule.figure["data"][0]
+    assert heat["type"] == "heatmap" and np.shape(heat["z"]) == charts.RASTER
+    assert (len(heat["y"]), len(heat["x"])) == (charts.RASTER[0] + 1, charts.RASTER[1] + 1)
+    made = [*charts.distributions(results), *charts.over_time(results), charts.over_size(results)]
+    for chart in made:
+        for trace in chart.figure["data"]:
+            assert len(trace["x"]) == len(trace["y"]) <= POINTS + 2
+    highest = max(charts.over_size(results).figure["data"][0]["y"])
+    assert highest == pytest.approx(result.max_stretch, rel=1e-6)
+
+
+# -- one file ---------------------------------------------------------------------------------------------
+
+
+def test_it_loads_nothing_and_has_plotly_once(compared: gs.Comparison, written: Any) -> None:
+    found = written(compared)
+    assert len(found.scripts) == 3 and len(found.scripts[1]) > 3e6
+    assert found.html.count("plotly.js v") == 1
+    for tag, attributes in found.tags:
+        for name in ("src", "href", "action", "data", "poster", "srcset"):
+            value = attributes.get(name)
+            assert value is None or value.startswith("#") or value == "data:,", (tag, name)
+    own = found.html.replace(found.scripts[1], "")
+    assert not re.search(r"https?://|@import|url\(", own)
+    (policy,) = (a["content"] for t, a in found.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None and policy.startswith("default-src 'none'") and "eval" not in policy
+
+
+def test_names_stay_text(single: gs.Result, written: Any) -> None:
+    wrong = "</script><script>alert('x')</script><!--&amp;\u2028"
+    found = written({wrong: single, "<b>": single}, title=wrong)
+    assert len(found.scripts) == 3 and not {tag for tag, _ in found.tags} & {"b"}
+    assert found.tables["Digests"][1][0] == wrong
+    assert "alert('x')" not in found.scripts[0] and "<" not in found.scripts[0]
+    for figure in found.charts.values():
+        for trace in figure["data"]:
+            assert "<" not in trace.get("name", "")
+
+
+def test_equal_results_are_equal_files(single: gs.Result, tmp_path: Path) -> None:
+    single.save(tmp_path / "r.gridsim")
+    for name, result in (("a.html", single), ("b.html", gs.Result.load(tmp_path / "r.gridsim"))):
+        gs.write_report(result, tmp_path / name)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_its_parts_are_in_order(compared: gs.Comparison, written: Any) -> None:
+    found = written(compared)
+    levels = [int(tag[1]) for tag, _ in found.tags if re.fullmatch(r"h\d", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(b <= a + 1 for a, b in zip(levels, levels[1:], strict=False))
+    ids = [a["id"] for _, a in found.tags if "id" in a]
+    assert len(ids) == len(set(ids)) and set(found.charts) <= set(ids)
+    links = {a["href"][1:] for tag, a in found.tags if tag == "a" and a["href"]}
+    assert links <= set(ids)
+    assert all(a.get("scope") in ("col", "row") for tag, a in found.tags if tag == "th")
+    assert sum(tag == "caption" for tag, _ in found.tags) == sum(tag == "table" for tag, _ in found.tags)
+
+
+# -- bad input --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("results", "path", "more", "said"),
+    [
+        ("single", "x.pdf", {}, "path must end in .html, got"),
+        ("single", "x.html", {"title": " "}, "title must be a text that is not empty, got ' '"),
+        ("single", "x.html", {"scenario": bags()}, "scenario is for Replicates"),
+        ({}, "x.html", {}, "results must name at least one, got none"),
+        ({"a": 1}, "x.html", {}, "results['a'] must be a Result, got 1"),
+        (3, "x.html", {}, "results must be a Result, name -> Result, a Comparison or Replicates, got 3"),
+    ],
+)
+def test_bad_input(results: Any, path: str, more: Any, said: str, single: gs.Result, tmp_path: Path) -> None:
+    with pytest.raises(gs.ScenarioError) as caught:
+        gs.write_report(single if results == "single" else results, tmp_path / path, **more)
+    assert said in str(caught.value) and list(tmp_path.iterdir()) == []
+
+
+def test_bags_and_rigid_jobs_are_not_compared(
+    single: gs.Result, compared_jobs: gs.Comparison, tmp_path: Path
+) -> None:
+    with pytest.raises(gs.ScenarioError, match="must all be of rigid jobs or all of bags to be compared"):
+        gs.write_report({"a": single, "b": compared_jobs["easy"]}, tmp_path / "x.html")
+
+
+def test_runs_that_failed_are_told(written: Any) -> None:
+    options = {"baseline": "fcfs", "errors": "record", "metrics": ["max_stretch"], "time_limit": 1.0}
+    found = gs.replicate(bags(), NAMES, replicates=2, **options)
+    page = written(found)
+    assert "failed: fcfs, replica 0: ScenarioError: time_limit must let the run end" in page.text
+    assert all(math.isnan(value) for value in found["max_stretch"]["fcfs"])
+    assert page.tables["Digests"][1][1:] == ["failed"] * 3
+
+
+def test_the_order_of_colours_is_that_of_plots(compared: gs.Comparison) -> None:
+    from gridsim.plots import COLOURS
+
+    chart = next(charts.distributions(compared.results))
+    assert tuple(trace["line"]["color"] for trace in chart.figure["data"]) == COLOURS[:3]

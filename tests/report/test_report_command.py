@@ -1,0 +1,100 @@
+"""`gridsim report`, and `--report` of `gridsim run` and `gridsim compare`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from report_pages import read
+
+import gridsim as gs
+from gridsim.cli import cli
+
+SMALL = ["--nodes", "12", "--applications", "4", "--no-progress"]
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compared: gs.Comparison) -> Path:
+    """A working folder with a folder of results, another file of one of them, and one that is none."""
+    monkeypatch.chdir(tmp_path)
+    for name, result in compared.results.items():
+        (tmp_path / "results").mkdir(exist_ok=True)
+        result.save(tmp_path / "results" / f"{name}.npz")
+    (tmp_path / "more").mkdir()
+    compared["fcfs"].save(tmp_path / "more" / "fcfs.gridsim")
+    (tmp_path / "text.npz").write_text("none")
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+def test_a_folder_of_results(folder: Path) -> None:
+    done = invoke("report", "results", "--out", "r.html", "--title", "Three of them")
+    assert (done.exit_code, done.stdout) == (0, "saved r.html: fair-tree, fcfs, mincent\n"), done.output
+    found = read(folder / "r.html")
+    assert "Three of them" in found.text and "gridsim repro results/fair-tree.npz" in found.text
+    assert [row[0] for row in found.tables["Schedulers compared"]][1:] == ["fair-tree", "fcfs", "mincent"]
+
+
+def test_results_of_one_name_are_told_apart(folder: Path, compared: gs.Comparison) -> None:
+    done = invoke("report", "results", "more/fcfs.gridsim", "--out", "r.html", "--json")
+    said = json.loads(done.stdout)
+    assert list(said["files"]) == ["fair-tree", "results/fcfs", "mincent", "more/fcfs"]
+    assert said["digests"]["more/fcfs"] == said["digests"]["results/fcfs"] == compared["fcfs"].digest
+    assert said["out"] == "r.html" and (folder / "r.html").is_file()
+    compared["fcfs"].save("more/fcfs.npz")
+    done = invoke("report", "more", "--out", "r.html", "--json")
+    assert list(json.loads(done.stdout)["files"]) == ["more/fcfs.gridsim", "more/fcfs.npz"]
+
+
+def test_run_and_compare_write_one_too(folder: Path) -> None:
+    done = invoke("run", *SMALL, "--scheduler", "fcfs-pull", "--report", "run.html", "--bound", "discrete")
+    assert done.exit_code == 0 and done.stdout.endswith("\nreport        run.html\n"), done.output
+    found = read(folder / "run.html")
+    assert "fcfs-pull on 12 machines" in found.text and "over the discrete bound" in found.text
+    assert "--set fcfs.mode=pull" in found.text
+    done = invoke("compare", *SMALL, "--report", "c.html", "--json", "--out", "kept")
+    assert json.loads(done.stdout)["report"] == "c.html"
+    rows = read(folder / "c.html").tables["Schedulers compared"]
+    assert [row[0] for row in rows[1:]] == ["fair-tree", "mincent", "fcfs"]
+    flags = ["--replicates", 3, "--workers", 1, "--set", "fair-tree.bound=1.5"]
+    done = invoke("compare", *SMALL, *flags, "--report", "r.html")
+    assert done.exit_code == 0 and done.stdout.endswith("saved r.html\n"), done.output
+    found = read(folder / "r.html")
+    # the scenario in it says the parameters, so that the command in it does the same
+    assert "bound = 1.5" in found.text
+    assert "--schedulers fair-tree,mincent,fcfs --baseline mincent --replicates 3" in found.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("report", "Missing argument 'PATH...'."),
+        ("report results", "Missing option '--out'."),
+        ("report nothing --out r.html", "nothing: No such file or directory"),
+        ("report text.npz --out r.html", "text.npz: not a sound result file"),
+        ("report empty --out r.html", "empty: no result (.npz or .gridsim) in this folder"),
+        ("report results results/fcfs.npz --out r.html", "PATH results/fcfs.npz is named twice"),
+        ("report results --out r.pdf", "--out must end in .html, got 'r.pdf'"),
+        ("report results --out none/r.html", "none: no such folder"),
+        ("report results --out r.html --title ", "--title must be a text that is not empty, got ''"),
+        ("report link.html --out link.html", "PATH link.html and --out name the same file, link.html"),
+        ("run --report r.txt", "--report must end in .html, got 'r.txt'"),
+        ("run --report r.html --out r.html", "--out and --report name the same file, r.html"),
+        ("run --report empty/../r.html --save-scenario r.html", "--save-scenario and --report name the same"),
+        ("compare --report r.htm", "--report must end in .html"),
+        ("compare --save-scenario s.html --report s.html", "--save-scenario and --report name the same"),
+        ("compare --replicates 2 --report x", "--report must end in .html"),
+    ],
+)
+def test_bad_input(folder: Path, arguments: str, said: str) -> None:
+    (folder / "link.html").symlink_to(folder / "results" / "fcfs.npz")
+    before = sorted(folder.iterdir())
+    done = invoke(*arguments.split(" "))
+    assert (done.exit_code, done.stdout) == (2, "") and said in done.stderr, done.output
+    assert len(done.stderr.splitlines()) == 1 and sorted(folder.iterdir()) == before

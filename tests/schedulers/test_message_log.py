@@ -1,0 +1,224 @@
+"""The log of messages: what is in it, that it is the ledger's, and that it changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import gridsim as gs
+from gridsim.cli import cli
+from gridsim.records import Table
+from gridsim.simulation import Options
+from gridsim.testing.resuming import differing_end
+from gridsim.validation.results import validate_result
+
+LEDGER = ("sent", "delivered", "dropped", "bytes")
+
+
+class Sharing(gs.LocalPolicy):
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        for to in view.neighbours[: tasks - 1]:
+            view.send(to, "share", application=application.number, tasks=1)
+        kept = tasks - min(tasks - 1, len(view.neighbours))
+        view.enqueue(application.number, kept)
+
+    def on_message(self, view: Any, message: Any) -> None:
+        if message.kind == "share":
+            view.enqueue(message.application, message.tasks)
+            view.send(message.sender, "thanks", warmth=0.5)
+
+    def on_timer(self, view: Any, name: str) -> None: ...
+
+
+class Sharer(gs.LocalScheduler, frozen=True, kw_only=True):
+    """Gives a task to each neighbour."""
+
+    name: ClassVar[str] = "sharer"
+    policy = Sharing
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "share": gs.Message(nbytes=1000, moves_tasks=True, application=int, tasks=int),
+        "thanks": gs.Message(nbytes=10, warmth=float),
+    }
+
+
+def pair(faults: gs.Faults | None = None) -> gs.Scenario:
+    return gs.Scenario(
+        gs.Platform.of([1000.0] * 2),
+        gs.Workload.of([1.0, 1.25], 2, 1000.0, [0, 0]),
+        gs.Network(latency=0.5, bandwidth=10_000.0),
+        faults=faults,
+    )
+
+
+def rows(result: gs.Result) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in result.tables["message_log"].rows()]
+
+
+def test_two_machines_by_hand() -> None:
+    result = gs.simulate(pair(), Sharer(), record="messages")
+    assert rows(result)[:3] == [
+        # 0.5 s and 0.1 s for 1000 bytes; 0.5 s and 1 ms for 10
+        ("share", 0, 1, 1.0, 1.6, 0, 1000, 0),
+        ("share", 0, 1, 1.25, 1.85, 0, 1000, 1),
+        ("thanks", 1, 0, 1.6, 2.101, 0, 10, -1),
+    ]
+    assert result.provenance["message_log"] == {"kept": 4, "left_out": 0, "limit": 1_000_000}
+
+
+def test_what_is_lost_was_not_delivered() -> None:
+    found = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.7])), Sharer(), record=["messages"])
+    log = found.tables["message_log"]
+    assert rows(found)[0][:6] == ("share", 0, 1, 1.0, 1.6, 0)
+    assert rows(found)[1][:4] == ("share", 0, 1, 1.25) and np.isnan(log["delivered"][1])
+    assert log["dropped"].tolist()[:3] == [0, 1, 0]
+    assert validate_result(found) == []
+
+
+def test_of_a_full_log_the_first_ones_are_kept() -> None:
+    result = gs.simulate(pair(), Sharer(), record=("messages",), messages_limit=3)
+    assert [row[0] for row in rows(result)] == ["share", "share", "thanks"]
+    assert result.provenance["message_log"] == {"kept": 3, "left_out": 1, "limit": 3}
+    assert validate_result(result) == []
+
+
+GRID = gs.Scenario(
+    gs.Platform.desktop_grid(nodes=12, seed=1),
+    gs.Workload.bags(8, interarrival=6.0, tasks_per_node=3.0, task_size=[4000.0, 9000.0], seed=2),
+    gs.Network(jitter=0.02),
+    seed=3,
+)
+FAILING = gs.Scenario(
+    GRID.platform,
+    GRID.workload,
+    GRID.network,
+    seed=3,
+    faults=gs.Faults.of([2, 5, 5, 0], [9.0, 12.0, 60.0, 31.5], [9.0, 40.0, 60.0, 31.5]),
+)
+RIGID = gs.Scenario(gs.Platform.equal(30), gs.Workload.jobs(20, utilization=0.8, max_nodes=9, seed=2), seed=3)
+CASES: dict[str, tuple[gs.Scenario, gs.Scheduler]] = {
+    "fair-tree": (GRID, gs.FairTree(samples=(4, 3, 2))),
+    "fair-tree that fails": (FAILING, gs.FairTree(samples=(4, 3, 2))),
+    "dgs-asap": (RIGID, gs.DgsAsap()),
+    "rjss": (GRID, gs.Rjss(k=0.4)),
+    "rjss on a network": (GRID, gs.Rjss(k=0.4, probe_latency="network")),
+    "searches": (FAILING, gs.ExpandingRing()),
+    "wave": (GRID, gs.Wave()),
+    "local": (FAILING, Sharer()),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_log_is_the_ledgers_and_changes_nothing(name: str) -> None:
+    scenario, scheduler = CASES[name]
+    plain = gs.simulate(scenario, scheduler)
+    result = gs.simulate(scenario, scheduler, record=iter(["messages", "schedule"]))
+    assert result.digest == plain.digest and "decisions" not in result.tables
+    log, ledger = result.tables["message_log"], result.messages
+    ends = ~np.isnan(log["delivered"])
+    columns = np.ones(len(log)), ends, log["dropped"], log["bytes"]
+    for name_of, column in zip(LEDGER, columns, strict=True):
+        have = [int(column[log["kind"] == kind].sum()) for kind in ledger["kind"].tolist()]
+        assert have == ledger[name_of].tolist(), name_of
+    assert (np.diff(log["sent"]) >= 0).all() and (log["application"] < len(result.applications)).all()
+    assert (len(log) > 0) == (name != "wave")
+    assert validate_result(result) == []
+    if name == "rjss":  # jobs there are named by application, and all about them is
+        jobs, moved = result.tables["jobs"], log["kind"] == "job"
+        home = result.applications["submitter"][jobs["application"]]
+        assert moved.sum() == (jobs["machine"] != home).sum() > 0
+        assert (home[0] == log["sender"][log["application"] == 0]).any() and log["application"].min() >= 0
+
+
+@pytest.mark.parametrize("name", ["fair-tree that fails", "dgs-asap", "rjss on a network", "local"])
+def test_a_run_that_goes_on_has_the_same_log(name: str) -> None:
+    scenario, scheduler = CASES[name]
+    record = ("schedule", "messages")
+    result = gs.simulate(scenario, scheduler, record=record)
+    assert differing_end(scenario, scheduler, result, record=record) is None
+
+
+def corrupted(result: gs.Result, change: Any) -> gs.Result:
+    log = {name: column.copy() for name, column in result.tables["message_log"].items()}
+    change(log)
+    tables = {**result.tables, "message_log": Table(log)}
+    return gs.Result(
+        tables=tables,
+        facts=result.facts,
+        scheduler=result.scheduler,
+        provenance=result.provenance,
+        scenario=result.scenario,
+    )
+
+
+def put(name: str, value: Any, row: int = 0) -> Any:
+    def change(log: dict[str, Any]) -> None:
+        log[name][row] = value
+
+    return change
+
+
+def cut(log: dict[str, Any]) -> None:
+    for name in log:
+        log[name] = log[name][1:]
+
+
+@pytest.mark.parametrize(
+    ("change", "law"),
+    [
+        (cut, "messages: messages.sent"),
+        (put("delivered", np.nan), "messages: messages.delivered"),
+        (put("bytes", 1001), "messages: messages.bytes"),
+        (put("delivered", 1.59), "message: message_log[0]: sent at 1.0 s, delivered at 1.59 s"),
+        (put("sent", 1.001), "message: message_log[0]"),
+        (put("dropped", 1), "message: message_log[0]"),
+        (put("receiver", 2), "unknown: message_log[0]: a share from machine 0 to 2"),
+        (put("sender", 1), "unknown: message_log[0]"),
+        (put("application", 2), "unknown: message_log[0]"),
+        (put("delivered", 1.7), "dead machine: message_log[0]: sent by machine 0 at 1.0 s"),
+        (put("delivered", 9.0), "dead machine: message_log[0]"),
+    ],
+)
+def test_a_log_that_cannot_be(change: Any, law: str) -> None:
+    result = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.8])), Sharer(), record="messages")
+    found = "\n".join(map(str, validate_result(corrupted(result, change))))
+    assert law in found
+
+
+def test_what_can_be_recorded() -> None:
+    def wanted(record: Any) -> tuple[str, ...]:
+        return Options(record=record).recorded
+
+    assert wanted(False) == wanted(()) == () and wanted(True) == wanted("schedule") == ("schedule",)
+    assert wanted({"messages", "decisions"}) == ("decisions", "messages")
+    assert wanted("all") == wanted(["messages", "schedule", "decisions"])
+    assert Options(record=iter(["messages"])).record == ("messages",)
+    for bad in (["all"], ("messages", "everything"), [True], 5, None, "message"):
+        with pytest.raises(gs.ScenarioError, match="^record must be one of .*, or several of .*, got"):
+            Options(record=bad)
+    with pytest.raises(gs.ScenarioError, match="messages_limit must be .* got 0"):
+        Options(messages_limit=0)
+
+
+def test_all_is_what_the_scheduler_can() -> None:
+    class Mute(gs.MinCent, frozen=True, kw_only=True):
+        decision_words: ClassVar[Any] = {}
+
+    result = gs.simulate(pair(), Mute(), record="all")
+    assert "decisions" not in result.tables and len(result.tables["message_log"]) == 0
+    assert [column.dtype.kind for _, column in result.tables["message_log"].items()] == list("Uiiffiii")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "run.gridsim"
+    flags = ["--nodes", "8", "--applications", "3", "--no-progress", "--record", "--messages"]
+    done = CliRunner().invoke(cli, ["run", *flags, "--out", str(file)])
+    assert done.exit_code == 0, done.output
+    result = gs.Result.load(file)
+    assert {"schedule", "message_log"} <= set(result.tables) and "decisions" not in result.tables
+    assert len(result.tables["message_log"]) == result.messages["sent"].sum() > 0
+    refused = CliRunner().invoke(cli, ["compare", "--nodes", "8", "--replicates", "3", "--messages"])
+    assert refused.exit_code == 2 and "--messages is for a single run" in refused.output
