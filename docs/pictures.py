@@ -5,8 +5,11 @@ Names are those of the functions below; without any it draws all of them, which 
 
 from __future__ import annotations
 
+import contextlib
 import re
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +79,18 @@ def gallery() -> None:
             save(image, namespace["axes"].get_figure(), dpi=96)
 
 
+def tutorial() -> None:
+    """What the code of docs/tutorial.md draws up to its step 6."""
+    text = (DOCS / "tutorial.md").read_text().split("## 6.")[0]
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        default_scenario().replaced({"platform.nodes": 100, "workload.applications": 20}).save("first.toml")
+        for code in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S):
+            exec(compile(code, "tutorial.md", "exec"), namespace)
+        for made in Path(folder).glob("*.png"):
+            shutil.copy(made, IMAGES / f"tutorial-{made.name}")
+
+
 def trees() -> None:
     """The tree under the paper's workload, of 1000 and of 100,000 machines; takes minutes."""
     for name, nodes in (("tree-1000", 1000), ("tree-100000", 100_000)):
@@ -86,7 +101,7 @@ def trees() -> None:
         save(f"plots-{name}.png", made)
 
 
-PICTURES = {each.__name__: each for each in (compare, ladders, gallery, trees)}
+PICTURES = {each.__name__: each for each in (compare, ladders, gallery, tutorial, trees)}
 
 
 if __name__ == "__main__":
