@@ -13,16 +13,21 @@ import gridsim
 
 #: Files at the top of the repository -> the pages that include them.
 PAGES = {"CONTRIBUTING.md": "project/contributing.md", "CHANGELOG.md": "project/changes.md"}
+BELOW = re.compile(r"<!-- pages: (\S+) -->")
 
 
 def inward(app: Any, page: str, source: list[str]) -> None:
-    """Sphinx's event ``source-read``: links out of docs/ lead to the pages of the site."""
+    """Sphinx's event ``source-read``: links out of docs/ lead to the pages of the site.
+
+    A comment ``<!-- pages: 0* -->``, which readers elsewhere do not see, puts these pages below the page.
+    """
     up = "../" * page.count("/")
 
     def target(match: re.Match[str]) -> str:
         name = match[2]
         return f"]({up or './'}{PAGES[name]}" if name in PAGES else match[0]
 
+    source[0] = BELOW.sub(r"```{toctree}\n:hidden:\n:glob:\n\n\1\n```", source[0])
     source[0] = re.sub(r"\]\(((?:\.\./)+)([\w.]+)", target, source[0])
 
 

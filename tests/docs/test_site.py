@@ -122,6 +122,9 @@ def test_the_index_has_every_page():
             found = [path for end in (".md", ".ipynb") for path in DOCS.glob(line + end)]
             assert found, f"index.md lists {line}"
             listed.update(found)
+    for page in [path for path in listed if path.suffix == ".md"]:
+        for below in re.findall(r"^<!-- pages: (\S+) -->$", page.read_text(), re.M):
+            listed.update(page.parent.glob(below))
     pages = {*DOCS.glob("*.md"), *NOTEBOOKS}
     pages |= {path for path in DOCS.glob("*/*.md") if path.parent.name != "_build"}
     assert pages - {DOCS / "index.md"} == {path for path in listed if path.parent.name != "api"}
