@@ -14,7 +14,8 @@ MARK = "<!-- tables -->"
 def leads(entry: dict[str, Any], parts: dict[str, Any]) -> list[str]:
     """Links to the tables that an entry may be."""
     names = [each["$ref"].rpartition("/")[2] for each in entry.get("anyOf", [entry]) if "$ref" in each]
-    return [f"[{parts[name]['title']}](#schema-{name.lower()})" for name in names]
+    titles = {name: parts[name]["title"].partition(" = ")[2] or parts[name]["title"] for name in names}
+    return [f"[`{title}`](#schema-{name.lower()})" for name, title in titles.items()]
 
 
 def kind(entry: dict[str, Any]) -> str:
@@ -51,10 +52,10 @@ def tables() -> str:
     """What a file has, the schedulers, and a section for each table."""
     schema = scenario_schema()
     parts = schema["$defs"]
-    lines = ["## Tables", "", "| key | default | meaning | tables |", "|---|---|---|---|"]
+    lines = ["## Tables", "", "| key | default | meaning | kinds |", "|---|---|---|---|"]
     for name, entry in schema["properties"].items():
         default = "required" if name in schema["required"] else "`0`" if name == "seed" else "none"
-        found = " <br> ".join(leads(entry, parts))
+        found = ", ".join(leads(entry, parts))
         lines.append(f"| `{name}` | {default} | {entry['description']} | {found} |")
     lines += ["", "## Schedulers", "", "| name | parameters | |", "|---|---|---|"]
     for name, entry in schema["properties"]["schedulers"]["properties"].items():
