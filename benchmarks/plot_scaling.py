@@ -10,11 +10,9 @@ import json
 import sys
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
 from bench_runs import RUNS
-from matplotlib import pyplot as plt
+
+from gridsim import plots
 
 HOW = ("equal delays", "FIFO", "delays of 30 to 70 ms")
 
@@ -22,18 +20,19 @@ HOW = ("equal delays", "FIFO", "delays of 30 to 70 ms")
 def main(source: str, target: str) -> None:
     """Two panels on logarithmic axes, a line for each way in which messages travel."""
     measured = json.loads(Path(source).read_text())
-    figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for how, marker in zip(HOW, "os^", strict=True):
-        points = sorted((RUNS[name][0], m) for name, m in measured.items() if name.endswith(f"nodes, {how}"))
-        nodes = [n for n, _ in points]
-        for axes, key, unit in zip(panels, ("wall_s", "peak_mb"), (1.0, 1024.0), strict=True):
-            axes.loglog(nodes, [m[key] / unit for _, m in points], marker=marker, label=how)
-    for axes, title in zip(panels, ("seconds", "peak memory, GiB"), strict=True):
-        axes.set_xlabel("machines")
-        axes.set_title(title)
-        axes.grid(True, which="major", alpha=0.3)
-    panels[0].legend()
-    figure.savefig(target, dpi=130)
+    points = {how: {RUNS[n][0]: m for n, m in measured.items() if n.endswith(f"nodes, {how}")} for how in HOW}
+    sizes = sorted({nodes for each in points.values() for nodes in each})
+    made, panels = plots.figure(2, width=4.5)
+    for axes, key, factor, unit in zip(
+        panels, ("wall_s", "peak_mb"), (1.0, 1024.0), ("s", "GiB"), strict=True
+    ):
+        values = {
+            how: [each[n][key] / factor if n in each else None for n in sizes] for how, each in points.items()
+        }
+        plots.scaling(sizes, values, unit=unit, axes=axes)
+        axes.set(xlabel="machines", ylabel="", title={"s": "seconds", "GiB": "peak memory, GiB"}[unit])
+    with open(target, "wb") as stream:
+        plots.save(made, stream, dpi=130)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ myst_heading_anchors = 4  # as GitHub makes them
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
+nb_merge_streams = True
 
 # -- docstrings -----------------------------------------------------------------------------------------
 

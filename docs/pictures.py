@@ -1,4 +1,4 @@
-"""Draws the pictures of README and docs: ``python docs/pictures.py [NAME...]`` (needs the extra ``all``).
+"""Draws the pictures of the README and the docs: ``python docs/pictures.py [NAME...]`` (extra ``all``).
 
 Names are those of the functions below; without any it draws all of them, which takes minutes.
 """
@@ -76,7 +76,7 @@ def gallery() -> None:
     ):
         exec(compile(code, "plots.md", "exec"), namespace)
         if image:
-            save(image, namespace["axes"].get_figure())
+            save(image, namespace["axes"].get_figure(), dpi=96)
 
 
 def tutorial() -> None:
@@ -95,7 +95,7 @@ def trees() -> None:
     """The tree under the paper's workload, of 1000 and of 100,000 machines; takes minutes."""
     for name, nodes in (("tree-1000", 1000), ("tree-100000", 100_000)):
         result = gs.simulate(scenario_of(nodes), gs.FairTree())
-        made, panels = plots.figure(rows=2, width=9.0, height=2.9)
+        made, panels = plots.figure(rows=2, width=9.0, height=3.4)
         for axes, column in zip(panels, ("bytes_out", "use_peak_1s"), strict=True):
             plots.tree(result, column, axes=axes)
         save(f"plots-{name}.png", made)

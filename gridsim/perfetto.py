@@ -147,7 +147,8 @@ class _Trace:
         table = self.result.applications
         for i in np.flatnonzero(self.ran).tolist():
             begin, end = self.release[i], max(self.release[i], self.finish[i])  # given up: at once
-            head = f'"cat":"application","name":"{self.names[i]}","id":{i},"pid":{_GRID},"tid":{_GRID}'
+            # local to the process: readers show it there
+            head = f'"cat":"application","name":"{self.names[i]}","id2":{{"local":{i}}},"pid":{_GRID},"tid":{_GRID}'
             args = {
                 "application": i,
                 "tasks": int(table["tasks"][i]),

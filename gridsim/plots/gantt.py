@@ -26,11 +26,12 @@ RASTER = (500, 1000)
 _TURN = tuple(colour for colour in COLOURS if colour != "#000000")
 #: Of each second one of pieces side by side that have the same colour, so much is white.
 _PALE = 0.4
-_DOWN = "#CCCCCC"
+_DOWN, _RESET = "#CCCCCC", "#777777"
 #: Rows of fewer points have no hatches and no gaps between them.
 _LOW = 5.0
-#: Bars of rows of fewer points are not moved to whole pixels, or whole machines would not be seen.
-_FINE = 1.5
+#: Bars have lines around them in their own colour, of so many points or this part of a low row: what is
+#: shorter than a pixel is seen, and there is little white where two of them meet within one.
+_RIM = 0.3
 
 Integers = NDArray[np.int64]
 
@@ -104,18 +105,18 @@ def _bars(
     points = axes.get_window_extent().height / axes.get_figure().dpi * 72.0 / max(1, place.max() + 1)  # type: ignore[union-attr]
     low = points < _LOW
     height = 1.0 if low else 0.8
-    snap = False if points < _FINE else None
-    handles = _down(axes, result, place, factor, last, 1.0)
+    handles = _down(axes, result, place, factor, last)
     colours, applications = _colours(rows)
     lost = rows["completed"] == 0
     at = place[rows["machine"]]
     begin, end = rows["start"] / factor, rows["end"] / factor
     patch = need("matplotlib.patches", "plot", "a chart").Patch
-    _rectangles(axes, begin[~lost], end[~lost], at[~lost], height, colours[~lost], snap=snap)
+    rim = {"linewidth": _RIM * min(1.0, points)}
+    _rectangles(axes, begin[~lost], end[~lost], at[~lost], height, colours[~lost], **rim)
     if lost.any():
-        style: dict[str, Any] = {} if low else {"hatch": "/////", "linewidth": 0.5, "edgecolor": "black"}
+        style: dict[str, Any] = rim if low else {"hatch": "/////", "linewidth": 0.5, "edgecolor": "black"}
         faces = np.zeros((int(lost.sum()), 3)) if low else colours[lost]
-        _rectangles(axes, begin[lost], end[lost], at[lost], height, faces, snap=snap, **style)
+        _rectangles(axes, begin[lost], end[lost], at[lost], height, faces, **style)
         shown = {"facecolor": "black"} if low else {"facecolor": "white", **style}
         handles.append(patch(label="not completed", **shown))
     if len(applications) <= len(_TURN):
@@ -151,29 +152,22 @@ def _colours(rows: dict[str, Any]) -> tuple[Any, list[int]]:
     return colours, np.unique(rows["application"]).tolist()
 
 
-def _down(
-    axes: Axes, result: Result, place: Integers, factor: float, last: float, height: float
-) -> list[Any]:
+def _down(axes: Axes, result: Result, place: Integers, factor: float, last: float) -> list[Any]:
     """Times in which machines were down in grey, resets as lines; returns what a legend tells of them."""
+    patch = need("matplotlib.patches", "plot", "a chart").Patch
     try:
         machine, begin, end = down_times(result, last)
     except (GridSimError, OSError):  # the scenario names a trace that is not here
-        return [
-            need("matplotlib.patches", "plot", "a chart").Patch(fill=False, label="down: trace not found")
-        ]
+        return [patch(fill=False, label="down: trace not found")]
     shown = place[machine] >= 0
-    machine, begin, end = machine[shown], begin[shown], np.minimum(end[shown], last)
-    if len(machine) > PIECES:
-        return [
-            need("matplotlib.patches", "plot", "a chart").Patch(fill=False, label="down: too often to draw")
-        ]
+    row, begin, end = place[machine[shown]], begin[shown], np.minimum(end[shown], last)
+    if len(row) > PIECES:
+        return [patch(fill=False, label="down: too often to draw")]
     handles = []
-    for some, label in ((end > begin, "down"), (end == begin, "reset")):
+    for some, label, colour in ((end > begin, "down", _DOWN), (end == begin, "reset", _RESET)):
         if some.any():
-            colour = _DOWN if label == "down" else "#777777"
-            at = place[machine[some]]
-            _rectangles(axes, begin[some] / factor, end[some] / factor, at, height, colour)
-            handles.append(need("matplotlib.patches", "plot", "a chart").Patch(facecolor=colour, label=label))
+            _rectangles(axes, begin[some] / factor, end[some] / factor, row[some], 1.0, colour)
+            handles.append(patch(facecolor=colour, label=label))
     return handles
 
 
@@ -184,7 +178,8 @@ def _rectangles(
     row: Any,
     height: float,
     colours: Any,
-    linewidth: float = 0.0,
+    linewidth: float = _RIM,
+    edgecolor: str = "face",
     **style: Any,
 ) -> None:
     """A bar each in one collection; what has no length is a line."""
@@ -201,8 +196,15 @@ def _rectangles(
     every = isinstance(colours, str)
     if not short.all():
         long = colours if every else colours[~short]
+        # not moved to whole pixels: of many machines some would not be seen
         made = collections.PolyCollection(
-            corners[~short], facecolors=long, linewidths=linewidth, rasterized=len(begin) > 5000, **style
+            corners[~short],
+            facecolors=long,
+            edgecolors=edgecolor,
+            linewidths=linewidth,
+            snap=False,
+            rasterized=len(begin) > 5000,
+            **style,
         )
         axes.add_collection(made, autolim=False)
     if short.any():

@@ -9,7 +9,7 @@ import numpy as np
 
 from gridsim import series as data
 from gridsim.errors import ScenarioError
-from gridsim.plots.style import beside, check_count, clock, legend, look, on, titled, wide
+from gridsim.plots.style import beside, check_count, clock, legend, look, on, powers, titled
 from gridsim.units import COLUMN_UNITS
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def distribution(
     results : a result, or name -> result.  metric : a column of ``applications``, or ``"response"``, finish -
         release.
 
-    Values that differ by more than `style.WIDE` are on a logarithmic scale, around 0 on a linear one.  Jobs
+    Values that differ by more than `series.WIDE` are on a logarithmic scale, around 0 on a linear one.  Jobs
     that were given up have no value; shares are of all, so that a line then ends below 1.
     """
     runs = _named(results)
@@ -124,9 +124,9 @@ def _things(runs: Mapping[str, Result]) -> str:
 def _scale(axes: Axes, values: Any) -> None:
     """A logarithmic x axis where values differ widely, linear around 0 if some are 0 or below."""
     known = np.abs(values[np.isfinite(values) & (values != 0)])
-    if not wide(known):
+    if not data.wide(known):
         axes.locator_params(axis="x", nbins=6)
-        axes.ticklabel_format(axis="x", style="sci", scilimits=(-3, 5))
+        powers(axes, "x")
     elif np.nanmin(values) > 0:
         axes.set_xscale("log")
     else:

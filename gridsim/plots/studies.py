@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gridsim import series
 from gridsim.errors import ScenarioError
 from gridsim.plots.style import (
     COLOURS,
@@ -16,9 +17,9 @@ from gridsim.plots.style import (
     look,
     name_x,
     on,
+    powers,
     room,
     titled,
-    wide,
     wrapped,
 )
 from gridsim.units import UNITS
@@ -52,6 +53,7 @@ def lines(x: Sequence[float], series: Mapping[str, Sequence[Estimate]], *, axes:
             label=name,
             **style,
         )
+    powers(axes, "y")
     legend(axes)
     return axes
 
@@ -75,6 +77,7 @@ def boxes(samples: Mapping[str, Any], *, axes: Axes | None = None) -> Axes:
             color=COLOURS[0],
             alpha=0.6,
         )
+    powers(axes, "y")
     name_x(axes, places, list(samples))
     return axes
 
@@ -97,6 +100,7 @@ def bars(
     at, width = (places + 0.2, 0.4) if beside else (places, 0.6)
     spread = _bars(middle, low, high)
     axes.bar(at, middle, width, yerr=spread, capsize=3, color=COLOURS[0], label="measured")
+    powers(axes, "y")
     name_x(axes, places, labels)
     if beside:
         legend(axes)
@@ -144,11 +148,11 @@ def intervals(
         )
     axes.set_yticks(range(len(names)), [wrapped(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
-    if wide(np.concatenate(every) if every else []):
+    if series.wide(np.concatenate(every) if every else []):
         axes.set_xscale("log")
     else:
         axes.locator_params(axis="x", nbins=5)
-        axes.ticklabel_format(axis="x", style="sci", scilimits=(-3, 5))
+        powers(axes, "x")
     return axes
 
 
@@ -218,7 +222,8 @@ def comparison(
     estimates = {name: found.ratio(name, base, metric) for name in others}
     axes = intervals(ratios, estimates, found.schedulers, axes=axes)
     axes.axvline(1.0, color=COLOURS[6], linewidth=0.8, linestyle="--")
-    axes.set_xlabel(f"relative to {base}, {len(found.seeds)} replicas in pairs")
+    between = "\n" if len(base) > 20 else " "
+    axes.set_xlabel(f"relative to {base},{between}{len(found.seeds)} replicas in pairs")
     return axes
 
 

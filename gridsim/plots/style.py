@@ -30,8 +30,6 @@ DASHES = ("-", "--", "-.", ":")
 MAP = "cividis"
 #: Of bars that stand for a whole, beside parts in colours.
 WHOLE = "#999999"
-#: Values that differ by a larger factor are drawn on a logarithmic scale.
-WIDE = 20.0
 #: What a figure can be written as: what ends a file's name -> metadata, without times and versions.
 FORMATS: Mapping[str, dict[str, None]] = {
     "png": {"Software": None},
@@ -107,8 +105,10 @@ def on(axes: Axes | None, *, width: float = 5.0, height: float = 3.6, grid: str 
     """
     if axes is None:
         pyplot = need("matplotlib.pyplot", "plot", "a chart")
+        # outside of the style: the first figure loads the backend, and what that sets is to stay
+        made = pyplot.figure(figsize=(width, height), layout="constrained")
         with use_style():
-            axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+            axes = made.subplots()
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     if grid:
@@ -150,7 +150,7 @@ def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "be
     """A small legend without a frame, if there is anything to tell.
 
     handles : of these artists, by their labels; unless said, of all that have one.  place : within the axes,
-        as matplotlib has it, or ``"right"`` or ``"above"``, outside; what is large stands on the right.
+        as matplotlib has it, or ``"right"`` or ``"above"``, outside; what takes much room is on the right.
     """
     entries = axes.get_legend_handles_labels()[0] if handles is None else handles
     if not entries:
@@ -220,14 +220,13 @@ def clock(span: float) -> tuple[float, str]:
     return (3600.0, "h") if span < 3 * 86_400.0 else (86_400.0, "days")
 
 
+def powers(axes: Axes, axis: Literal["x", "y"]) -> None:
+    """Small and large numbers at a linear axis as multiples of a power of ten."""
+    if {"x": axes.get_xscale, "y": axes.get_yscale}[axis]() == "linear":
+        axes.ticklabel_format(axis=axis, style="sci", scilimits=(-3, 5))
+
+
 def short(value: float) -> str:
     """A number in three digits and a letter for thousands, millions and so on."""
     power = min(4, int(np.log10(value) // 3)) if value >= 1000 else 0
     return f"{value / 1000.0**power:.3g}" + ("", " k", " M", " G", " T")[power]
-
-
-def wide(values: ArrayLike) -> bool:
-    """Whether values, all of them above 0, are better seen on a logarithmic scale."""
-    every = np.asarray(values, np.float64)
-    every = every[np.isfinite(every)]
-    return bool(len(every)) and every.min() > 0 and every.max() > WIDE * every.min()

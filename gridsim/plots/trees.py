@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim import series
 from gridsim.errors import ScenarioError
 from gridsim.extras import need
 from gridsim.overlays import tree_level, tree_machines, tree_spans
-from gridsim.plots.style import MAP, check_count, legend, look, name_x, on, short, titled, wide
+from gridsim.plots.style import MAP, check_count, legend, look, name_x, on, short, titled
 from gridsim.units import COLUMN_UNITS
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _colours(values: Floats) -> tuple[dict[str, Any], str]:
     """How cells are coloured, and what white ones stand for: on a logarithmic scale nothing."""
     known = values[np.isfinite(values)]
     above = known[known > 0]
-    if len(above) and known.min() >= 0 and wide(above):
+    if len(above) and known.min() >= 0 and series.wide(above):
         norm = need("matplotlib.colors", "plot", "a chart").LogNorm(above.min(), above.max())
         return {"cmap": MAP, "norm": norm}, " (white: 0)" if len(above) < len(known) else ""
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)

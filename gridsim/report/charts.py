@@ -182,7 +182,7 @@ def schedules(results: Results) -> Iterator[Chart]:
         title = "Schedule" + (f" of {name}" if len(results) > 1 else "")
         pieces, machines = len(result.tables["schedule"]), len(result.machines)
         if pieces <= PIECES and machines <= MACHINES:
-            about = "What ran where and when; a colour an application, pale what was not completed."
+            about = "What ran where and when; eight colours for applications in turn, pale: not completed."
             yield Chart(title, about, _gantt(result), max(320, min(700, 110 + 9 * machines)))
         else:
             about = (

@@ -92,7 +92,8 @@ def of_results(
 
     files : name -> file in which a result is.  Raises ScenarioError for results that cannot be compared.
     """
-    names, first = list(results), next(iter(results.values()))
+    names, every = list(results), list(results.values())
+    first = every[0]
     base = baseline_of(results) if baseline is None else baseline
     measure_of(results)
     scenarios = _scenarios(results)
@@ -110,8 +111,8 @@ def of_results(
         ),
         Section(
             "messages",
-            "Messages and cycles" if "cycles" in first.tables else "Messages",
-            about="" if any(len(r.messages) for r in results.values()) else "No messages were sent.",
+            "Messages and cycles" if any("cycles" in each.tables for each in every) else "Messages",
+            about="" if any(each.messages["sent"].any() for each in every) else "No messages were sent.",
             charts=_some(*charts.traffic(results), charts.cycles(results)),
             tables=tables.messages(results),
         ),
@@ -124,13 +125,18 @@ def of_results(
             "again",
             "Run it again",
             about="Save the scenario above as scenario.toml; the same digest must come out.",
-            codes=[_again(name, result, (files or {}).get(name)) for name, result in results.items()],
+            codes=[
+                _again(name, result, (files or {}).get(name))
+                for name, result in results.items()
+                if "scenario" in result.provenance
+            ],
         ),
     ]
     notes = [] if len(scenarios) == 1 else [_DIFFERENT]
     lead = _lead(results, base, one_scenario=not notes)
-    usual = _listed(names) + (" compared" if len(names) > 1 else f" on {len(first.machines)} machines")
-    return Page(title or usual, lead, [each for each in sections if _holds(each)], notes)
+    count = len(first.machines)
+    where = " compared" if len(names) > 1 else f" on {count} machine{'' if count == 1 else 's'}"
+    return Page(title or _listed(names) + where, lead, [each for each in sections if _holds(each)], notes)
 
 
 def of_replicates(found: Replicates, *, title: str | None = None, scenario: Scenario | None = None) -> Page:

@@ -20,8 +20,9 @@
   function colours() {
     const probe = document.body.appendChild(document.createElement("span"));
     const found = {};
-    for (const [token, name] of [["@text", "--text"], ["@grid", "--line"], ["@ground", "--ground"]]) {
-      probe.style.color = `var(${name})`;
+    const names = { "@text": "text", "@grid": "line", "@ground": "ground", "@muted": "muted" };
+    for (const [token, name] of Object.entries(names)) {
+      probe.style.color = `var(--${name})`;
       found[token] = getComputedStyle(probe).color;
     }
     probe.remove();
@@ -44,7 +45,7 @@
       if (coarse.matches) layout.dragmode = false; // a finger scrolls the page
       const label = { bgcolor: given["@ground"], bordercolor: given["@grid"], font: { color: given["@text"] } };
       layout.hoverlabel = { ...layout.hoverlabel, ...label };
-      layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: given["@grid"], activecolor: given["@text"] };
+      layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: given["@muted"], activecolor: given["@text"] };
       const drawn = Plotly.react(id, data, { ...layout, ...more }, config);
       if (!pause) continue;
       await drawn;

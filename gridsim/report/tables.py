@@ -147,7 +147,8 @@ def provenance(results: Results) -> list[TableView]:
             made[title] = cells
     head = [("result", ""), ("scheduler", "class"), ("digest", "SHA-256")]
     rows = [[name, result.scheduler["class"], result.digest] for name, result in results.items()]
-    tables = [by_run("What made the results", made, names), TableView("Digests", head, rows)]
+    tables = [by_run("What made the results", made, names)] if made else []
+    tables.append(TableView("Digests", head, rows))
     files = dict.fromkeys(
         (path, digest) for r in results.values() for path, digest in r.provenance.get("files", {}).items()
     )

@@ -134,7 +134,7 @@ def test_it_is_sound_and_has_the_numbers_of_the_result(result: gs.Result, tmp_pa
     np.testing.assert_allclose(busy, result.machines["busy"], rtol=1e-9)
     # applications
     for kind, column in (("b", "release"), ("e", "finish")):
-        found = {event["id"]: event["ts"] / 1e9 for event in events if event["ph"] == kind}
+        found = {event["id2"]["local"]: event["ts"] / 1e9 for event in events if event["ph"] == kind}
         assert [found[i] for i in range(len(result.applications))] == result.applications[column].tolist()
     counts = [event for event in events if event["ph"] == "C"]
     for unit, most in (("applications", len(result.applications)), ("machines", len(result.machines))):

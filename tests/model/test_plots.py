@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from gridsim import plots
+from gridsim.cells import Measured
 from gridsim.errors import ScenarioError
 from gridsim.estimates import Estimate
 from gridsim.plots import figures
 from gridsim.plots.style import STYLE, beside, clock, short, wrapped
 from gridsim.replication import Replicates
+from gridsim.sweep_results import SweepResult
 
 NAN = float("nan")
 POINTS = [Estimate(1.0, 0.9, 1.2, 5), Estimate(2.0, 1.5, 2.5, 5), Estimate(3.0, NAN, NAN, 1)]
@@ -105,6 +107,24 @@ def test_a_comparison_has_the_means_and_the_ratios_in_pairs() -> None:
         plots.comparison(alone, ratio=True, axes=axes_of())
     with pytest.raises(ScenarioError, match="metric must be one of max_stretch, got 'speed'"):
         plots.comparison(FOUND, "speed", axes=axes_of())
+
+
+def test_a_sweep_is_drawn_over_the_axis_that_is_left() -> None:
+    made = [Measured({"max_stretch": 10.0 * k + s}) for k in range(6) for _ in range(2) for s in (0, 1)]
+    labels = {"size": (1, 2, 4), "load": ("low", "high")}
+    found = SweepResult(labels, ("a", "b"), 2, ("max_stretch",), None, made)
+    axes = plots.swept(found, where={"load": "high"}, axes=axes_of())
+    shown = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.lines[::3]]
+    assert shown == [([1, 2, 4], [10.0, 30.0, 50.0]), ([1, 2, 4], [11.0, 31.0, 51.0])]
+    axes = plots.swept(found, where={"size": 2}, axes=axes_of())
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["low", "high"]
+    assert [axes.get_title() for axes in found.figure().axes] == ["load = low", "load = high"]
+    with pytest.raises(ScenarioError, match="where must leave one axis to draw over, not size, load"):
+        plots.swept(found, axes=axes_of())
+    with pytest.raises(ScenarioError, match="no point with load = 'mid'"):
+        plots.swept(found, where={"load": "mid"}, axes=axes_of())
+    with pytest.raises(ScenarioError, match="metric must be one of max_stretch, got 'speed'"):
+        plots.swept(found, "speed", axes=axes_of())
 
 
 def test_scaling_has_the_values_and_slopes() -> None:

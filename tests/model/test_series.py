@@ -1,5 +1,9 @@
 """Series, distributions and rasters of a result: against counting one by one."""
 
+import dataclasses
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -91,3 +95,65 @@ def test_bad_input_is_named(result):
         series.occupancy(result, 1, 0)
     with pytest.raises(ValueError, match="at least 4"):
         series.over_time(result).thinned(3)
+
+
+def test_machines_of_a_raster_are_in_the_order_asked_for(result):
+    every, some = series.occupancy(result, 23, 9), series.occupancy(result, 9, 9, machines=[20, 3])
+    busy = result.machines["busy"][[20, 3]]
+    assert some[0].tolist() == [0, 1, 2] and (some[2] * np.diff(some[1])).sum(axis=1) == pytest.approx(busy)
+    assert every[2].shape == (23, 9)
+
+
+def test_nothing_runs_while_a_machine_is_down():
+    bags = gs.Workload.bags(2, tasks_per_node=4.0, task_size=7.2e6, seed=2)
+    failing = gs.Faults.exponential(up=9_000.0, down=3_600.0, seed=4)
+    scenario = gs.Scenario(gs.Platform.desktop_grid(9, seed=1), bags, faults=failing, seed=3)
+    result = gs.simulate(scenario, gs.WqrFt(), record=True)
+    schedule = result.tables["schedule"]
+    until = float(schedule["end"].max())
+    machine, begin, end = series.down_times(result, until)
+    assert len(machine) > 20 and (begin <= until).all() and (end > begin).all()
+    assert np.bincount(machine[begin < until], minlength=9).sum() >= result.machines["failures"].sum()
+    for u, since, back in zip(machine, begin, end, strict=True):
+        here = schedule["machine"] == u
+        assert not (here & (schedule["start"] < back - 1e-6) & (schedule["end"] > since + 1e-6)).any()
+    lost = (schedule["completed"] == 0) & ~np.isin(
+        schedule["end"], schedule["end"][schedule["completed"] > 0]
+    )
+    assert lost.any() and np.isin(schedule["end"][lost], begin).all()  # what was cut off ended so
+
+
+def test_down_times_end_as_faults_do(result):
+    assert [len(column) for column in series.down_times(result, 100.0)] == [0, 0, 0]
+    faults = gs.Faults.of([1, 0, 2], [5.0, 7.0, 50.0], [5.0, math.inf, 60.0])
+    given = dataclasses.replace(result.scenario, faults=faults)
+    found = series.down_times(SimpleNamespace(scenario=given, machines=result.machines), 10.0)
+    assert [column.tolist() for column in found] == [[1, 0], [5.0, 7.0], [5.0, math.inf]]
+
+
+def test_values_of_applications(result):
+    table = result.applications
+    assert np.array_equal(series.per_application(result, "tasks"), table["tasks"])
+    assert np.array_equal(series.per_application(result, "response"), table["finish"] - table["release"])
+    with pytest.raises(ScenarioError, match="metric must be response or one of release, .*, got 'kind'"):
+        series.per_application(result, "kind")
+
+
+POINTS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=200)
+
+
+@given(POINTS, st.integers(2, 60))
+@settings(deadline=None)
+def test_scattered_points_keep_the_extremes(pairs, points):
+    x, y = np.array(pairs, np.float64).T
+    across, up = series.scattered([*x, np.nan], [*y, 1.0], points)
+    assert len(across) <= max(2, points) and (np.diff(across) >= 0).all()
+    assert set(zip(across, up, strict=True)) <= set(zip(x, y, strict=True))
+    assert (up.min(), up.max()) == (y.min(), y.max())
+    if len(pairs) <= points:
+        assert sorted(zip(across, up, strict=True)) == sorted(zip(x, y, strict=True))
+
+
+def test_what_is_wide():
+    assert series.wide([1.0, 20.1, np.nan, np.inf]) and not series.wide([1.0, 20.0])
+    assert not series.wide([0.0, 1000.0]) and not series.wide([np.nan]) and not series.wide([])

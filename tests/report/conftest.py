@@ -16,6 +16,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from report_pages import NAMES, bags, read, rigid
 
 
+@pytest.fixture(autouse=True)
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here is about disks that fail, and to wait for them takes most of the time."""
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
+
 @pytest.fixture
 def written(tmp_path: Path) -> Any:
     """Write a report, and read it."""

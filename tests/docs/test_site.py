@@ -1,0 +1,169 @@
+"""The site: docstrings as lists, links, pages in the index, notebooks; .ci/run builds it."""
+
+import ast
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import gridcore
+import gridsim as gs
+from gridsim.docstrings import entries, headless, opening, paragraphs, told
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+if not DOCS.is_dir():
+    pytest.skip("the documents are not part of this copy", allow_module_level=True)
+NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
+
+
+@pytest.fixture
+def helper(monkeypatch):
+    """A module of docs/ by its name."""
+    monkeypatch.syspath_prepend(DOCS)
+    made = []
+
+    def load(name):
+        made.append(name)
+        return import_module(name)
+
+    yield load
+    for name in made:
+        sys.modules.pop(name, None)
+
+
+# -- docstrings ---------------------------------------------------------------------------------------------
+
+
+def example(a, b=2.0, *, c="x"):
+    """What it is: a : b is no entry here.
+
+    a, b : two of them,
+        on two lines.
+    c : one.  also : another.
+
+    Prose that goes on
+    c : and is prose
+    to its end.
+    """
+
+
+def test_entries_are_told_from_prose():
+    assert told(example) == {"a": "two of them, on two lines.", "b": "two of them, on two lines."} | {
+        "c": "one.",
+        "also": "another.",
+    }
+    assert opening(example) == "What it is: a : b is no entry here."
+    assert entries(["only prose", "and more"]) == (["only prose", "and more"], [])
+    assert headless(["Parameters", "----------", "a : b"]) == ["a : b"]
+    assert list(paragraphs(["a", "", "", "b", "c"])) == [["a"], ["b", "c"]]
+
+
+def test_the_entries_of_parameters_get_type_and_default(helper):
+    pytest.importorskip("sphinx")
+    docstrings = helper("docstrings")
+    lines = docstrings.converted(inspect.getdoc(example).splitlines(), docstrings.parameters(example))
+    assert "``c`` : ``= 'x'``" in lines and "``also``" in lines and "    one." in lines
+    assert "``a``, ``b``" in lines  # which differ
+    tree = docstrings.converted(inspect.getdoc(gs.FairTree).splitlines(), docstrings.parameters(gs.FairTree))
+    assert "``bound`` : ``float = 2.0``" in tree
+
+
+def test_compiled_signatures_are_those_of_the_stubs(helper):
+    pytest.importorskip("sphinx")
+    docstrings = helper("docstrings")
+    shown, result = docstrings.signature(
+        None, "class", "", gridcore.PullQueue, None, "()", None
+    )  # its entries tell the types
+    assert shown == "(speed, applications, *, log=False)" and result == ""
+    method = gridcore.PullQueue.backlog
+    assert docstrings.signature(None, "method", "", method, None, "()", None) == ("(now: int)", "float")
+    assert docstrings.parameters(gridcore.optimal_stretch)["rtol"] == "``float = 1e-09``"
+
+
+# -- links --------------------------------------------------------------------------------------------------
+
+
+def test_links_out_of_the_documents_lead_to_pages(helper):
+    pytest.importorskip("sphinx")
+    links = helper("links")
+    source = ["[a](../../CONTRIBUTING.md#golden-digests) [b](../speed.md) [c](../../LICENSE)"]
+    links.inward(None, "guides/checks", source)
+    assert source == ["[a](../project/contributing.md#golden-digests) [b](../speed.md) [c](../../LICENSE)"]
+    assert links.exists("gridsim.FairTree.bound") and links.exists("gridcore.edf.optimal_stretch")
+    assert not links.exists("gridsim.FairTree.band") and not links.exists("gridsim.nothing")
+
+
+def test_broken_links_are_found(helper, tmp_path):
+    check = helper("check_links")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "a.html").write_text(
+        '<p id="x"><a href="deep/b.html#y">1</a> <a href="#z">2</a> <a href="https://example.org">3</a></p>'
+    )
+    (tmp_path / "deep/b.html").write_text('<h1 id="y"></h1><a href="../a.html#x">4</a><img src="no.png">')
+    assert check.broken(tmp_path) == ["a.html: #z: no such place", "deep/b.html: no.png: no such file"]
+    (tmp_path / "deep/no.png").write_text("")
+    (tmp_path / "a.html").write_text('<p id="x">')
+    assert check.broken(tmp_path) == []
+
+
+# -- what the site has ------------------------------------------------------------------------------------
+
+
+def test_the_index_has_every_page():
+    listed = set()
+    for block in re.findall(r"^```{toctree}\n(.*?)^```$", (DOCS / "index.md").read_text(), re.M | re.S):
+        for line in (line for line in block.splitlines() if line and not line.startswith(":")):
+            found = [path for end in (".md", ".ipynb") for path in DOCS.glob(line + end)]
+            assert found, f"index.md lists {line}"
+            listed.update(found)
+    pages = {*DOCS.glob("*.md"), *NOTEBOOKS}
+    pages |= {path for path in DOCS.glob("*/*.md") if path.parent.name != "_build"}
+    assert pages - {DOCS / "index.md"} == {path for path in listed if path.parent.name != "api"}
+
+
+def test_the_reference_has_every_public_name():
+    listed = set()
+    for page in (DOCS / "reference/api").glob("*.md"):
+        for block in re.findall(r"^\.\. autosummary::\n(.*?)^```$", page.read_text(), re.M | re.S):
+            listed |= {line.strip() for line in block.splitlines() if line.strip()[:1] not in ("", ":")}
+    constants = {"BRAUN_CLASSES", "__version__"}
+    assert set(gs.__all__) - constants <= listed
+    kernels = {f"gridcore.{path.stem}" for path in Path(gridcore.__file__).parent.glob("*.pyi")}
+    assert kernels <= listed
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_are_clean(path):
+    notebook = json.loads(path.read_text())
+    cells = notebook["cells"]
+    assert cells[0]["cell_type"] == "markdown" and "".join(cells[0]["source"]).startswith("# ")
+    for cell in cells:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == [] and cell["execution_count"] is None
+            ast.parse(text)
+            assert max(map(len, text.splitlines())) <= 110
+        for target in re.findall(r"\]\(([^)\s#]+)", text if cell["cell_type"] == "markdown" else ""):
+            assert (path.parent / target).is_file(), target
+    assert len(NOTEBOOKS) == 4
+
+
+def test_charts_in_notebooks_leave_the_backend_as_it_sets_itself_up(tmp_path):
+    """One that is loaded with the first chart shows the next figures only if it stays interactive."""
+    pytest.importorskip("matplotlib")
+    (tmp_path / "loud.py").write_text(
+        "import matplotlib\nfrom matplotlib.backends.backend_agg import *\nmatplotlib.interactive(True)\n"
+    )
+    code = (
+        "import matplotlib; from gridsim.estimates import Estimate; from gridsim import plots;"
+        "plots.bars(['a'], [Estimate(1.0, 0.5, 1.5, 5)]); assert matplotlib.is_interactive()"
+    )
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    environment = {**os.environ, "MPLBACKEND": "module://loud", "PYTHONPATH": path}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, cwd=tmp_path)
