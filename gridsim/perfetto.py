@@ -148,7 +148,8 @@ class _Trace:
         for i in np.flatnonzero(self.ran).tolist():
             begin, end = self.release[i], max(self.release[i], self.finish[i])  # given up: at once
             # local to the process: readers show it there
-            head = f'"cat":"application","name":"{self.names[i]}","id2":{{"local":{i}}},"pid":{_GRID},"tid":{_GRID}'
+            name, own = self.names[i], f'{{"local":{i}}}'
+            head = f'"cat":"application","name":"{name}","id2":{own},"pid":{_GRID},"tid":{_GRID}'
             args = {
                 "application": i,
                 "tasks": int(table["tasks"][i]),

@@ -101,7 +101,7 @@ def _to_the_dead(
     sent: Floats,
     delivered: Floats,
 ) -> list[Violation]:
-    """A machine that fails gets nothing that was sent before it is up again, and sends nothing meanwhile."""
+    """A machine that fails gets nothing later of what was sent before it is up, and sends nothing meanwhile."""
     rows = np.flatnonzero(told)
     lost = np.zeros(len(told), np.bool_)
     faults = result.scenario.faults
@@ -113,7 +113,8 @@ def _to_the_dead(
             mine = order[low:high]
             # the first outage that is not over when it is sent
             first = np.append(down, np.inf)[np.searchsorted(up, sent[mine], side="right")]
-            lost[mine] |= (first <= delivered[mine]) if at_receiver else (first < sent[mine])
+            # at the instant of a failure all else comes first
+            lost[mine] |= first < (delivered if at_receiver else sent)[mine] - NS
     return broken(
         "dead machine",
         lost,
