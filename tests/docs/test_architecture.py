@@ -24,15 +24,15 @@ PACKAGES = {
 
 
 TEXT = PAGE.read_text()
-PLAN = TEXT.split("```")[1]
+PLAN = TEXT.split("```")[1].removeprefix("none\n")
 #: Columns of the floor plan that hold modules.
-MODULES = slice(17, 58)
+MODULES = slice(11, 49)
 
 
 def floors():
     """Module or package of the plan -> its floor, the highest is 0."""
     found = {}
-    for number, floor in enumerate(re.split(r"^  [-=]+$", PLAN, flags=re.MULTILINE)):
+    for number, floor in enumerate(re.split(r"^[-=]+$", PLAN, flags=re.MULTILINE)):
         home = "gridcore" if "(gridcore)" in floor else "gridsim"
         for line in floor.splitlines():
             for word in line[MODULES].split():
