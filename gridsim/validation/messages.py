@@ -101,7 +101,7 @@ def _to_the_dead(
     sent: Floats,
     delivered: Floats,
 ) -> list[Violation]:
-    """A machine that fails gets nothing later of what was sent before it is up, and sends nothing meanwhile."""
+    """A machine that fails gets nothing later of what was sent before it is up; nor does it send then."""
     rows = np.flatnonzero(told)
     lost = np.zeros(len(told), np.bool_)
     faults = result.scenario.faults
