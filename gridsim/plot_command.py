@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from gridsim.cli_results import named_files
 from gridsim.cli_study import check_figure, draw
 from gridsim.errors import ScenarioError
-
-if TYPE_CHECKING:
-    from gridsim.results import Result
 
 #: Flag -> the kind that takes it.
 _OF = {
@@ -25,7 +22,7 @@ _KINDS = ("gantt", "distribution", "series", "traffic", "tree")
 
 
 @click.command()
-@click.argument("files", metavar="RESULT...", nargs=-1, required=True)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--kind", type=click.Choice(_KINDS), required=True, help="Which chart.")
 @click.option("--figure", required=True, metavar="FILE", help="Where to (.png, .svg or .pdf).")
 @click.option("--metric", metavar="NAME", help="distribution: of applications.  [stretch]")
@@ -34,15 +31,16 @@ _KINDS = ("gantt", "distribution", "series", "traffic", "tree")
 @click.option("--unit", metavar="NAME", help="traffic: bytes or messages.  [bytes]")
 @click.option("--column", metavar="NAME", help="tree: of machines.  [utilization]")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-def plot(files: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags: str | None) -> None:
-    """Draw saved results: a Gantt chart, how values are distributed, what there was over time, what was sent
-    from each level of the tree, or the tree itself.
+def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags: str | None) -> None:
+    """Draw saved results (files, or folders of them): a Gantt chart, how values are distributed, what there
+    was over time, what was sent from each level of the tree, or the tree itself.
 
     Of several results distribution and series are drawn in one chart, the others one below the other.
     gantt, and series of busy machines, need recorded runs (run --record).
     """
     from gridsim.plots.figures import of_results
     from gridsim.records import to_json
+    from gridsim.results import Result
 
     how: dict[str, Any] = {}
     for flag, value in flags.items():
@@ -50,25 +48,14 @@ def plot(files: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
             if _OF[flag] != kind:
                 raise ScenarioError(f"--{flag} is for --kind {_OF[flag]}, got --kind {kind}")
             how[flag] = _machines(value) if flag == "machines" else value
-    for file in files:
-        check_figure(figure, {"RESULT": file})
-    draw(figure, of_results(kind, _loaded(files), **how))
+    files = named_files(paths)
+    for file in files.values():
+        check_figure(figure, {"PATH": file})
+    draw(figure, of_results(kind, {name: Result.load(file) for name, file in files.items()}, **how))
     if as_json:
-        click.echo(to_json({"files": list(files), "kind": kind, "figure": figure}))
+        click.echo(to_json({"files": files, "kind": kind, "figure": figure}))
     else:
         click.echo(f"saved {figure}")
-
-
-def _loaded(files: tuple[str, ...]) -> dict[str, Result]:
-    """The results, by what their files are called."""
-    from gridsim.results import Result
-
-    for number, file in enumerate(files):
-        if file in files[:number]:
-            raise ScenarioError(f"RESULT names {file} twice")
-    stems = [os.path.splitext(os.path.basename(file))[0] for file in files]
-    names = stems if len(set(stems)) == len(stems) else files
-    return {name: Result.load(file) for name, file in zip(names, files, strict=True)}
 
 
 def _machines(value: str) -> slice | list[int]:

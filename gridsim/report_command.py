@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from collections.abc import Mapping
 
 import click
 
+from gridsim.cli_results import named_files
 from gridsim.errors import ScenarioError
 from gridsim.output import check_output
-
-#: What files of results in a folder end in.
-ENDINGS = (".npz", ".gridsim")
 
 
 def check_report(file: str | None, others: Mapping[str, str | None], flag: str = "--report") -> None:
@@ -50,7 +47,7 @@ def report(paths: tuple[str, ...], out: str, title: str | None, as_json: bool) -
 
     if title is not None and not title.strip():
         raise ScenarioError(f"--title must be a text that is not empty, got {title!r}")
-    files = named(result_files(paths))
+    files = named_files(paths)
     check_report(out, {f"PATH {file}": file for file in files.values()}, "--out")
     results = {name: Result.load(file) for name, file in files.items()}
     write_report(results, out, title=title, files=files)
@@ -59,37 +56,3 @@ def report(paths: tuple[str, ...], out: str, title: str | None, as_json: bool) -
         click.echo(to_json({"out": out, "files": files, "digests": digests}))
     else:
         click.echo(f"saved {out}: {', '.join(files)}")
-
-
-def result_files(paths: Sequence[str]) -> list[str]:
-    """The files that `paths` name, of a folder those in it that end as results do, in the order of names.
-
-    Raises ScenarioError for a folder without any, or for a file that is named twice.
-    """
-    files: list[str] = []
-    for path in paths:
-        if not os.path.isdir(path):
-            files.append(path)
-            continue
-        inside = sorted(name for name in os.listdir(path) if name.endswith(ENDINGS))
-        if not inside:
-            raise ScenarioError(f"{path}: no result ({' or '.join(ENDINGS)}) in this folder")
-        files += [os.path.join(path, name) for name in inside]
-    seen: set[str] = set()
-    for file in files:
-        if (real := os.path.realpath(file)) in seen:
-            raise ScenarioError(f"PATH {file} is named twice")
-        seen.add(real)
-    return files
-
-
-def named(files: Sequence[str]) -> dict[str, str]:
-    """Name -> file: that of the file without its ending, and of equal ones with the folders that differ."""
-    parts = {file: PurePath(file).with_suffix("").parts for file in files}
-    names: dict[str, str] = {}
-    for file, mine in parts.items():
-        others = [each for other, each in parts.items() if other != file and each[-1] == mine[-1]]
-        told = (k for k in range(1, len(mine) + 1) if all(each[-k:] != mine[-k:] for each in others))
-        count = next(told, None)
-        names[file if count is None else "/".join(mine[-count:])] = file
-    return names

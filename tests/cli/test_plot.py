@@ -49,7 +49,7 @@ def test_charts_of_two_results(saved: Path, tmp_path: Path, kind: str, flags: tu
 def test_charts_of_the_tree(saved: Path, tmp_path: Path, kind: str, flags: tuple[str, ...]) -> None:
     file, result = tmp_path / "chart.png", saved / "fair-tree.npz"
     done = invoke("plot", result, "--kind", kind, "--figure", file, *flags, "--json")
-    assert json.loads(done.stdout) == {"files": [str(result)], "kind": kind, "figure": str(file)}
+    assert json.loads(done.stdout) == {"files": {"fair-tree": str(result)}, "kind": kind, "figure": str(file)}
     assert file.stat().st_size > 1000
 
 
@@ -86,4 +86,4 @@ def test_refusals(saved: Path, tmp_path: Path, monkeypatch, arguments: tuple, sa
 def test_a_result_is_not_drawn_twice_or_over(saved: Path) -> None:
     file = saved / "fcfs.npz"
     found = invoke("plot", file, file, "--kind", "series", "--figure", saved / "x.png")
-    assert found.exit_code == 2 and f"RESULT names {file} twice" in found.stderr
+    assert found.exit_code == 2 and f"PATH {file} is named twice" in found.stderr

@@ -31,7 +31,7 @@ ABOVE = {
     "comparison", "repro", "testing", "validation", "reporting", "resumption", "output", "turnaround",
     "measures", "seeding", "cells", "execution", "store", "collecting", "sweeps", "sweep_results",
     "sweep_command", "ladders", "ladder_command", "interchange", "interchange_command", "why_command",
-    "result_files", "cli_scenario", "cli_study", "compare_command", "comparison_table",
+    "result_files", "cli_results", "cli_scenario", "cli_study", "compare_command", "comparison_table",
     "report", "report_command", "perfetto", "plot_command",
     "schema", "schema_command",
 }  # fmt: skip

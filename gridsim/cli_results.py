@@ -1,0 +1,51 @@
+"""The results that commands are told of: files, or folders of them, and what each is called."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from gridsim.errors import ScenarioError
+
+#: What files of results in a folder end in.
+ENDINGS = (".npz", ".gridsim")
+
+
+def named_files(paths: Sequence[str]) -> dict[str, str]:
+    """Name -> file of the results that `paths` name, of a folder those in it, in the order of names.
+
+    A name is that of the file without its ending, and of equal ones with the folders that differ.  Raises
+    ScenarioError for a folder without any, or for a file that is named twice.
+    """
+    files = _files(paths)
+    parts = {file: PurePath(file).with_suffix("").parts for file in files}
+    names: dict[str, str] = {}
+    for file, mine in parts.items():
+        others = [each for other, each in parts.items() if other != file and each[-1] == mine[-1]]
+        told = (k for k in range(1, len(mine) + 1) if all(each[-k:] != mine[-k:] for each in others))
+        count = next(told, None)
+        names[file if count is None else "/".join(mine[-count:])] = file
+    return names
+
+
+def _files(paths: Sequence[str]) -> list[str]:
+    """The files that `paths` name, of a folder those in it that end as results do, in the order of names.
+
+    Raises ScenarioError for a folder without any, or for a file that is named twice.
+    """
+    files: list[str] = []
+    for path in paths:
+        if not os.path.isdir(path):
+            files.append(path)
+            continue
+        inside = sorted(name for name in os.listdir(path) if name.endswith(ENDINGS))
+        if not inside:
+            raise ScenarioError(f"{path}: no result ({' or '.join(ENDINGS)}) in this folder")
+        files += [os.path.join(path, name) for name in inside]
+    seen: set[str] = set()
+    for file in files:
+        if (real := os.path.realpath(file)) in seen:
+            raise ScenarioError(f"PATH {file} is named twice")
+        seen.add(real)
+    return files
