@@ -7,8 +7,8 @@ Continuous scales have the map cividis.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -75,13 +75,20 @@ STYLE: Mapping[str, Any] = {
 }
 
 
-def use_style() -> AbstractContextManager[None]:
+@contextmanager
+def use_style() -> Iterator[None]:
     """A context in which charts of one's own look like these: ``with plots.use_style(): ...``.
 
-    matplotlib's settings are as before when it ends.  Raises ImportError without matplotlib.
+    What it sets is as before when it ends.  Raises ImportError without matplotlib.
     """
-    made: AbstractContextManager[None] = need("matplotlib", "plot", "a chart").rc_context(dict(STYLE))
-    return made
+    settings = need("matplotlib", "plot", "a chart").rcParams
+    # not rc_context: that would also take back what a backend sets which is loaded meanwhile
+    before = {name: settings[name] for name in STYLE}
+    settings.update(STYLE)
+    try:
+        yield
+    finally:
+        settings.update(before)
 
 
 def figure(
@@ -105,10 +112,8 @@ def on(axes: Axes | None, *, width: float = 5.0, height: float = 3.6, grid: str 
     """
     if axes is None:
         pyplot = need("matplotlib.pyplot", "plot", "a chart")
-        # outside of the style: the first figure loads the backend, and what that sets is to stay
-        made = pyplot.figure(figsize=(width, height), layout="constrained")
         with use_style():
-            axes = made.subplots()
+            axes = pyplot.figure(figsize=(width, height), layout="constrained").subplots()
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     if grid:

@@ -157,15 +157,22 @@ def test_notebooks_are_clean(path):
     assert len(NOTEBOOKS) == 4
 
 
-def test_charts_in_notebooks_leave_the_backend_as_it_sets_itself_up(tmp_path):
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        "plots.bars(['a'], [Estimate(1.0, 0.5, 1.5, 5)])",
+        "with plots.use_style():\n    import matplotlib.pyplot as plt; plt.figure()",
+    ],
+)
+def test_charts_in_notebooks_leave_the_backend_as_it_sets_itself_up(drawing, tmp_path):
     """One that is loaded with the first chart shows the next figures only if it stays interactive."""
     pytest.importorskip("matplotlib")
     (tmp_path / "loud.py").write_text(
         "import matplotlib\nfrom matplotlib.backends.backend_agg import *\nmatplotlib.interactive(True)\n"
     )
     code = (
-        "import matplotlib; from gridsim.estimates import Estimate; from gridsim import plots;"
-        "plots.bars(['a'], [Estimate(1.0, 0.5, 1.5, 5)]); assert matplotlib.is_interactive()"
+        "import matplotlib; from gridsim.estimates import Estimate; from gridsim import plots\n"
+        f"{drawing}\nassert matplotlib.is_interactive()"
     )
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     environment = {**os.environ, "MPLBACKEND": "module://loud", "PYTHONPATH": path}
