@@ -12,7 +12,7 @@ All functions raise ImportError without matplotlib, and ScenarioError for what t
 from gridsim.plots.gantt import gantt
 from gridsim.plots.runs import distribution, series
 from gridsim.plots.studies import bars, boxes, comparison, intervals, lines, scaling, swept, waterfall
-from gridsim.plots.style import COLOURS, FORMATS, MAP, MARKERS, figure, legend, save, use_style
+from gridsim.plots.style import COLOURS, FORMATS, MAP, MARKERS, figure, legend, save, shared_legend, use_style
 from gridsim.plots.trees import traffic, tree
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "save",
     "scaling",
     "series",
+    "shared_legend",
     "swept",
     "traffic",
     "tree",

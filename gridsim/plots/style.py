@@ -176,6 +176,15 @@ def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "be
     axes.legend(list(entries), names, frameon=False, fontsize=size, **where)
 
 
+def shared_legend(made: Figure) -> None:
+    """One legend at the right of a figure, in place of those of its axes, which all show the same series."""
+    for axes in made.axes:
+        if (own := axes.get_legend()) is not None:
+            own.remove()
+    entries = made.axes[0].get_legend_handles_labels()
+    made.legend(*entries, loc="outside right center", frameon=False, fontsize="small")
+
+
 def beside(names: Sequence[str], more: int = 0) -> tuple[float, float]:
     """What the legend of a chart takes outside of it: its width and height, inches; 0 if it stands inside.
 

@@ -122,5 +122,5 @@ def figure(report: Report) -> Figure:
         axes.set_title(title)
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("makespan / that of Min-min")
-    drawing.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", fontsize="small")
+    plots.shared_legend(drawing)
     return drawing

@@ -88,7 +88,7 @@ def figure(report: Report) -> Figure:
     from gridsim import plots
 
     series = report.data["series"]
-    made, panels = plots.figure(2 * len(series))
+    made, panels = plots.figure(2, rows=len(series))
     places = ((kind, metric) for kind in series for metric in series[kind])
     for axes, (kind, metric) in zip(panels, places, strict=True):
         plots.lines(report.data["ratios"], series[kind][metric], axes=axes)
@@ -98,4 +98,5 @@ def figure(report: Report) -> Figure:
         axes.set_title(kind)
         axes.set_xlabel("tasks a machine (RR)")
         axes.set_ylabel({"undisturbed": "tasks completed"}.get(metric, "completion time") + " / WQR-FT")
+    plots.shared_legend(made)
     return made

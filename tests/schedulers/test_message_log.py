@@ -178,7 +178,7 @@ def cut(log: dict[str, Any]) -> None:
         (put("receiver", 2), "unknown: message_log[0]: a share from machine 0 to 2"),
         (put("sender", 1), "unknown: message_log[0]"),
         (put("application", 2), "unknown: message_log[0]"),
-        (put("delivered", 1.7), "dead machine: message_log[0]: sent by machine 0 at 1.0 s"),
+        (put("delivered", 1.7001), "dead machine: message_log[0]: sent by machine 0 at 1.0 s"),
         (put("delivered", 9.0), "dead machine: message_log[0]"),
     ],
 )
