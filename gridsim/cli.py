@@ -101,6 +101,8 @@ def cli() -> None:
     metavar="S",
     help="Seconds of work between two checkpoints (file: gridsim.checkpoint unless said).  [600]",
 )
+@click.option("--decisions-limit", type=int, metavar="N", help="Decisions that are kept.  [1000000]")
+@click.option("--messages-limit", type=int, metavar="N", help="Messages that are kept.  [1000000]")
 def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) -> None:
     """Run one scheduler on a scenario; flags override the file, or the default without one."""
     from gridsim.simulation import CHECKPOINT_EVERY, simulate
@@ -124,11 +126,23 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
         threads=flags["threads"],
         time_limit=flags["time_limit"],
         record=recorded(flags),
+        **_limits(flags),
         checkpoint=checkpoint,
         checkpoint_every=CHECKPOINT_EVERY if every is None else every,
     )
     keep()
     deliver(result, name, out=out, report=flags["report"], bound=flags["bound"], as_json=flags["as_json"])
+
+
+def _limits(flags: dict[str, Any]) -> dict[str, int]:
+    """How many rows `simulate` is told to keep of what is recorded."""
+    limits = {}
+    for what in ("decisions", "messages"):
+        if (limit := flags[f"{what}_limit"]) is not None:
+            if not flags[what]:
+                raise ScenarioError(f"--{what}-limit needs --{what}")
+            limits[f"{what}_limit"] = limit
+    return limits
 
 
 cli.add_command(compare)

@@ -49,3 +49,14 @@ def _files(paths: Sequence[str]) -> list[str]:
             raise ScenarioError(f"PATH {file} is named twice")
         seen.add(real)
     return files
+
+
+def machines_of(value: str) -> slice | list[int]:
+    """The machines that ``FIRST:END`` (without END, as in Python) or ``A,B,C`` names; else ScenarioError."""
+    try:
+        if ":" in value:
+            first, end = (int(part) if part.strip() else None for part in value.split(":"))
+            return slice(first, end)
+        return [int(part) for part in value.split(",")]
+    except ValueError:
+        raise ScenarioError(f"--machines must be FIRST:END or numbers A,B,C, got {value!r}") from None

@@ -15,13 +15,14 @@ import click
     help="Batsim's jobs table (with job_id), the same with evalys' jobID, a job log, or a trace for "
     "ui.perfetto.dev.",
 )
-@click.option("--machines", metavar="A-B", help="Of a trace: machines A to B only.")
+@click.option("--machines", metavar="FIRST:END|A,B,C", help="Of a trace: only these.  [all]")
 @click.option("--out", required=True, metavar="FILE", help="Where to.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) -> None:
     """Write the schedule in a result (run --record) in a format of others."""
     import os
 
+    from gridsim.cli_results import machines_of
     from gridsim.errors import ScenarioError
     from gridsim.interchange import to_batsim, to_swf
     from gridsim.output import check_output
@@ -36,7 +37,7 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
         raise ScenarioError(f"--machines is for --format perfetto, got {kind}")
     result = Result.load(file)
     if kind == "perfetto":
-        rows = to_perfetto(result, out, machines=_range(machines))
+        rows = to_perfetto(result, out, machines=None if machines is None else machines_of(machines))
     elif kind == "swf":
         rows = to_swf(result, out)
     else:
@@ -45,17 +46,6 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
         click.echo(to_json({"file": file, "format": kind, "rows": rows, "out": out}))
     else:
         click.echo(f"saved {out}: {rows} {'events' if kind == 'perfetto' else 'rows'}")
-
-
-def _range(machines: str | None) -> range | None:
-    """The machines that ``A-B`` names."""
-    import re
-
-    from gridsim.errors import ScenarioError
-
-    if machines is None:
-        return None
-    found = re.fullmatch(r"(\d+)-(\d+)", machines)
-    if found is None or int(found[1]) > int(found[2]):
-        raise ScenarioError(f"--machines must be A-B, two numbers in order, got {machines!r}")
-    return range(int(found[1]), int(found[2]) + 1)
+        if kind == "perfetto" and (count := result.left_out.get("message_log")):
+            kept = len(result.tables["message_log"])
+            click.echo(f"the log has the first {kept} messages; {count} more are not in it", err=True)

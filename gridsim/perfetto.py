@@ -48,8 +48,8 @@ def to_perfetto(result: Result, path: StrPath, *, machines: slice | Sequence[int
     Machines are threads, in processes of `BLOCK`; rows of the table ``schedule`` are slices in them, and so
     are times of which the scenario's faults say that the machine was down.  Applications are async slices
     from release to finish, and counters say how many there were and how many machines were busy.  Flows are
-    the messages that were delivered, of a run that recorded them (``message_log``); else they lead from each
-    release, at the submitter, to what ran of it.
+    the messages that were delivered, of a run that recorded them (``message_log``, of a long run the first of
+    them: `Result.left_out`); else they lead from each release, at the submitter, to what ran of it.
 
     path : gzipped if it ends in ``.gz``.
     machines : those that are in it, a slice or numbers; None for all.  Flows are between two of them, and
@@ -66,6 +66,7 @@ def to_perfetto(result: Result, path: StrPath, *, machines: slice | Sequence[int
             "scheduler": result.scheduler["name"],
             "digest": result.digest,
             "gridcore": result.provenance.get("gridcore"),
+            "messages left out": result.left_out.get("message_log", 0),
         }
     )
     events = trace.events()

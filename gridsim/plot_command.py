@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gridsim.cli_results import named_files
+from gridsim.cli_results import machines_of, named_files
 from gridsim.cli_study import check_figure, draw
 from gridsim.errors import ScenarioError
 
@@ -47,7 +47,7 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
         if value is not None:
             if _OF[flag] != kind:
                 raise ScenarioError(f"--{flag} is for --kind {_OF[flag]}, got --kind {kind}")
-            how[flag] = _machines(value) if flag == "machines" else value
+            how[flag] = machines_of(value) if flag == "machines" else value
     files = named_files(paths)
     for file in files.values():
         check_figure(figure, {"PATH": file})
@@ -56,14 +56,3 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
         click.echo(to_json({"files": files, "kind": kind, "figure": figure}))
     else:
         click.echo(f"saved {figure}")
-
-
-def _machines(value: str) -> slice | list[int]:
-    """``FIRST:END`` or a list of machines."""
-    try:
-        if ":" in value:
-            first, end = (int(part) if part.strip() else None for part in value.split(":"))
-            return slice(first, end)
-        return [int(part) for part in value.split(",")]
-    except ValueError:
-        raise ScenarioError(f"--machines must be FIRST:END or numbers A,B,C, got {value!r}") from None

@@ -12,16 +12,18 @@ Facts = dict[str, Any]
 Lines = dict[str, str]
 
 
-def as_text(facts: Facts, released_within: float, name: str | None = None) -> str:
-    """The run that `facts` (`Result.summary`) sums up; `name` stands for the scheduler's own."""
+def as_text(lines: Lines) -> str:
+    """Lines on a run, such as `run_lines`, as one text."""
     return "\n".join(
-        textwrap.fill(f"{key:<12}  {value}", 110, subsequent_indent=" " * 14)
-        for key, value in run_lines(facts, released_within, name).items()
+        textwrap.fill(f"{key:<12}  {value}", 110, subsequent_indent=" " * 14) for key, value in lines.items()
     )
 
 
 def run_lines(facts: Facts, released_within: float, name: str | None = None) -> Lines:
-    """What `as_text` says: what it is about -> the line."""
+    """The run that `facts` (`Result.summary`) sums up: what it is about -> the line.
+
+    name : stands for the scheduler's own.
+    """
     said = {**facts["parameters"], **facts["facts"]}
     reports = (f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int, float)))
     return {

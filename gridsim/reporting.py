@@ -297,9 +297,14 @@ def machine_table(
     interfaces: Mapping[str, NDArray[Any]],
     outages: Outages,
     task_data: float,
+    now: int,
 ) -> Table:
+    """`now` : ns at which the run ended."""
     given = outcome.machines
-    span = int(outcome.applications["finish"].max() - applications.release_ns.min()) / NS
+    until = int(outcome.applications["finish"].max())
+    if "failed" in outcome.applications and outcome.applications["failed"].any():
+        until = max(until, now)  # what was given up kept machines busy until then
+    span = (until - int(applications.release_ns.min())) / NS
     busy = given["busy"] / NS
     further: dict[str, NDArray[Any]] = {
         name: column for name, column in given.items() if name not in _MACHINE_COLUMNS

@@ -349,11 +349,24 @@ class Result:
 
     def format(self, name: str | None = None, bound: BoundKind = "fluid") -> str:
         """The run as readable text; `name` stands for the scheduler's own; `bound` as in `summary`."""
-        return as_text(self.summary(bound), self._released_within, name)
+        return as_text(self.lines(name, bound))
 
     def lines(self, name: str | None = None, bound: BoundKind = "fluid") -> dict[str, str]:
         """What `format` says: what it is about -> the line."""
-        return run_lines(self.summary(bound), self._released_within, name)
+        said = run_lines(self.summary(bound), self._released_within, name)
+        for table, count in self.left_out.items():
+            said[table] = f"the first {len(self.tables[table])} rows; {count} more were left out"
+        return said
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """Table -> rows that were not kept of ``decisions`` and ``message_log``, where a limit was met."""
+        about = self.provenance
+        counts = {
+            "decisions": about.get("decisions", {}).get("dropped", 0),
+            "message_log": about.get("message_log", {}).get("left_out", 0),
+        }
+        return {table: count for table, count in counts.items() if count}
 
     def describe_scenario(self) -> dict[str, str]:
         """Platform, workload and load in a line each."""

@@ -296,7 +296,13 @@ class Simulation(Stateful):
             about["decisions"] = self.decisions.about()
         check_laws(outcome, applications, platform, outages)
         machines = machine_table(
-            outcome, applications, platform, interfaces | network.use(), outages, scenario.network.task_data
+            outcome,
+            applications,
+            platform,
+            interfaces | network.use(),
+            outages,
+            scenario.network.task_data,
+            engine.now,
         )
         return Result(
             tables={

@@ -334,7 +334,10 @@ def _agreement(
     met = (u, i) if came is None or not len(came) else (came["machine"], came["application"])
     pairs = np.unique(met[0] * count + met[1])
     used = np.bincount((pairs % count)[pairs >= 0], minlength=count)[:count]
-    span = float(np.fmax.reduce(applications["finish"]) - applications["release"].min())
+    until = float(np.fmax.reduce(applications["finish"]))
+    if np.isnan(applications["finish"]).any():  # what was given up kept machines busy until the run ended
+        until = max(until, float(result.provenance["clock_seconds"]))
+    span = until - float(applications["release"].min())
     more = {"utilization": machines["busy"] / span if span > 0 else np.zeros(len(machines))}
     for name, rows in (("interrupted", (done == 0) & ~beaten), ("ended", beaten)):
         if name in machines:

@@ -208,13 +208,14 @@ def test_the_command(tmp_path: Path) -> None:
     def export(*flags: str) -> Any:
         return CliRunner().invoke(cli, ["export", str(result), "--out", str(out), *flags])
 
-    done = export("--format", "perfetto", "--machines", "2-4")
+    done = export("--format", "perfetto", "--machines", "2:5")
     assert done.exit_code == 0 and done.output.strip().endswith("events")
     events = json.loads(out.read_text())["traceEvents"]
     assert {machine(each) for each in events if each.get("tid", 0) >= 1_000_000} == {2, 3, 4}
     for flags, said in (
-        (("--format", "perfetto", "--machines", "4-2"), "--machines must be A-B"),
-        (("--format", "swf", "--machines", "2-4"), "--machines is for --format perfetto"),
+        (("--format", "perfetto", "--machines", "2-4"), "--machines must be FIRST:END or numbers"),
+        (("--format", "perfetto", "--machines", "3,99"), "machines must be a slice, or numbers in 0..8, got"),
+        (("--format", "swf", "--machines", "2:4"), "--machines is for --format perfetto"),
     ):
         refused = export(*flags)
         assert refused.exit_code == 2 and said in refused.output

@@ -16,6 +16,7 @@ from gridsim import Workload
 from gridsim.errors import ScenarioError, TraceWarning
 from gridsim.metrics import job_slowdown, request_utilization
 from gridsim.profiles import PROFILES, SHARES
+from gridsim.validation.results import validate_result
 
 CLUSTER = gs.Platform.equal(100, speed=500.0)
 
@@ -205,3 +206,14 @@ def test_jobs_that_never_get_through_end_with_the_clock(mode: Any, record: Any) 
     waiting = gs.Workload.jobs_of([0.0] * 5, [1, 9, 1, 9, 1], [1.9e9, 1.0, 2e9, 1.0, 2.1e9])
     with pytest.raises(gs.ScenarioError, match=r"^workload must .* 4.61e\+09 s, got 1 of 5 left$"):
         gs.simulate(gs.Scenario(gs.Platform.equal(9), waiting), queue, record=record)
+
+
+def test_what_was_given_up_counts_in_the_time_that_machines_could_work():
+    jobs = gs.Workload.jobs_of([0.0, 0.0], [1, 4], [600.0, 86_400.0])
+    failing = gs.Faults.exponential(up=40_000.0, down=3_600.0, seed=1)
+    scenario = gs.Scenario(gs.Platform.equal(6), jobs, faults=failing, seed=1)
+    result = gs.simulate(scenario, gs.DgsAsap(tries=5, retry=60.0, rounds=1), record=True)
+    end, used = result.provenance["clock_seconds"], result.machines["utilization"]
+    assert result.failed == 1 and result.tables["schedule"]["end"].max() > 2 * result.makespan
+    assert (used <= 1.0).all() and used == pytest.approx(result.machines["busy"] / end)
+    assert not validate_result(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -222,3 +223,21 @@ def test_the_command(tmp_path: Path) -> None:
     assert len(result.tables["message_log"]) == result.messages["sent"].sum() > 0
     refused = CliRunner().invoke(cli, ["compare", "--nodes", "8", "--replicates", "3", "--messages"])
     assert refused.exit_code == 2 and "--messages is for a single run" in refused.output
+
+
+def test_the_command_tells_what_was_left_out(tmp_path: Path) -> None:
+    def command(*arguments: str) -> Any:
+        return CliRunner().invoke(cli, [*arguments])
+
+    file, common = str(tmp_path / "a.gridsim"), ("run", "--nodes", "20", "--applications", "3", "--record")
+    done = command(*common, "--messages", "--messages-limit", "5", "--out", file)
+    assert done.exit_code == 0, done.output
+    result = gs.Result.load(file)
+    more = int(result.messages["sent"].sum()) - 5
+    assert f"the first 5 rows; {more} more were left out" in done.output
+    assert result.left_out == {"message_log": more} and len(result.tables["message_log"]) == 5
+    done = command("export", file, "--format", "perfetto", "--out", str(tmp_path / "a.json"))
+    assert done.exit_code == 0 and f"the first 5 messages; {more} more are not in it" in done.stderr
+    assert json.loads((tmp_path / "a.json").read_text())["otherData"]["messages left out"] == more
+    refused = command(*common, "--messages-limit", "5")
+    assert refused.exit_code == 2 and "--messages-limit needs --messages" in refused.output
