@@ -1,4 +1,4 @@
-"""How the documents become a site: ``python -m sphinx -W --keep-going -n -b html docs docs/_build/html``.
+"""How the documents become a site: ``sphinx-build -W --keep-going -n -b html docs docs/_build/html``.
 
 Nothing is fetched during the build.  It needs the extra ``docs``, and gridcore installed.
 """

@@ -51,7 +51,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         if there is none), or ``"father"``.
     minimum_of : leaves that count in the minimum stretch: ``"busy"``; ``"all"``, where an idle leaf counts 0
         (the paper read literally); ``"inverse-speed"``, where it counts 1 / speed (the authors' later code).
-        The last two are known to be bad.
+        Where machines stay up ``"all"`` sends all requests to the root; where they fail it is better.
     spread : when the minimum stretch travels down on its own: at each ``"heartbeat"``, or on ``"change"``
         too.  It travels with every request in any case.
     heartbeat : s between completion reports, and between spreads.

@@ -152,12 +152,14 @@ def lines(printed):
 
 
 def check_text(shown, printed, where):
-    """The lines of `shown` follow one another in `printed`, but where ... leaves some out."""
-    here, said = 0, lines(printed)
-    for part in re.split(r"^\s*\.\.\.\s*$", shown, flags=re.MULTILINE):
+    """The lines of `shown` are those of `printed`, but where ... leaves some out."""
+    here, said = 0, lines(printed.strip("\n"))
+    parts = re.split(r"^\s*\.\.\.\s*$", shown, flags=re.MULTILINE)
+    for number, part in enumerate(parts):
         wanted = lines(part.strip("\n"))
-        places = range(here, len(said) - len(wanted) + 1)
-        place = next((k for k in places if said[k : k + len(wanted)] == wanted), None)
+        last = len(said) - len(wanted)
+        places = range(last if number == len(parts) - 1 else here, (here if number == 0 else last) + 1)
+        place = next((k for k in places if k >= here and said[k : k + len(wanted)] == wanted), None)
         assert place is not None, f"{where} shows\n{part}\nbut what is printed is\n{printed}"
         here = place + len(wanted)
 
@@ -198,6 +200,6 @@ def test_every_page_with_exceptions_is_one():
 
 def test_the_check_of_what_is_shown_can_fail():
     check_text("a 1\n...\nc  3", "a 1\nb 2\nc 3\n", "here")
-    for wrong in ("a 2", "a 1\nc 3", "c 3\n...\na 1"):
+    for wrong in ("a 2", "a 1\nc 3", "c 3\n...\na 1", "b 2\nc 3", "a 1\nb 2", "...\nb 2"):
         with pytest.raises(AssertionError):
             check_text(wrong, "a 1\nb 2\nc 3\n", "here")
