@@ -204,5 +204,5 @@ def figure(report: Report) -> Figure:
         axes.set_xlabel("days")
         axes.set_ylabel("utilization (%)")
         axes.grid(alpha=0.3)
-        plots.legend(axes)
+    plots.shared_legend(made)
     return made

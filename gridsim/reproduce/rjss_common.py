@@ -214,4 +214,5 @@ def panels(series: Mapping[str, Any], x: Sequence[float], xlabel: str, xscale: s
         axes.set_title(title)
         axes.set_xlabel(xlabel)
         axes.set_ylabel("mean turnaround of all jobs, s")
+    plots.shared_legend(made)
     return made

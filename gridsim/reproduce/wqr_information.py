@@ -122,11 +122,12 @@ def figure(report: Report) -> Figure:
     from gridsim import plots
 
     series = report.data["series"]
-    made, panels = plots.figure(len(series))
+    made, panels = plots.figure(min(2, len(series)), rows=-(-len(series) // 2))
     for axes, (where, lines) in zip(panels, series.items(), strict=True):
         plots.lines(report.data["errors"], lines, axes=axes)
         axes.axhline(1.0, color="black", linestyle=":", linewidth=1)
         axes.set_title(where)
         axes.set_xlabel("error of predictions (std. dev. of the logarithm)")
         axes.set_ylabel("completion time / without predictions")
+    plots.shared_legend(made)
     return made
