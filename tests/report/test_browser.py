@@ -175,7 +175,7 @@ def test_a_long_name_leaves_room_in_the_table(browser: Any, pages: dict[str, Pat
     show(browser, pages["long"], 1200)
     heads = dict(
         browser.execute_script(
-            "return [...document.querySelectorAll('.table thead small')].map(e => [e.innerText, e.offsetWidth])"
+            "return [...document.querySelectorAll('thead small')].map(e => [e.innerText, e.offsetWidth])"
         )
     )
     assert 0 < heads[f"to {LONG}"] < 150
