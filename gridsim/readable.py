@@ -52,12 +52,16 @@ def scenario_lines(facts: Facts, released_within: float) -> Lines:
     """Platform, workload and load in a line each."""
     seconds = facts["work"] / facts["tasks"] / (facts["aggregate_speed"] / facts["machines"])
     return {
-        "platform": f"{facts['machines']} machines, {facts['aggregate_speed']:.6g} Mflop/s in all",
-        "workload": f"{facts['applications']} applications, {facts['tasks']} tasks, "
+        "platform": f"{_many(facts['machines'], 'machine')}, {facts['aggregate_speed']:.6g} Mflop/s in all",
+        "workload": f"{_many(facts['applications'], 'application')}, {_many(facts['tasks'], 'task')}, "
         f"{facts['work']:.6g} Mflop, a mean task {seconds:.4g} s at the mean speed; "
         f"released within {released_within:.6g} s",
         "load": f"{facts['offered_load']:.4g} (work / (aggregate speed * first to last release))",
     }
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _task_data(facts: Facts) -> str:

@@ -14,22 +14,22 @@ from gridsim.comparison_table import measure_of, ratio_of
 from gridsim.estimates import Estimate
 from gridsim.replication import Replicates
 from gridsim.report.figures import (
-    GROUND,
     POINTS,
     TEXT,
     Chart,
     Figure,
+    amounts,
     axis,
     colour,
     counts,
     dash,
     figure,
+    folded,
     label,
     numbers,
     row_height,
     rows,
     scale,
-    short,
     symbol,
 )
 from gridsim.results import Result
@@ -38,14 +38,16 @@ from gridsim.units import UNITS
 Results = Mapping[str, Result]
 Floats = NDArray[np.float64]
 
-#: A schedule of more pieces or machines is shown as a raster, of so many rows and columns.
-PIECES, MACHINES, RASTER = 2000, 100, (100, 200)
 _BINS = 40
 _CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
 
 
 def distributed(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
-    """What is known of each application or job: name -> unit, and the values of each run that has it."""
+    """What is known of each application or job: name -> unit, and the values of each run that has it.
+
+    If one run is of a work queue, which is judged by it, the completion time is there of all.
+    """
+    queues = any("cycles" in result.tables for result in results.values())
     found: dict[str, tuple[str, dict[str, Floats]]] = {}
 
     def put(what: str, unit: str, name: str, values: Any) -> None:
@@ -60,7 +62,7 @@ def distributed(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
         put("stretch", "s/Mflop", name, table["stretch"])
         if "jobs" in result.tables:
             put("turnaround", "s", name, result.tables["jobs"]["turnaround"])
-        if "cycles" in result.tables:
+        if queues:
             put("completion time", "s", name, table["finish"] - table["release"])
     return found
 
@@ -83,7 +85,7 @@ def compared(results: Results, baseline: str) -> Chart:
     }
     about = f"{_words(measure)} of each scheduler; the number is the ratio to that of {baseline}."
     made = figure([bars], scale(_title(measure), [0.0, *values], rangemode="tozero"), rows(names))
-    return Chart(_words(measure), about, made, row_height(len(names)))
+    return Chart(_words(measure), about, made, row_height(names))
 
 
 def distributions(results: Results) -> Iterator[Chart]:
@@ -100,7 +102,8 @@ def distributions(results: Results) -> Iterator[Chart]:
         up = axis("share (%)", range=[0, 102])
         of = "jobs" if what in ("waiting time", "slowdown", "turnaround") else "applications"
         about = f"Share of the {of} whose {what} was at most so large: the further to the left, the better."
-        yield Chart(f"Distribution of the {what}", about, figure(traces, across, up))
+        made = figure(traces, across, up, showlegend=len(results) > 1)
+        yield Chart(f"Distribution of the {what}", about, made)
 
 
 def over_size(results: Results) -> Chart:
@@ -114,7 +117,7 @@ def over_size(results: Results) -> Chart:
         heights.append(y)
         marker = {"color": colour(number), "symbol": symbol(number), "size": 6, "opacity": 0.75}
         traces.append(
-            {"type": "scatter", "mode": "markers", "name": short(name), "x": numbers(x), "y": numbers(y)}
+            {"type": "scatter", "mode": "markers", "name": folded(name), "x": numbers(x), "y": numbers(y)}
             | {"marker": marker}
         )
     across = scale("size (Mflop)", np.concatenate(sizes))
@@ -127,7 +130,7 @@ def over_size(results: Results) -> Chart:
 
 
 def over_time(results: Results) -> Iterator[Chart]:
-    """Active, waiting and busy, each over time."""
+    """Active, waiting and busy, each over time; not what there never was."""
     what = "jobs" if measure_of(results) == "mean_waiting" else "applications"
     for quantity, title, about in (
         ("active", f"Active {what}", f"{what.capitalize()} that were released and not finished."),
@@ -140,22 +143,29 @@ def over_time(results: Results) -> Iterator[Chart]:
                 continue
             steps = series.over_time(result, quantity).thinned(POINTS)  # type: ignore[arg-type]
             traces.append(_line(number, name, steps.times, np.rint(steps.values).astype(np.int64)))
-        if traces:
-            largest = max((max(trace["y"], default=0) for trace in traces), default=0)
+        largest = max((max(trace["y"], default=0) for trace in traces), default=0)
+        if largest:
             up = counts("machines" if quantity == "busy" else what, largest)
-            yield Chart(title, about, figure(traces, axis("time (s)", tickformat=","), up))
+            across = axis("time (s)", tickformat=",")
+            yield Chart(title, about, figure(traces, across, up, showlegend=len(results) > 1))
 
 
 def utilization(results: Results) -> Chart | None:
     """How many machines were busy for which share of the time; None where nobody tells."""
-    edges = np.linspace(0.0, 1.0, _BINS + 1)
+    known = {name: result.machines["utilization"] for name, result in results.items()}
+    known = {name: told for name, each in known.items() if len(told := each[~np.isnan(each)])}
+    if not known:
+        return None
+    # what is above 1 is wrong, and to be seen
+    most = max(1.0, *(float(told.max()) for told in known.values()))
+    edges = np.linspace(0.0, most, _BINS + 1)
     traces: list[Figure] = []
-    for number, (name, result) in enumerate(results.items()):
-        known = result.machines["utilization"]
-        known = known[~np.isnan(known)]
-        if not len(known):
+    largest = 0
+    for number, name in enumerate(results):
+        if name not in known:
             continue
-        tally = np.histogram(np.clip(known, 0.0, 1.0), edges)[0]
+        tally = np.histogram(known[name], edges)[0]
+        largest = max(largest, int(tally.max()))
         if len(results) > 1:
             x, y = np.repeat(100.0 * edges, 2)[1:-1], np.repeat(tally, 2)
             traces.append(_line(number, name, x, y) | {"line": _stroke(number)})
@@ -165,75 +175,12 @@ def utilization(results: Results) -> Chart | None:
                 {"type": "bar", "x": middle, "y": numbers(tally), "marker": {"color": colour(number)}}
                 | {"hovertemplate": "%{y} machines around %{x} %<extra></extra>"}
             )
-    if not traces:
-        return None
     about = (
         "How many machines were busy for which share of the time from the first release to the last finish."
     )
-    made = figure(traces, axis("busy (%)", range=[0, 100]), axis("machines", rangemode="tozero"), bargap=0.04)
+    across = axis("busy (%)", range=[0, 100.0 * most])
+    made = figure(traces, across, counts("machines", largest), bargap=0.04, showlegend=len(results) > 1)
     return Chart("Utilization of the machines", about, made)
-
-
-def schedules(results: Results) -> Iterator[Chart]:
-    """What ran where and when, of each run that was recorded."""
-    for name, result in results.items():
-        if len(result.tables.get("schedule", ())) == 0:
-            continue
-        title = "Schedule" + (f" of {name}" if len(results) > 1 else "")
-        pieces, machines = len(result.tables["schedule"]), len(result.machines)
-        if pieces <= PIECES and machines <= MACHINES:
-            about = "What ran where and when; eight colours for applications in turn, pale: not completed."
-            yield Chart(title, about, _gantt(result), max(320, min(700, 110 + 9 * machines)))
-        else:
-            about = (
-                f"Share of their time in which machines were busy: {pieces} pieces on {machines} machines."
-            )
-            yield Chart(title, about, _raster(result), 420)
-
-
-def _gantt(result: Result) -> Figure:
-    table = result.tables["schedule"]
-    application, done = table["application"], table["completed"] > 0
-    what = [
-        f"application {a}, {n} task{'' if n == 1 else 's'}"
-        for a, n in zip(application.tolist(), table["tasks"].tolist(), strict=True)
-    ]
-    marker = {
-        "color": [colour(number) for number in application.tolist()],
-        "opacity": np.where(done, 0.9, 0.35).tolist(),
-        "line": {"width": 0.5, "color": GROUND},
-    }
-    bars = {
-        "type": "bar",
-        "orientation": "h",
-        "base": numbers(table["start"]),
-        "x": numbers(table["end"] - table["start"]),
-        "y": numbers(table["machine"]),
-        "width": 0.9,
-        "marker": marker,
-        "text": what,
-        "textposition": "none",
-        "hovertemplate": "machine %{y}: %{text}<br>%{base} s, for %{x} s<extra></extra>",
-    }
-    up = axis("machine", range=[len(result.machines) - 0.5, -0.5], showgrid=False)
-    return figure([bars], axis("time (s)", tickformat=","), up, barmode="overlay", hovermode="closest")
-
-
-def _raster(result: Result) -> Figure:
-    rims, edges, share = series.occupancy(result, *RASTER)
-    heat = {
-        "type": "heatmap",
-        "x": numbers(edges),
-        "y": numbers(rims - 0.5),
-        "z": [numbers(np.rint(row).astype(np.int64)) for row in 100.0 * share],
-        "zmin": 0,
-        "zmax": 100,
-        "colorscale": [[0, GROUND], [1, colour(0)]],
-        "colorbar": {"title": {"text": "busy (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
-        "hovertemplate": "machines around %{y:.0f}, at %{x:.0f} s: %{z} % busy<extra></extra>",
-    }
-    up = axis("machine", range=[len(result.machines) - 0.5, -0.5], showgrid=False)
-    return figure([heat], axis("time (s)", tickformat=",", showgrid=False), up)
 
 
 def traffic(results: Results) -> Iterator[Chart]:
@@ -255,10 +202,12 @@ def traffic(results: Results) -> Iterator[Chart]:
                 _stack(k, kind, [sent[name].get(kind, 0.0) for name in names]) for k, kind in enumerate(kinds)
             ]
             up = rows(names)
-        made = figure(traces, axis("sent (MB)", rangemode="tozero"), up, barmode="stack")
-        height = row_height(len(kinds) if len(names) == 1 else len(names))
+        across = amounts("sent (MB)", [sum(row.values()) for row in sent.values()])
+        made = figure(traces, across, up, barmode="stack")
+        height = row_height(kinds if len(names) == 1 else names)
         about = "What was sent between machines, in all; what stays on its machine does not count."
-        yield Chart("Messages by kind", about, made, height)
+        whose = f", {names[0]}" if len(names) == 1 < len(results) else ""
+        yield Chart(f"Messages by kind{whose}", about, made, height)
     for name, result in results.items():
         table = result.tables.get("traffic")
         if table is None or not len(table):
@@ -270,10 +219,11 @@ def traffic(results: Results) -> Iterator[Chart]:
             which = table["kind"] == kind
             total = np.bincount(places[which], table["bytes"][which] / 1e6, len(levels))
             bars.append(_stack(k, kind, total.tolist()))
-        up = rows([f"level {level}" if level else "root" for level in levels.tolist()])
-        made = figure(bars, axis("sent (MB)", rangemode="tozero"), up, barmode="stack")
+        nodes = [f"level {level}" if level else "root" for level in levels.tolist()]
+        across = amounts("sent (MB)", np.bincount(places, table["bytes"] / 1e6))
+        made = figure(bars, across, rows(nodes), barmode="stack")
         title = "Messages by level of the tree" + (f", {name}" if len(results) > 1 else "")
-        yield Chart(title, "What the nodes of each level sent.", made, row_height(len(levels)))
+        yield Chart(title, "What the nodes of each level sent.", made, row_height(nodes))
 
 
 def cycles(results: Results) -> Chart | None:
@@ -289,7 +239,7 @@ def cycles(results: Results) -> Chart | None:
         "What machines were busy with: useful work, instances that another was faster than (redundant), work "
         "lost by failures, checkpoints or moves (overhead), and what other load took (slowed)."
     )
-    return Chart("Cycles", about, made, row_height(len(told)))
+    return Chart("Cycles", about, made, row_height(list(told)))
 
 
 def intervals(found: Replicates) -> Iterator[Chart]:
@@ -297,9 +247,7 @@ def intervals(found: Replicates) -> Iterator[Chart]:
     metric, base, names = found.measure, found.baseline, list(found.schedulers)
     about = f"Mean over {len(found.seeds)} replicas with its interval; each dot is a replica."
     means = {name: found.mean(name, metric) for name in names}
-    yield Chart(
-        _words(metric), about, _dots(found[metric], means, names, _title(metric)), row_height(len(names))
-    )
+    yield Chart(_words(metric), about, _dots(found[metric], means, names, _title(metric)), row_height(names))
     others = [name for name in names if name != base]
     if base is None or not others:
         return
@@ -318,7 +266,7 @@ def intervals(found: Replicates) -> Iterator[Chart]:
             {"type": "line", "xref": "x", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1}
             | {"line": {"color": TEXT, "width": 1, "dash": "dot"}}
         ]
-        yield Chart(title, about, made, row_height(len(others)))
+        yield Chart(title, about, made, row_height(others))
 
 
 def _dots(
@@ -357,7 +305,7 @@ def _line(number: int, name: str, x: Any, y: Any) -> Figure:
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": short(name),
+        "name": folded(name),
         "x": numbers(x),
         "y": numbers(y),
         "line": {**_stroke(number), "shape": "hv"},

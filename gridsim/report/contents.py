@@ -13,6 +13,7 @@ from gridsim.naming import command, scheduler_from
 from gridsim.replication import Replicates
 from gridsim.report import charts, tables
 from gridsim.report.figures import Chart
+from gridsim.report.schedules import schedules
 from gridsim.results import BoundKind, Result
 from gridsim.scenario import Scenario
 
@@ -102,13 +103,11 @@ def of_results(
         Section(
             "applications",
             "Jobs" if first.rigid else "Applications",
-            charts=[*charts.distributions(results), charts.over_size(results)],
+            charts=_some(*charts.distributions(results), charts.over_size(results)),
             tables=tables.quantiles(results),
         ),
-        Section("time", "Over time", charts=list(charts.over_time(results))),
-        Section(
-            "machines", "Machines", charts=_some(charts.utilization(results), *charts.schedules(results))
-        ),
+        Section("time", "Over time", charts=_some(*charts.over_time(results))),
+        Section("machines", "Machines", charts=_some(charts.utilization(results), *schedules(results))),
         Section(
             "messages",
             "Messages and cycles" if any("cycles" in each.tables for each in every) else "Messages",
@@ -152,7 +151,7 @@ def of_replicates(found: Replicates, *, title: str | None = None, scenario: Scen
         for k, seed in enumerate(found.seeds)
     }
     sections = [
-        Section("summary", "Comparison", tables=metrics[:1], charts=list(charts.intervals(found))),
+        Section("summary", "Comparison", tables=metrics[:1], charts=_some(*charts.intervals(found))),
         Section("metrics", "Other metrics", tables=metrics[1:]),
     ]
     if found.digests:
@@ -204,7 +203,7 @@ def _summary(results: Results, baseline: str, bound: BoundKind, one_scenario: bo
         keys = next(iter(lines.values()))
         each = {key: {name: line[key] for name, line in lines.items()} for key in keys}
         shown.append(tables.by_run("Scenarios", each, list(results)))
-    return Section("summary", "Comparison", tables=shown, charts=[charts.compared(results, baseline)])
+    return Section("summary", "Comparison", tables=shown, charts=_some(charts.compared(results, baseline)))
 
 
 def _cards(result: Result, name: str, bound: BoundKind) -> list[Card]:
@@ -259,7 +258,8 @@ def _listed(names: Sequence[str], most: int = 4) -> str:
 
 
 def _some(*found: Chart | None) -> list[Chart]:
-    return [chart for chart in found if chart is not None]
+    """Those in which anything is drawn."""
+    return [chart for chart in found if chart is not None and chart.holds]
 
 
 def _holds(section: Section) -> Iterable[Any]:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from gridsim import series
 from gridsim.plots import COLOURS
+from gridsim.plots.style import wrapped
 
 Figure = dict[str, Any]
 
@@ -22,6 +23,8 @@ Figure = dict[str, Any]
 TEXT, GRID, GROUND = "@text", "@grid", "@ground"
 #: Points of a trace, at most.
 POINTS = 2000
+#: Values that differ by no more than this part of them are one value to a chart.
+_EQUAL = 1e-6
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
 
@@ -42,8 +45,18 @@ class Chart:
     @property
     def pixels(self) -> int:
         """Its height with the legend, which of many names has two in a line."""
-        names = len(self.figure["data"]) if self.figure["layout"]["showlegend"] else 0
-        return self.height + (12 * names if names > 8 else 0)
+        if not self.figure["layout"]["showlegend"]:
+            return self.height
+        lines = sum(_lines(trace["name"]) for trace in self.figure["data"] if "name" in trace)
+        return self.height + (12 * lines if lines > 8 else 0)
+
+    @property
+    def holds(self) -> bool:
+        """Whether anything is drawn."""
+        return any(
+            any(value is not None for value in trace["x"]) and any(value is not None for value in trace["y"])
+            for trace in self.figure["data"]
+        )
 
 
 def colour(number: int) -> str:
@@ -67,12 +80,13 @@ def label(text: object) -> str:
     return html.escape(str(text))
 
 
-def short(text: object, length: int = 24) -> str:
-    """`label`, of long texts the beginning and the end."""
-    whole = str(text)
-    if len(whole) > length:
-        whole = f"{whole[: length // 2 - 1]}...{whole[-(length // 2 - 2) :]}"
-    return label(whole)
+def folded(text: object, width: int = 24) -> str:
+    """`label`, of long texts over several lines; nothing is left out, so that no two names become one."""
+    return "<br>".join(map(label, wrapped(str(text), width).split("\n")))
+
+
+def _lines(folded: str) -> int:
+    return folded.count("<br>") + 1
 
 
 def numbers(values: ArrayLike) -> list[Any]:
@@ -86,7 +100,7 @@ def numbers(values: ArrayLike) -> list[Any]:
 def axis(title: str, **more: Any) -> dict[str, Any]:
     """An axis with its title, which has the unit in brackets."""
     found: dict[str, Any] = {
-        "title": {"text": label(title), "standoff": 8},
+        "title": {"text": folded(title, 48), "standoff": 8},
         "automargin": True,
         "gridcolor": GRID,
         "linecolor": GRID,
@@ -97,7 +111,8 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
 
 
 def scale(title: str, values: ArrayLike, **more: Any) -> dict[str, Any]:
-    """An axis for `values`: logarithmic if they are wide apart, and with powers of ten if they need them."""
+    """An axis for `values`: logarithmic if they are wide apart, with 0 if they are all the same, and with
+    powers of ten if they need them."""
     given = np.asarray(values, np.float64)
     known = given[np.isfinite(given)]
     if series.wide(known):
@@ -105,8 +120,16 @@ def scale(title: str, values: ArrayLike, **more: Any) -> dict[str, Any]:
         ticks = {"ticks": "outside", "ticklen": 3, "tickcolor": GRID}
         return axis(title, type="log", dtick=1 if far else "D2", minor=ticks, **more)
     largest = np.abs(known).max(initial=0.0)
-    plain = {"tickformat": ","} if largest == 0.0 or 0.01 <= largest < 1e7 else {}
+    plain: dict[str, Any] = {"tickformat": ","} if largest == 0.0 or 0.01 <= largest < 1e7 else {}
+    if len(known) and np.ptp(known) <= _EQUAL * largest:
+        middle = float(known[0])
+        plain["range"] = [min(0.0, 2.0 * middle), max(0.0, 2.0 * middle)] if middle else [0.0, 1.0]
     return axis(title, **plain, **more)
+
+
+def amounts(title: str, values: ArrayLike) -> dict[str, Any]:
+    """An axis from 0 to the largest of `values`."""
+    return scale(title, [0.0, np.max(values, initial=0.0)], rangemode="tozero")
 
 
 def counts(title: str, largest: float) -> dict[str, Any]:
@@ -115,7 +138,7 @@ def counts(title: str, largest: float) -> dict[str, Any]:
 
 
 def figure(traces: Iterable[Figure], x: dict[str, Any], y: dict[str, Any], **layout: Any) -> Figure:
-    """Traces on two axes; a legend above them if there is more than one to tell apart."""
+    """Traces on two axes; a legend above them if there are several to tell apart, or as `layout` says."""
     data = list(traces)
     named = sum("name" in trace and trace.get("showlegend", True) for trace in data)
     return {
@@ -138,7 +161,7 @@ def figure(traces: Iterable[Figure], x: dict[str, Any], y: dict[str, Any], **lay
 def rows(names: Sequence[str]) -> dict[str, Any]:
     """An axis from the top down with a row for each of `names`, at 0, 1, 2, ..."""
     places = list(range(len(names)))
-    return axis("", tickvals=places, ticktext=[short(name) for name in names]) | {
+    return axis("", tickvals=places, ticktext=list(map(folded, names))) | {
         "range": [len(names) - 0.4, -0.6],
         "title": {"text": ""},
         "showgrid": False,
@@ -146,6 +169,7 @@ def rows(names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def row_height(count: int) -> int:
-    """Of a chart with so many rows, px."""
-    return 110 + 30 * count
+def row_height(names: Sequence[str]) -> int:
+    """Of a chart with a row for each of `names`, px."""
+    lines = max((_lines(folded(name)) for name in names), default=1)
+    return 110 + len(names) * max(30, 12 + 17 * lines)

@@ -29,6 +29,7 @@ FLAGS = (
     "--disable-sync",
 )
 NAME = "<b>b</b></script><script>document.title = 'run'</script>"
+LONG = "mincent of which the name is as long as those that say each of their parameters"
 PATIENCE = 60.0  # s
 
 
@@ -77,6 +78,7 @@ def pages(
         "rigid": compared_jobs,
         "replicates": replicates,
         "names": {NAME: single, "mincent": compared["mincent"]},
+        "long": {LONG: compared["mincent"], "fcfs": compared["fcfs"]},
         "raster": gs.simulate(bags(130), gs.FairTree(), record=True),
     }
     for name, results in reported.items():
@@ -166,6 +168,19 @@ def test_all_is_drawn_and_nothing_loaded(browser: Any, pages: dict[str, Path], n
         legend = "[...document.querySelectorAll('.plot .legendtext')].map(text => text.textContent)"
         assert any(text.startswith("<b>b</b>") for text in browser.execute_script(f"return {legend}"))
         assert browser.execute_script("return document.querySelectorAll('script').length") == 3
+
+
+def test_a_long_name_leaves_room_in_the_table(browser: Any, pages: dict[str, Path]) -> None:
+    """It stands in the head of a column of short numbers."""
+    show(browser, pages["long"], 1200)
+    heads = dict(
+        browser.execute_script(
+            "return [...document.querySelectorAll('thead small')].map(e => [e.innerText, e.offsetWidth])"
+        )
+    )
+    assert 0 < heads[f"to {LONG}"] < 150
+    legend = "[...document.querySelectorAll('#time-0 .legendtext tspan')].map(line => line.textContent)"
+    assert " ".join(browser.execute_script(f"return {legend}")) == LONG
 
 
 def test_the_theme_changes_by_keyboard(browser: Any, pages: dict[str, Path]) -> None:

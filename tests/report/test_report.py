@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import re
@@ -15,7 +16,7 @@ from report_pages import NAMES, bags, rigid
 
 import gridsim as gs
 from gridsim import series
-from gridsim.report import charts
+from gridsim.report import charts, schedules
 from gridsim.report.figures import GRID, GROUND, POINTS, TEXT
 from gridsim.schedulers import MODES
 
@@ -26,6 +27,13 @@ def checked(figure: dict[str, Any]) -> go.Figure:
     for token in (TEXT, GRID, GROUND):
         text = text.replace(f'"{token}"', '"#123456"')
     return go.Figure(json.loads(text))
+
+
+def changed(result: gs.Result, **tables: gs.Table) -> gs.Result:
+    """The same with other tables, of which nobody knows where they are from."""
+    return gs.Result(
+        tables=dict(result.tables) | tables, facts=result.facts, scheduler=result.scheduler, provenance={}
+    )
 
 
 # -- numbers ----------------------------------------------------------------------------------------------
@@ -106,6 +114,65 @@ def test_charts_show_the_series(single: gs.Result, written: Any) -> None:
     assert sum(sent) == pytest.approx(single.messages["bytes"].sum() / 1e6)
 
 
+def test_what_is_wrong_is_seen() -> None:
+    run = gs.simulate(bags(4), gs.Fcfs())
+    machines = dict(run.machines.items()) | {"utilization": np.array([0.2, 1.5, 1.5, np.nan])}
+    wrong = changed(run, machines=gs.Table(machines))
+    for results in ({"a": wrong}, {"a": wrong, "b": run}):
+        chart = charts.utilization(results)
+        assert chart is not None
+        layout, (trace, *_) = chart.figure["layout"], chart.figure["data"]
+        assert layout["xaxis"]["range"] == [0, 150.0]
+        assert trace["y"][-1] == 2 and 145.0 < trace["x"][-1] <= 150.0
+
+
+def test_one_value_has_an_axis_around_it(written: Any) -> None:
+    work = gs.Workload.bags(1, 10.0, 1.0, task_size=1e6, seed=1)
+    result = gs.simulate(gs.Scenario(gs.Platform.equal(1), work), gs.Fcfs(), record=True)
+    found = written(result)
+    size, stretch = (float(result.applications[name][0]) for name in ("size", "stretch"))
+    ranges = [
+        [found.charts[chart]["layout"][axis].get("range") for axis in ("xaxis", "yaxis")]
+        for chart in ("applications-0", "applications-1")
+    ]
+    assert ranges == [[[0.0, 2 * stretch], [0, 102]], [[0.0, 2 * size], [0.0, 2 * stretch]]]
+    assert found.charts["machines-1"]["layout"]["yaxis"]["dtick"] == 1
+    # it never waited; and what it says of one is in the singular
+    assert "Waiting applications" not in found.text and "Active applications" in found.text
+    assert "1 machine, 1000 Mflop/s" in found.text and "1 application, 1 task, 1e+06 Mflop" in found.text
+
+
+def test_values_that_nobody_knows_have_no_chart(written: Any, compared_jobs: gs.Comparison) -> None:
+    run = compared_jobs["easy"]
+    unknown = {name: np.full(40, np.nan) for name in ("waiting", "slowdown")}
+    jobs = gs.Table(dict(run.applications.items()) | unknown)
+    found = written(changed(run, applications=jobs))
+    assert not [chart for chart in found.charts if chart.startswith("applications")]
+    assert "Quantiles of the slowdown" in found.tables
+
+
+LONG = [
+    "fair-tree bound=1.25 minimum_of=all",
+    "fair-tree bound=2.00 minimum_of=all",
+    "fair-tree bound=2.00 minimum_of=one",
+    "fair-tree bound=2.00 minimum_of=one, with & without a share of what each of its machines is told",
+    *(f"scheduler number {k} with quite a long name" for k in range(10)),
+]
+
+
+def test_long_names_stay_different(single: gs.Result, written: Any) -> None:
+    found = written(dict.fromkeys(LONG, single)).charts
+    legend = [trace["name"] for trace in found["time-0"]["data"]]
+    rows = found["summary-0"]["layout"]["yaxis"]["ticktext"]
+    for labels in (legend, rows):
+        assert [html.unescape(each.replace("<br>", " ")) for each in labels] == LONG
+        assert max(len(html.unescape(line)) for each in labels for line in each.split("<br>")) <= 24
+    assert html.unescape(rows[3]).count("<br>") == 4
+    (chart,) = [c for c in charts.over_time(dict.fromkeys(LONG, single)) if c.title == "Active applications"]
+    short = charts.over_time({str(k): single for k in range(len(LONG))})
+    assert chart.pixels > next(short).pixels
+
+
 # -- every kind -------------------------------------------------------------------------------------------
 
 FAILING = gs.Scenario(
@@ -158,6 +225,48 @@ def test_every_scheduler_has_its_report(kind: str, recorded: bool, written: Any,
         assert ("<h3>Schedule</h3>" in one) == recorded and f"<dd>{result.makespan:.1f} s" in one
 
 
+def test_of_several_runs_each_chart_says_whose_it_is(written: Any) -> None:
+    """Where only one run was recorded, sends anything or is of a work queue."""
+    work = gs.Workload.bags(3, 10.0, 4.0, task_size=1e6, seed=1)
+    scenario = gs.Scenario(gs.Platform.desktop_grid(9, 1), work)
+    schedulers = {"mincent": gs.MinCent(), "fair-tree": gs.FairTree(), "WQR-FT": gs.WqrFt()}
+    results = {
+        name: gs.simulate(scenario, each, record=name == "WQR-FT") for name, each in schedulers.items()
+    }
+    found = written(results)
+    titles = dict(re.findall(r'aria-label="Chart\. ([^:"]*):[^"]*" id="([^"]*)"', found.html))
+    completion = found.charts[titles["Distribution of the completion time"]]
+    for trace, result in zip(completion["data"], results.values(), strict=True):
+        times = result.applications["finish"] - result.applications["release"]
+        assert trace["x"][1:] == pytest.approx(np.unique(times), rel=1e-6)
+    assert [row[0] for row in found.tables["Quantiles of the completion time (s)"]][1:] == list(results)
+    busy = found.charts[titles["Busy machines"]]
+    assert [trace["name"] for trace in busy["data"]] == ["WQR-FT"] and busy["layout"]["showlegend"]
+    assert found.charts[titles["Cycles"]]["layout"]["yaxis"]["ticktext"] == ["WQR-FT"]
+    assert {"Messages by kind, fair-tree", "Schedule of WQR-FT"} <= set(titles)
+
+
+def test_a_schedule_shows_when_machines_were_down(written: Any) -> None:
+    jobs = gs.Workload.jobs_of([0.0, 5.0], [1, 2], [100.0, 50.0])
+    faults = gs.Faults.of([1, 2, 3, 4], [20.0, 30.0, 0.0, 1e6], [60.0, 30.0, math.inf, math.inf])
+    scenario = gs.Scenario(gs.Platform.equal(6), jobs, faults=faults)
+    result = gs.simulate(scenario, gs.Backfill(), record=True)
+    found = written(result)
+    down, pieces = checked(found.charts["machines-1"]).data
+    last = float(result.tables["schedule"]["end"].max())
+    first = float(result.tables["schedule"]["start"].min())
+    shown = sorted(zip(down.y, down.base, np.add(down.base, down.x), down.text, strict=True))
+    assert shown == [
+        (1, 20.0, pytest.approx(60.0), "down from 20 s to 60 s"),
+        (2, 30.0, 30.0, "reset at 30 s"),
+        (3, first, pytest.approx(last), "down from 0 s on"),
+    ]
+    assert pieces.text[0].startswith("job 0, ")
+    assert "pale: not completed, grey: down or reset." in found.text
+    calm = written(gs.simulate(gs.Scenario(scenario.platform, jobs), gs.Backfill(), record=True))
+    assert len(calm.charts["machines-1"]["data"]) == 1 and "grey" not in calm.text
+
+
 def test_a_log_has_its_report(tmp_path: Path, written: Any) -> None:
     log = tmp_path / "log.swf"
     rest = "1 7 1 1 1 1 -1 -1"
@@ -184,18 +293,22 @@ def test_of_little_there_is_a_report_too(written: Any) -> None:
 def test_large_schedules_are_rasters_and_long_series_thinned() -> None:
     workload = gs.Workload.bags(3000, 1.0, 1.0, seed=1, task_size=65536.0)
     result = gs.simulate(gs.Scenario(gs.Platform.desktop_grid(120, 1), workload), gs.Fcfs(), record=True)
-    assert len(result.applications) > POINTS and len(result.tables["schedule"]) > charts.PIECES
+    assert len(result.applications) > POINTS and len(result.tables["schedule"]) > schedules.PIECES
     results = {"fcfs": result}
-    (schedule,) = charts.schedules(results)
+    (schedule,) = schedules.schedules(results)
     heat = schedule.figure["data"][0]
-    assert heat["type"] == "heatmap" and np.shape(heat["z"]) == charts.RASTER
-    assert (len(heat["y"]), len(heat["x"])) == (charts.RASTER[0] + 1, charts.RASTER[1] + 1)
+    assert heat["type"] == "heatmap" and np.shape(heat["z"]) == schedules.RASTER
+    assert (len(heat["y"]), len(heat["x"])) == (schedules.RASTER[0] + 1, schedules.RASTER[1] + 1)
     made = [*charts.distributions(results), *charts.over_time(results), charts.over_size(results)]
     for chart in made:
         for trace in chart.figure["data"]:
             assert len(trace["x"]) == len(trace["y"]) <= POINTS + 2
     highest = max(charts.over_size(results).figure["data"][0]["y"])
     assert highest == pytest.approx(result.max_stretch, rel=1e-6)
+    utilization = charts.utilization(results)
+    assert utilization is not None
+    for counted in (schedule.figure, utilization.figure):
+        assert counted["layout"]["yaxis"]["tickformat"] == ","  # 20,000, not 0.2 x 10^5
 
 
 # -- one file ---------------------------------------------------------------------------------------------
@@ -223,7 +336,7 @@ def test_names_stay_text(single: gs.Result, written: Any) -> None:
     assert "alert('x')" not in found.scripts[0] and "<" not in found.scripts[0]
     for figure in found.charts.values():
         for trace in figure["data"]:
-            assert "<" not in trace.get("name", "")
+            assert "<" not in trace.get("name", "").replace("<br>", "")
 
 
 def test_equal_results_are_equal_files(single: gs.Result, tmp_path: Path) -> None:

@@ -1,0 +1,136 @@
+"""The charts of schedules: what ran on which machine, when, piece by piece or as a raster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from gridsim import series
+from gridsim.errors import GridSimError
+from gridsim.plots import COLOURS
+from gridsim.report.figures import GROUND, Chart, Figure, axis, colour, figure, numbers
+from gridsim.results import Result
+
+#: A schedule of more pieces or machines is shown as a raster, of so many rows and columns.
+PIECES, MACHINES, RASTER = 2000, 100, (100, 200)
+#: Colours of applications in turn: not black, which is grey where it is pale.
+_TURN = tuple(each for each in COLOURS if each != "#000000")
+_DOWN = "#8a9199"
+
+
+def schedules(results: Mapping[str, Result]) -> Iterator[Chart]:
+    """What ran where and when, of each run that was recorded."""
+    for name, result in results.items():
+        if len(result.tables.get("schedule", ())) == 0:
+            continue
+        title = "Schedule" + (f" of {name}" if len(results) > 1 else "")
+        pieces, machines = len(result.tables["schedule"]), len(result.machines)
+        if pieces <= PIECES and machines <= MACHINES:
+            down, said = _down(result)
+            of = "jobs" if result.rigid else "applications"
+            about = (
+                f"What ran where and when; {len(_TURN)} colours for {of} in turn, pale: not completed{said}."
+            )
+            made = figure(
+                [*down, _pieces(result)],
+                axis("time (s)", tickformat=","),
+                _machines(machines),
+                barmode="overlay",
+                hovermode="closest",
+            )
+            yield Chart(title, about, made, max(320, min(700, 110 + 9 * machines)))
+        else:
+            about = (
+                f"Share of their time in which machines were busy: {pieces} pieces on {machines} machines."
+            )
+            yield Chart(title, about, _raster(result), 420)
+
+
+def _machines(count: int) -> dict[str, Any]:
+    """An axis from the top down of so many machines, without halves."""
+    whole = {"dtick": 1} if count <= 10 else {}
+    return axis("machine", range=[count - 0.5, -0.5], showgrid=False, tickformat=",", **whole)
+
+
+def _pieces(result: Result) -> Figure:
+    table = result.tables["schedule"]
+    application, done = table["application"], table["completed"] > 0
+    of = "job" if result.rigid else "application"
+    what = [
+        f"{of} {a}, {n} task{'' if n == 1 else 's'}"
+        for a, n in zip(application.tolist(), table["tasks"].tolist(), strict=True)
+    ]
+    marker = {
+        "color": [_TURN[number % len(_TURN)] for number in application.tolist()],
+        "opacity": np.where(done, 0.9, 0.35).tolist(),
+        "line": {"width": 0.5, "color": GROUND},
+    }
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "base": numbers(table["start"]),
+        "x": numbers(table["end"] - table["start"]),
+        "y": numbers(table["machine"]),
+        "width": 0.9,
+        "marker": marker,
+        "text": what,
+        "textposition": "none",
+        "hovertemplate": "machine %{y}: %{text}<br>%{base} s, for %{x} s<extra></extra>",
+    }
+
+
+def _down(result: Result) -> tuple[list[Figure], str]:
+    """When machines were down or reset while the schedule lasts, and what the caption says of it."""
+    table = result.tables["schedule"]
+    first, last = float(table["start"].min()), float(table["end"].max())
+    if "scenario" not in result.provenance:
+        return [], ""
+    try:
+        machine, begin, end = series.down_times(result, last)
+    except (GridSimError, OSError):  # the scenario names a trace that is not here
+        return [], "; when machines were down is not known here"
+    some = (end >= first) & (begin <= last)
+    machine, begin, end = machine[some], begin[some], end[some]
+    if len(machine) == 0:
+        return [], ""
+    if len(machine) > PIECES:
+        return [], f"; machines were down {len(machine):,} times, which is too often to draw"
+    what = [
+        f"reset at {a:.7g} s" if a == b else f"down from {a:.7g} s {f'to {b:.7g} s' if b < np.inf else 'on'}"
+        for a, b in zip(begin.tolist(), end.tolist(), strict=True)
+    ]
+    low, high = np.maximum(begin, first), np.minimum(end, last)
+    # a reset takes no time: it is the line around its bar
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "base": numbers(low),
+        "x": numbers(high - low),
+        "y": numbers(machine),
+        "width": 1.0,
+        "marker": {"color": _DOWN, "opacity": 0.5, "line": {"width": 1, "color": _DOWN}},
+        "text": what,
+        "textposition": "none",
+        "hovertemplate": "machine %{y}: %{text}<extra></extra>",
+    }
+    kinds = [word for word, is_it in (("down", begin < end), ("reset", begin == end)) if is_it.any()]
+    return [bars], f", grey: {' or '.join(kinds)}"
+
+
+def _raster(result: Result) -> Figure:
+    rims, edges, share = series.occupancy(result, *RASTER)
+    heat = {
+        "type": "heatmap",
+        "x": numbers(edges),
+        "y": numbers(rims - 0.5),
+        "z": [numbers(np.rint(row).astype(np.int64)) for row in 100.0 * share],
+        "zmin": 0,
+        "zmax": 100,
+        "colorscale": [[0, GROUND], [1, colour(0)]],
+        "colorbar": {"title": {"text": "busy (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
+        "hovertemplate": "machines around %{y:.0f}, at %{x:.0f} s: %{z} % busy<extra></extra>",
+    }
+    across = axis("time (s)", tickformat=",", showgrid=False)
+    return figure([heat], across, _machines(len(result.machines)))
