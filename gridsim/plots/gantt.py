@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.extras import need
-from gridsim.plots.style import COLOURS, MAP, clock, legend, on
+from gridsim.plots.scales import clock
+from gridsim.plots.style import COLOURS, MAP, legend, on
 from gridsim.series import down_times, occupancy, places_of, recorded_schedule
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ _PALE = 0.4
 _DOWN, _RESET = "#CCCCCC", "#777777"
 #: Rows of fewer points have no hatches and no gaps between them.
 _LOW = 5.0
+#: Pieces of fewer points have no hatches either, which would be all that is seen of them: so much is black.
+_NARROW, _DARK = 6.0, 0.55
 #: Bars have lines around them in their own colour, of so many points or this part of a low row: what is
 #: shorter than a pixel is seen, and there is little white where two of them meet within one.
 _RIM = 0.3
@@ -42,8 +45,8 @@ def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes
     machines : which ones, from the top down; all unless said.
 
     Pieces that were not completed, cut off by a failure or since another instance was faster, are hatched,
-    or black where rows are low.  Times in which a machine was down are grey, resets are lines.  Neighbours
-    of one colour are dark and pale in turn.
+    in a dark tone where they are narrow, or black where rows are low.  Times in which a machine was down are
+    grey, resets are lines.  Neighbours of one colour are dark and pale in turn.
 
     With more than `PIECES` pieces it is a raster of the share of the time in which machines were busy, and
     its title says so; see `gridsim.series.occupancy`.
@@ -114,11 +117,21 @@ def _bars(
     rim = {"linewidth": _RIM * min(1.0, points)}
     _rectangles(axes, begin[~lost], end[~lost], at[~lost], height, colours[~lost], **rim)
     if lost.any():
-        style: dict[str, Any] = rim if low else {"hatch": "/////", "linewidth": 0.5, "edgecolor": "black"}
-        faces = np.zeros((int(lost.sum()), 3)) if low else colours[lost]
-        _rectangles(axes, begin[lost], end[lost], at[lost], height, faces, **style)
-        shown = {"facecolor": "black"} if low else {"facecolor": "white", **style}
-        handles.append(patch(label="not completed", **shown))
+        wide = axes.get_window_extent().width / axes.get_figure().dpi * 72.0  # type: ignore[union-attr]
+        span = (last - float(rows["start"].min())) / factor
+        hatched = lost & ((end - begin) * wide >= _NARROW * span) & (not low)
+        dark = lost & ~hatched
+        if dark.any():
+            faces = np.zeros((int(dark.sum()), 3)) if low else _dark(colours[dark])
+            _rectangles(axes, begin[dark], end[dark], at[dark], height, faces, **rim)
+        if hatched.any():
+            style: dict[str, Any] = {"hatch": "/////", "linewidth": 0.5, "edgecolor": "black"}
+            _rectangles(axes, begin[hatched], end[hatched], at[hatched], height, colours[hatched], **style)
+            handles.append(patch(label="not completed", facecolor="white", **style))
+        if low:
+            handles.append(patch(label="not completed", facecolor="black"))
+        elif dark.any():
+            handles.append(patch(label="not completed, narrow (dark)", facecolor=_dark(_TURN[0])))
     if len(applications) <= len(_TURN):
         what = "job" if result.rigid else "application"
         named = [patch(facecolor=_TURN[k % len(_TURN)], label=f"{what} {k}") for k in applications]
@@ -150,6 +163,11 @@ def _colours(rows: dict[str, Any]) -> tuple[Any, list[int]]:
     colours = rgb[turn]
     colours[pale] = (1.0 - _PALE) * colours[pale] + _PALE
     return colours, np.unique(rows["application"]).tolist()
+
+
+def _dark(colours: Any) -> Any:
+    """The tones of narrow pieces that were not completed, float[n, 3]."""
+    return (1.0 - _DARK) * need("matplotlib.colors", "plot", "a chart").to_rgba_array(colours)[:, :3]
 
 
 def _down(axes: Axes, result: Result, place: Integers, factor: float, last: float) -> list[Any]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from gridsim import series as data
 from gridsim.errors import ScenarioError
-from gridsim.plots.style import beside, check_count, clock, legend, look, on, powers, titled
+from gridsim.plots.scales import clock, log_scale, powers
+from gridsim.plots.style import beside, check_count, legend, look, on, titled
 from gridsim.units import COLUMN_UNITS
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _scale(axes: Axes, values: Any) -> None:
         axes.locator_params(axis="x", nbins=6)
         powers(axes, "x")
     elif np.nanmin(values) > 0:
-        axes.set_xscale("log")
+        log_scale(axes, "x")
     else:
         least = max(float(known.min()), 1e-5 * float(known.max()))
         axes.set_xscale("symlog", linthresh=10.0 ** np.floor(np.log10(least)), linscale=0.5)

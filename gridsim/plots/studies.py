@@ -9,6 +9,7 @@ import numpy as np
 
 from gridsim import series
 from gridsim.errors import ScenarioError
+from gridsim.plots.scales import log_scale, powers
 from gridsim.plots.style import (
     COLOURS,
     WHOLE,
@@ -16,8 +17,8 @@ from gridsim.plots.style import (
     legend,
     look,
     name_x,
+    names_width,
     on,
-    powers,
     room,
     titled,
     wrapped,
@@ -63,7 +64,7 @@ def boxes(samples: Mapping[str, Any], *, axes: Axes | None = None) -> Axes:
 
     samples : label on the x axis -> values; NaN is left out.
     """
-    axes = on(axes, grid="y")
+    axes = on(axes, width=names_width(list(samples)), grid="y")
     values = [_finite(sample) for sample in samples.values()]
     places = list(range(1, len(values) + 1))
     axes.boxplot(values, positions=places, widths=0.5, showfliers=False, medianprops={"color": COLOURS[1]})
@@ -90,7 +91,7 @@ def bars(
     axes: Axes | None = None,
 ) -> Axes:
     """Bars of k measured values with error bars, beside k published ones (None: no bar) if there are any."""
-    axes = on(axes, grid="y")
+    axes = on(axes, width=names_width(labels), grid="y")
     places = np.arange(len(labels))
     middle, low, high = _columns(measured)
     beside = published is not None and any(value is not None for value in published)
@@ -149,7 +150,7 @@ def intervals(
     axes.set_yticks(range(len(names)), [wrapped(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     if series.wide(np.concatenate(every) if every else []):
-        axes.set_xscale("log")
+        log_scale(axes, "x")
     else:
         axes.locator_params(axis="x", nbins=5)
         powers(axes, "x")
@@ -306,8 +307,8 @@ def scaling(
             label=name,
             **look(number),
         )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    log_scale(axes, "x")
+    log_scale(axes, "y")
     if slopes is not None and at.max() > slopes[0] > 1.0:
         _slopes(axes, np.geomspace(slopes[0], at.max(), 50), slopes[1])
     axes.set_xlabel("n")

@@ -42,6 +42,9 @@ _INSIDE = 9
 _COLUMN = 36
 #: Longer names go over several lines, at an axis and in a legend.
 _LINE, _ENTRY = 24, 36
+#: At the x axis over more lines, where there is no room for these; and degrees of slanted ones.
+_SHORTER = (16, 12)
+_SLANT = 35
 #: Names that say more than those of columns.
 _NAMES = {
     "stretch_agg": "stretch x aggregate speed",
@@ -214,33 +217,44 @@ def room(names: Sequence[str]) -> float:
     return 0.08 * max((len(line) for name in names for line in wrapped(name).split("\n")), default=0)
 
 
+def names_width(names: Sequence[str]) -> float:
+    """The width of a chart with these names at its x axis, inches."""
+    return max(5.0, 1.0 + 0.3 * len(names))
+
+
 def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
-    """Names at places of the x axis, slanted where they would run into one another."""
-    slanted = sum(min(len(name), _LINE) + 2 for name in names) > 60
-    how: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
-    axes.set_xticks(np.asarray(places), [wrapped(name) for name in names], **how)
+    """Names at places of the x axis, to be called when its limits are known.
+
+    Long ones go over several lines.  Where they would run into one another they go over more, up to three,
+    or else are slanted, then upright, and then smaller.
+    """
+    at = np.asarray(places, np.float64)
+    texts = [wrapped(name) for name in names]
+    axes.set_xticks(at, texts)
+    labels, figure = axes.get_xticklabels(), axes.get_figure()
+    if len(at) < 2 or figure is None:
+        return
+    low, high = sorted(axes.get_xlim())
+    between = float(np.diff(np.sort(at)).min()) * axes.get_window_extent().width / (high - low)
+    size = float(labels[0].get_fontsize())
+    gap = 0.5 * size * figure.dpi / 72.0
+    for width in (_LINE, *_SHORTER):
+        lines = [textwrap.wrap(name, width, break_long_words=False) for name in names]
+        axes.set_xticklabels(["\n".join(each) for each in lines])
+        level = max(label.get_window_extent().width for label in labels) + gap <= between
+        if level and max(map(len, lines)) <= 3:
+            return
+    axes.set_xticklabels(texts)
+    highest = max(label.get_window_extent().height for label in labels)
+    if highest <= between * np.sin(np.radians(_SLANT)):
+        how: dict[str, Any] = {"rotation": _SLANT, "rotation_mode": "anchor", "ha": "right"}
+    else:
+        how = {"rotation": 90, "fontsize": size * min(1.0, 0.95 * between / highest)}
+    for label in labels:
+        label.set(**how)
 
 
 def titled(name: str, unit: str) -> str:
     """What is drawn with its unit, if it has one; units are those of `gridsim.units`."""
     unit = unit.partition(" (")[0]
     return f"{_NAMES.get(name, name.replace('_', ' '))}{f' ({unit})' if unit not in ('', '1') else ''}"
-
-
-def clock(span: float) -> tuple[float, str]:
-    """The unit for an axis of `span` s: how many s it has, and its name."""
-    if span < 2 * 3600.0:
-        return 1.0, "s"
-    return (3600.0, "h") if span < 3 * 86_400.0 else (86_400.0, "days")
-
-
-def powers(axes: Axes, axis: Literal["x", "y"]) -> None:
-    """Small and large numbers at a linear axis as multiples of a power of ten."""
-    if {"x": axes.get_xscale, "y": axes.get_yscale}[axis]() == "linear":
-        axes.ticklabel_format(axis=axis, style="sci", scilimits=(-3, 5))
-
-
-def short(value: float) -> str:
-    """A number in three digits and a letter for thousands, millions and so on."""
-    power = min(4, int(np.log10(value) // 3)) if value >= 1000 else 0
-    return f"{value / 1000.0**power:.3g}" + ("", " k", " M", " G", " T")[power]

@@ -11,7 +11,8 @@ from gridsim import series
 from gridsim.errors import ScenarioError
 from gridsim.extras import need
 from gridsim.overlays import tree_level, tree_machines, tree_spans
-from gridsim.plots.style import MAP, check_count, legend, look, name_x, on, short, titled
+from gridsim.plots.scales import log_labels, short
+from gridsim.plots.style import MAP, check_count, legend, look, name_x, on, titled
 from gridsim.units import COLUMN_UNITS
 
 if TYPE_CHECKING:
@@ -123,7 +124,9 @@ def tree(result: Result, column: str = "utilization", *, axes: Axes | None = Non
         label += f"\n{'largest' if largest else 'mean'} of up to {most} nodes a cell"
     figure = axes.get_figure()
     assert figure is not None
-    figure.colorbar(mesh, ax=axes, label=label, pad=0.01)
+    bar = figure.colorbar(mesh, ax=axes, label=label, pad=0.01)
+    if isinstance(mesh.norm, need("matplotlib.colors", "plot", "a chart").LogNorm):
+        log_labels(bar.ax.yaxis)
     axes.set_ylim(depth + 1, 0)
     axes.set_xlim(0, machines)
     axes.set_yticks(np.arange(depth + 1) + 0.5, [str(k) for k in range(depth + 1)])

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import TraceWarning
+from gridsim.estimates import Estimate
 from gridsim.faults import Faults
 from gridsim.platform import Platform
 from gridsim.replication import Replicates
@@ -343,18 +344,36 @@ _REMARKS = (
 )
 
 
+def _reach(found: Estimate, end: float) -> float:
+    """From an estimate to an end of its interval; 0 if it has none."""
+    return 0.0 if math.isnan(end) else abs(found.mean - end)
+
+
 def figure(report: Report) -> Figure:
     """Left, turnaround over that of plain migration; right, over the wait."""
     from gridsim import plots
+    from gridsim.plots.style import name_x
 
     made, (left, *panels) = plots.figure(1 + len(report.data["lingers"]))
     places = list(report.data["made"])
-    width = 0.8 / len(MODES)
-    for k, (mode, colour) in enumerate(zip(MODES, plots.COLOURS, strict=False)):
-        values = [report.data["made"][place][mode].mean for place in places]
-        left.bar([x + k * width for x in range(len(places))], values, width, label=mode, color=colour)
-    left.set_xticks([x + 0.3 for x in range(len(places))], places, rotation=20, fontsize=7)
-    left.set_ylim(bottom=0.8)
+    left.axhline(1.0, color="black", linewidth=0.8, linestyle="--", label=BASE)
+    # those that wait look as they do on the right
+    for k, mode in enumerate([*LINGERING, *(mode for mode in MODES if mode not in (BASE, *LINGERING))]):
+        found = [report.data["made"][place][mode] for place in places]
+        left.errorbar(
+            [x + 0.15 * (k - 1) for x in range(len(places))],
+            [each.mean for each in found],
+            yerr=[[_reach(each, each.low) for each in found], [_reach(each, each.high) for each in found]],
+            linestyle="",
+            marker=plots.MARKERS[k],
+            color=plots.COLOURS[k],
+            markersize=5,
+            capsize=3,
+            label=mode,
+        )
+    left.set_xlim(-0.5, len(places) - 0.5)
+    left.grid(axis="y", alpha=0.3)
+    name_x(left, range(len(places)), places)
     left.set_ylabel(f"turnaround / {BASE}")
     plots.legend(left)
     for axes, (place, series) in zip(panels, report.data["lingers"].items(), strict=True):

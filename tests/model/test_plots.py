@@ -15,8 +15,12 @@ from gridsim.cells import Measured
 from gridsim.errors import ScenarioError
 from gridsim.estimates import Estimate
 from gridsim.plots import figures
-from gridsim.plots.style import STYLE, beside, clock, short, wrapped
+from gridsim.plots.scales import clock, log_scale, short
+from gridsim.plots.style import STYLE, beside, wrapped
 from gridsim.replication import Replicates
+from gridsim.reproduce import waves
+from gridsim.reproduce.common import Report
+from gridsim.schedulers import MODES
 from gridsim.sweep_results import SweepResult
 
 NAN = float("nan")
@@ -152,6 +156,96 @@ def test_scaling_has_the_values_and_slopes() -> None:
 def test_wrong_sizes_are_refused(sizes, measured, said) -> None:
     with pytest.raises(ScenarioError, match=said):
         plots.scaling(sizes, measured, axes=axes_of())
+
+
+def labels_of(axis):
+    """What is written at an axis, as drawn: text, and its box."""
+    axis.axes.get_figure().draw_without_rendering()
+    low, high = sorted(axis.get_view_interval())
+    ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+    shown = [tick.label1 for tick in ticks if tick.label1.get_text() and low <= tick.get_loc() <= high]
+    shown += [tick.label2 for tick in ticks if tick.label2.get_text() and low <= tick.get_loc() <= high]
+    return {each.get_text(): each.get_window_extent() for each in shown if each.get_visible()}
+
+
+def overlapping(axis) -> list[tuple[str, str]]:
+    found = list(labels_of(axis).items())
+    return [(a, b) for k, (a, one) in enumerate(found) for b, two in found[:k] if one.overlaps(two)]
+
+
+@pytest.mark.parametrize("width", [1.6, 5.0])
+@pytest.mark.parametrize("span", [1.3, 4.0, 20.0, 95.0, 1e8])
+def test_labels_of_logarithmic_axes_do_not_overlap(width, span) -> None:
+    _, (axes,) = plots.figure(width=width, height=2.6)
+    for name in ("x", "y"):
+        log_scale(axes, name)
+    for low in (1.8e-6, 0.015, 250.0):
+        axes.set(xlim=(low, low * span), ylim=(low, low * span))
+        assert overlapping(axes.xaxis) == overlapping(axes.yaxis) == []
+        assert labels_of(axes.xaxis) and len(labels_of(axes.yaxis)) > 1
+
+
+def test_what_is_written_at_logarithmic_axes() -> None:
+    axes = axes_of()
+    log_scale(axes, "x")
+    axes.set_xlim(1.8e-6, 8e-5)  # after the scale: labels are those of what is shown
+    text = [rf"$\mathdefault{{{factor}10^{{{power}}}}}$" for factor, power in
+            ((r"2\times", -6), (r"5\times", -6), ("", -5), (r"2\times", -5), (r"5\times", -5))]  # fmt: skip
+    assert set(labels_of(axes.xaxis)) == set(text)
+    axes.set_xlim(0.8, 50.0)
+    assert set(labels_of(axes.xaxis)) == {"1", "2", "5", "10", "20", "50"}
+    axes.set_xlim(1.0, 1e3)
+    assert set(labels_of(axes.xaxis)) == {rf"$\mathdefault{{10^{{{k}}}}}$" for k in range(4)}
+    assert axes.format_xdata(3.3333333) == "3.333"
+
+
+def test_charts_with_logarithmic_axes_have_these_labels() -> None:
+    samples = {"a": [1e-6, 7e-6, 4e-5], "b": [2e-6, 3e-6]}
+    estimates = {name: Estimate(values[0], NAN, NAN, 1) for name, values in samples.items()}
+    made, (left, right) = plots.figure(2, width=3.0)
+    plots.intervals(samples, estimates, axes=left)
+    plots.scaling([1000, 30_000], {"a": [2e-6, 4e-5]}, axes=right)
+    for axis in (left.xaxis, right.xaxis, right.yaxis):
+        assert axis.axes.get_figure() is made and overlapping(axis) == [] and len(labels_of(axis)) > 1
+
+
+@pytest.mark.parametrize("count", [6, 14, 30])
+@pytest.mark.parametrize("name", ["short", "of middle length", "expanding-ring-search, any host of the grid"])
+@pytest.mark.parametrize("draw", [plots.bars, plots.boxes])
+def test_names_at_the_x_axis_do_not_overlap(count, name, draw) -> None:
+    names = [f"{name} {k}" for k in range(count)]
+    _, (axes,) = plots.figure(width=4.0)
+    if draw is plots.bars:
+        plots.bars(names, [POINTS[0]] * count, axes=axes)
+    else:
+        plots.boxes(dict.fromkeys(names, [1.0, 2.0]), axes=axes)
+    axes.get_figure().draw_without_rendering()
+    labels = axes.get_xticklabels()
+    assert [each.get_text().replace("\n", " ") for each in labels] == names
+    (turned,) = {each.get_rotation() for each in labels}
+    boxes = [each.get_window_extent() for each in labels]
+    if turned in (0, 90):
+        assert all(one.x1 <= two.x0 for one, two in zip(boxes, boxes[1:], strict=False))
+    else:  # lines that go aslant are as far from each other as they are apart, times the sine
+        places = axes.transData.transform([(at, 0.0) for at in axes.get_xticks()])[:, 0]
+        for each in labels:
+            each.set_rotation(0)
+        highest = max(each.get_window_extent().height for each in labels)
+        assert highest <= np.diff(places).min() * np.sin(np.radians(turned))
+    assert (turned == 0) == (name == "short" and count < 10)
+
+
+def test_waves_are_points_about_a_line_at_1() -> None:
+    places = [f"up {share} % of the day, {load}" for share in (10, 40) for load in ("light", "heavy")]
+    ratios = {mode: Estimate(1.0 + 0.1 * k, 0.9, 1.5, 5) for k, mode in enumerate(MODES)}
+    lines = {mode: [Estimate(1.0, NAN, NAN, 1)] * len(waves.LINGERS) for mode in waves.LINGERING}
+    data = {"made": dict.fromkeys(places, ratios), "lingers": {places[0]: lines}}
+    made = waves.figure(Report((1,), True, [], [], [], data))
+    left = made.axes[0]
+    assert not left.patches
+    drawn = {each.get_label(): each.lines[0].get_ydata().tolist() for each in left.containers}
+    assert drawn == {mode: [ratios[mode].mean] * 4 for mode in MODES if mode != waves.BASE}
+    assert left.lines[0].get_label() == waves.BASE and left.lines[0].get_ydata() == [1.0, 1.0]
 
 
 def test_legends_that_take_much_room_stand_outside() -> None:

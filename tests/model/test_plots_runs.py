@@ -188,6 +188,24 @@ def test_low_rows_have_black_for_what_was_not_completed() -> None:
     assert not any(made.get_hatch() for made in axes.collections)
 
 
+def test_narrow_pieces_that_were_not_completed_are_dark() -> None:
+    pieces = {name: list(column) for name, column in PIECES.items()}
+    for name, value in (("machine", 1), ("application", 1), ("start", 26.0), ("end", 26.2), ("completed", 0)):
+        pieces[name].append(value)
+    pieces["tasks"].append(1)
+    axes = plots.gantt(made_up({"release": np.zeros(8)}, pieces), axes=axes_of())
+    hatched = [made for made in axes.collections if made.get_hatch()]
+    assert [made.get_paths()[0].vertices[:, 0].max() for made in hatched] == [25.0]
+    (narrow,) = [bar for bar in bars_of(axes) if bar[1:3] == (26.0, 26.2)]
+    (wide,) = [bar for bar in bars_of(axes) if bar[1:3] == (5.0, 25.0)]
+    assert 0 < sum(narrow[3]) < sum(wide[3])
+    said = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert said[-2:] == ["not completed", "not completed, narrow (dark)"]
+    (short,) = [bar for bar in bars_of(plots.gantt(made_up({"release": np.zeros(8)}, pieces),
+                machines=[1], axes=plots.figure(width=60.0)[1][0])) if bar[1:3] == (26.0, 26.2)]  # fmt: skip
+    assert sum(short[3]) > sum(narrow[3])  # it has room for a hatch there
+
+
 def test_too_many_pieces_are_a_raster_that_says_so(tree, monkeypatch) -> None:
     monkeypatch.setattr(__import__("sys").modules["gridsim.plots.gantt"], "PIECES", 20)
     axes = plots.gantt(tree, machines=[3, 8, 1], axes=axes_of())
@@ -265,6 +283,23 @@ def test_a_tree_has_every_node_over_its_leaves(tree) -> None:
         assert cells[first[node], first[node] + count[node], level] == value
     assert axes.get_title(loc="left") == "10 routers above 11 leaves"
     assert saved(axes)
+
+
+def test_the_colour_bar_of_a_logarithmic_scale_has_its_labels(tree) -> None:
+    columns = {**tree.tables["machines"], "bytes_out": np.geomspace(2e-6, 8e-5, 11)}
+    other = gs.Result(
+        tables={**tree.tables, "machines": gs.Table(columns)},
+        facts=tree.facts,
+        scheduler=tree.scheduler,
+        provenance=tree.provenance,
+        scenario=tree.scenario,
+    )
+    axes = plots.tree(other, "bytes_out", axes=axes_of())
+    axes.get_figure().draw_without_rendering()
+    bar = axes.get_figure().axes[1].yaxis
+    said = [text.get_text() for text in (*bar.get_ticklabels(), *bar.get_ticklabels(minor=True))]
+    assert [text for text in said if text.startswith(r"$\mathdefault{3") or "4" in text[:16]] == []
+    assert len([text for text in said if text]) == 5
 
 
 def test_large_levels_are_folded_and_said_to_be(tree, monkeypatch) -> None:

@@ -1,0 +1,140 @@
+"""Numbers at the axes of charts: units of time, powers of ten, logarithmic scales."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from gridsim.extras import need
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+#: A logarithmic axis of more decades has labels at powers of ten alone.
+_DECADES = 2.0
+#: On others, what powers of ten are times: the first that has room.
+_FACTORS = ((1, 2, 5), (1, 3), (1,))
+#: Numbers from and up to these are written out there.
+_PLAIN = (1e-3, 1e5)
+
+
+def clock(span: float) -> tuple[float, str]:
+    """The unit for an axis of `span` s: how many s it has, and its name."""
+    if span < 2 * 3600.0:
+        return 1.0, "s"
+    return (3600.0, "h") if span < 3 * 86_400.0 else (86_400.0, "days")
+
+
+def powers(axes: Axes, axis: Literal["x", "y"]) -> None:
+    """Small and large numbers at a linear axis as multiples of a power of ten."""
+    if {"x": axes.get_xscale, "y": axes.get_yscale}[axis]() == "linear":
+        axes.ticklabel_format(axis=axis, style="sci", scilimits=(-3, 5))
+
+
+def short(value: float) -> str:
+    """A number in three digits and a letter for thousands, millions and so on."""
+    power = min(4, int(np.log10(value) // 3)) if value >= 1000 else 0
+    return f"{value / 1000.0**power:.3g}" + ("", " k", " M", " G", " T")[power]
+
+
+def log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
+    """A logarithmic axis with labels as of `log_labels`."""
+    if axis == "x":
+        axes.set_xscale("log")
+    else:
+        axes.set_yscale("log")
+    log_labels(axes.xaxis if axis == "x" else axes.yaxis)
+
+
+def log_labels(axis: Axis) -> None:
+    """Labels of a logarithmic axis that do not run into one another, of what it shows when it is drawn.
+
+    Of more than two decades powers of ten have labels; of fewer 1, 2 and 5 times these, or where there is no
+    room for it, 1 and 3 times; of a part of a decade as many ticks as have room.
+    """
+    ticker = need("matplotlib.ticker", "plot", "a chart")
+
+    @lru_cache(maxsize=4)
+    def chosen(low: float, high: float, points: float) -> Sequence[float]:
+        return _chosen(axis, low, high, points)
+
+    def label(value: float, _: object = None) -> str:
+        low, high = sorted(axis.get_view_interval())
+        narrow = low > 0.0 and high <= 10.0**_DECADES * low
+        if not narrow:
+            return _written(value, plain=False) if _parts(value)[0] == 1.0 else ""
+        return _written(value, _plain(low, high)) if value in chosen(low, high, _length(axis)) else ""
+
+    def between(value: float, _: object = None) -> str:
+        low, high = sorted(axis.get_view_interval())
+        return label(value) if high <= 10.0**_DECADES * low else ""
+
+    axis.set_major_formatter(ticker.FuncFormatter(label))
+    axis.set_minor_formatter(ticker.FuncFormatter(between))
+    # what a window tells of the place of the mouse is not to be made by these
+    setattr(axis.axes, "fmt_xdata" if _level(axis) else "fmt_ydata", "{:.4g}".format)
+
+
+def _level(axis: Axis) -> bool:
+    """Whether it is an x axis."""
+    return axis is axis.axes.xaxis
+
+
+def _length(axis: Axis) -> float:
+    """Points."""
+    figure, box = axis.axes.get_figure(), axis.axes.get_window_extent()
+    assert figure is not None
+    return (box.width if _level(axis) else box.height) / figure.dpi * 72.0
+
+
+def _plain(low: float, high: float) -> bool:
+    """Whether the numbers from `low` to `high` are written out."""
+    return _PLAIN[0] <= low and high <= _PLAIN[1]
+
+
+def _chosen(axis: Axis, low: float, high: float, length: float) -> Sequence[float]:
+    """The ticks of an axis of `length` points from `low` to `high` that have a label."""
+    ticks = sorted({float(at) for at in (*axis.get_majorticklocs(), *axis.get_minorticklocs())})
+    ticks = [at for at in ticks if low <= at <= high]
+    level, plain, points = _level(axis), _plain(low, high), length / math.log10(high / low)
+
+    def fit(some: Sequence[float]) -> bool:
+        """Whether labels at these do not run into one another."""
+        room = [points * math.log10(b / a) for a, b in zip(some, some[1:], strict=False)]
+        wide = [_letters(at, plain) for at in some]
+        letters = [(a + b) / 2 for a, b in zip(wide, wide[1:], strict=False)]
+        return all(has >= (6.0 * (n + 1) if level else 12.0) for has, n in zip(room, letters, strict=True))
+
+    for factors in _FACTORS:
+        some = [at for at in ticks if _parts(at)[0] in factors]
+        if len(some) > 1 and fit(some):
+            return some
+    every = (ticks[::step] for step in range(1, len(ticks) + 1))
+    return next((some for some in every if fit(some)), ())
+
+
+def _parts(value: float) -> tuple[float, int]:
+    """A number above 0 as a factor from 1 on and a power of ten."""
+    power = math.floor(math.log10(value) + 1e-9)
+    return round(value / 10.0**power, 6), power
+
+
+def _written(value: float, plain: bool) -> str:
+    factor, power = _parts(value)
+    if plain:
+        return f"{value:.6g}"
+    times = "" if factor == 1.0 else rf"{factor:g}\times"
+    return rf"$\mathdefault{{{times}10^{{{power}}}}}$"
+
+
+def _letters(value: float, plain: bool) -> float:
+    """How many letters wide that is, about."""
+    factor, power = _parts(value)
+    if plain:
+        return len(f"{value:.6g}")
+    return 2.0 + 0.7 * len(str(power)) + (0.0 if factor == 1.0 else 1.5 + len(f"{factor:g}"))
