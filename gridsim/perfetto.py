@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.courses import outages
-from gridsim.errors import ScenarioError
 from gridsim.interchange import check_recorded
 from gridsim.records import Table, atomic_file
 from gridsim.results import Result
+from gridsim.series import chosen_machines
 
 Integers = NDArray[np.int64]
 StrPath = str | os.PathLike[str]
@@ -59,7 +59,8 @@ def to_perfetto(result: Result, path: StrPath, *, machines: slice | Sequence[int
     a file that cannot be written, and what `Faults.course` raises where a trace of failures is gone.
     """
     check_recorded(result, "to_perfetto")
-    chosen = _chosen(machines, len(result.machines))
+    chosen = np.zeros(len(result.machines), np.bool_)
+    chosen[chosen_machines(machines, len(result.machines))] = True
     trace = _Trace(result, chosen)
     head = json.dumps(
         {
@@ -81,22 +82,6 @@ def to_perfetto(result: Result, path: StrPath, *, machines: slice | Sequence[int
                 count += len(batch)
             stream.write(b"\n]}\n")
     return count
-
-
-def _chosen(machines: Any, count: int) -> NDArray[np.bool_]:
-    """bool[count]: the machines that are in it."""
-    wanted = np.zeros(count, np.bool_)
-    numbers: Any = slice(None) if machines is None else machines
-    if not isinstance(numbers, slice):
-        numbers = np.asarray(numbers[: count + 1] if isinstance(numbers, range) else numbers)
-        sound = numbers.ndim == 1 and (numbers.dtype.kind in "iu" or not numbers.size)
-        if not sound or ((numbers < 0) | (numbers >= count)).any():
-            raise ScenarioError(f"machines must be a slice, or numbers in 0..{count - 1}, got {machines!r}")
-        numbers = numbers.astype(np.int64)
-    wanted[numbers] = True
-    if not wanted.any():
-        raise ScenarioError(f"machines must leave some of {count} in, got {machines!r}")
-    return wanted
 
 
 class _Trace:

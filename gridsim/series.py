@@ -6,6 +6,7 @@ Times are s of the simulated clock.  A series is a step function: ``values[i]`` 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -163,6 +164,26 @@ def wide(values: ArrayLike) -> bool:
     known = np.asarray(values, np.float64)
     known = known[np.isfinite(known)]
     return bool(len(known) and known.min() > 0 and known.max() > WIDE * known.min())
+
+
+def chosen_machines(machines: Sequence[int] | slice | None, count: int) -> NDArray[np.int64]:
+    """The numbers of the `machines` that are meant, of `count`: a slice, or different ones; None for all.
+
+    Raises ScenarioError for none, or for machines that there are not.
+    """
+    if machines is None or isinstance(machines, slice):
+        chosen = np.arange(count)[slice(None) if machines is None else machines]
+    else:
+        given = np.asarray(machines[: count + 1] if isinstance(machines, range) else machines)
+        sound = given.ndim == 1 and (given.dtype.kind in "iu" or not given.size)
+        if not sound or ((given < 0) | (given >= count)).any() or len(np.unique(given)) < len(given):
+            raise ScenarioError(
+                f"machines must be a slice, or different numbers in 0..{count - 1}, got {machines!r}"
+            )
+        chosen = given.astype(np.int64)
+    if not len(chosen):
+        raise ScenarioError(f"machines must leave some of {count} in, got {machines!r}")
+    return chosen
 
 
 def places_of(chosen: NDArray[np.int64], machines: int) -> NDArray[np.int64]:

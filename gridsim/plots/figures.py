@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gridsim.errors import ScenarioError
-from gridsim.plots.gantt import chosen_machines, gantt, gantt_height
+from gridsim.plots.gantt import gantt, gantt_height
 from gridsim.plots.runs import distribution, runs_size, series
 from gridsim.plots.studies import comparison, rows_height, swept, waterfall
 from gridsim.plots.style import figure, room
 from gridsim.plots.trees import traffic, tree
+from gridsim.series import chosen_machines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.errors import GridSimError, ScenarioError
+from gridsim.errors import GridSimError
 from gridsim.extras import need
 from gridsim.plots.scales import clock
 from gridsim.plots.style import COLOURS, MAP, legend, on
-from gridsim.series import down_times, occupancy, places_of, recorded_schedule
+from gridsim.series import chosen_machines, down_times, occupancy, places_of, recorded_schedule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,24 +81,6 @@ def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes
 def gantt_height(machines: int) -> float:
     """Inches of a chart of so many machines."""
     return min(6.0, max(2.4, 1.2 + 0.16 * machines))
-
-
-def chosen_machines(machines: Sequence[int] | slice | None, count: int) -> Integers:
-    if machines is None or isinstance(machines, slice):
-        chosen = np.arange(count)[slice(None) if machines is None else machines]
-    else:
-        given = np.asarray(list(machines))
-        if len(given) and given.dtype.kind not in "iu":
-            raise ScenarioError(f"machines must be whole numbers, got {machines!r}")
-        chosen = given.astype(np.int64)
-        if ((chosen < 0) | (chosen >= count)).any():
-            wrong = int(chosen[(chosen < 0) | (chosen >= count)][0])
-            raise ScenarioError(f"machines must be in 0..{count - 1}, got {wrong}")
-        if len(np.unique(chosen)) < len(chosen):
-            raise ScenarioError("machines must be different ones")
-    if not len(chosen):
-        raise ScenarioError("machines must be at least one, got none")
-    return chosen
 
 
 def _bars(
