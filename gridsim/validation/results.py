@@ -336,7 +336,7 @@ def _agreement(
     used = np.bincount((pairs % count)[pairs >= 0], minlength=count)[:count]
     until = float(np.fmax.reduce(applications["finish"]))
     if np.isnan(applications["finish"]).any():  # what was given up kept machines busy until the run ended
-        until = max(until, float(result.provenance["clock_seconds"]))
+        until = float(np.fmax(until, result.provenance["clock_seconds"]))
     span = until - float(applications["release"].min())
     more = {"utilization": machines["busy"] / span if span > 0 else np.zeros(len(machines))}
     for name, rows in (("interrupted", (done == 0) & ~beaten), ("ended", beaten)):

@@ -217,3 +217,14 @@ def test_what_was_given_up_counts_in_the_time_that_machines_could_work():
     assert result.failed == 1 and result.tables["schedule"]["end"].max() > 2 * result.makespan
     assert (used <= 1.0).all() and used == pytest.approx(result.machines["busy"] / end)
     assert not validate_result(result)
+
+
+def test_where_all_is_given_up_machines_worked_until_the_end():
+    failing = gs.Faults.exponential(up=40_000.0, down=3_600.0, seed=1)
+    jobs = gs.Workload.jobs_of([0.0], 4, 86_400.0)
+    scenario = gs.Scenario(gs.Platform.equal(6), jobs, faults=failing, seed=1)
+    result = gs.simulate(scenario, gs.DgsAsap(tries=5, retry=60.0, rounds=1), record=True)
+    assert result.failed == 1 and math.isnan(result.makespan) and not validate_result(result)
+    busy = result.machines["busy"]
+    assert result.machines["utilization"] == pytest.approx(busy / result.provenance["clock_seconds"])
+    assert busy.sum() > 0
