@@ -134,13 +134,13 @@ def _of_speed(said: dict[str, NDArray[Any]], rows: NDArray[np.bool_], speed: Flo
 def _expected(of: Walking, heard: Heard, cause: int) -> tuple[Floats, float]:
     """What held nodes back, as `gridcore.walk` has it, and what it must be below."""
     seconds, elapsed, count = heard.way / 1e9, heard.looks["asked"] / 1e9, heard.looks["count"]
+    # at time 0 a rate is infinite, and what it makes in no time is not a number
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where(count > 0, count / elapsed, 0.0)
-    if cause == OTHERS:
-        return rate * seconds, of.remote_threshold
-    known = of.rates[heard.node]
-    expected = np.where(np.isnan(known), rate, known) * seconds
-    none = np.exp(-expected)
-    with np.errstate(invalid="ignore"):
+        if cause == OTHERS:
+            return rate * seconds, of.remote_threshold
+        known = of.rates[heard.node]
+        expected = np.where(np.isnan(known), rate, known) * seconds
+        none = np.exp(-expected)
         one = np.where(np.isinf(expected), 0.0, expected * none)
     return (1.0 - none if of.rule == "at-least-one" else one), of.local_threshold
