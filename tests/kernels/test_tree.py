@@ -264,7 +264,7 @@ def test_a_father_never_knows_of_more_than_there_is(data):
     one = tree.SummaryTree(grid, speed, size=size, task_size=task_size, nbytes=0, bound=0.0)
     # what is between a node and its father, down and up, each in order
     down, up = ({k: [] for k in range(1, one.nodes)} for _ in range(2))
-    promised = {}
+    promised = []
 
     def report(nodes):
         leaves = np.array([m - one.first_leaf for m in nodes if m >= one.first_leaf], np.int64)
@@ -319,10 +319,10 @@ def test_a_father_never_knows_of_more_than_there_is(data):
             shares = [one.owed(child) - before[child] for child in (1, 2)]
             assert shares == summaries.split([room[sample] for room in rooms], tasks).tolist()
             assert all(share <= room[sample] for share, room in zip(shares, rooms, strict=True))
-            promised[i] = max(promised.get(i, 0.0), grid.stretch[sample])
+            promised.append((i, grid.stretch[sample]))
         for node in range(1, one.nodes):
             assert (one.known(node) <= truth(node)).all()
-    # Every promise is kept once all requests have come down.
+    # Every promise is kept once all requests have come down, but by those after it that were promised more.
     for k in sorted(down):
         for rows in down[k]:
             if k < one.first_leaf:
@@ -332,7 +332,8 @@ def test_a_father_never_knows_of_more_than_there_is(data):
     store.reschedule(everyone, 0)
     store.advance(NEVER - 1)
     finish = store.totals()["finish"]
-    for i, stretch in promised.items():
+    for number, (i, _) in enumerate(promised):
+        stretch = max(later for _, later in promised[number:])
         assert finish[i] / 1e9 <= stretch * size[i] * (1 + 1e-9) + 1e-6
 
 
