@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError
 from gridsim.extras import need
-from gridsim.plots.scales import clock
+from gridsim.plots.scales import clock, extent
 from gridsim.plots.style import COLOURS, MAP, legend, on
 from gridsim.series import chosen_machines, down_times, occupancy, places_of, recorded_schedule
 
@@ -87,7 +87,8 @@ def _bars(
     axes: Axes, result: Result, rows: dict[str, Any], place: Integers, factor: float, last: float
 ) -> None:
     """Each piece as a bar; and when machines were down."""
-    points = axes.get_window_extent().height / axes.get_figure().dpi * 72.0 / max(1, place.max() + 1)  # type: ignore[union-attr]
+    wide, high = extent(axes)
+    points = high / max(1, place.max() + 1)
     low = points < _LOW
     height = 1.0 if low else 0.8
     handles = _down(axes, result, place, factor, last)
@@ -99,7 +100,6 @@ def _bars(
     rim = {"linewidth": _RIM * min(1.0, points)}
     _rectangles(axes, begin[~lost], end[~lost], at[~lost], height, colours[~lost], **rim)
     if lost.any():
-        wide = axes.get_window_extent().width / axes.get_figure().dpi * 72.0  # type: ignore[union-attr]
         span = (last - float(rows["start"].min())) / factor
         hatched = lost & ((end - begin) * wide >= _NARROW * span) & (not low)
         dark = lost & ~hatched

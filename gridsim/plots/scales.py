@@ -85,11 +85,16 @@ def _level(axis: Axis) -> bool:
     return axis is axis.axes.xaxis
 
 
+def extent(axes: Axes) -> tuple[float, float]:
+    """Width and height of `axes`, points."""
+    figure, box = axes.get_figure(), axes.get_window_extent()
+    assert figure is not None
+    return box.width / figure.dpi * 72.0, box.height / figure.dpi * 72.0
+
+
 def _length(axis: Axis) -> float:
     """Points."""
-    figure, box = axis.axes.get_figure(), axis.axes.get_window_extent()
-    assert figure is not None
-    return (box.width if _level(axis) else box.height) / figure.dpi * 72.0
+    return extent(axis.axes)[0 if _level(axis) else 1]
 
 
 def _plain(low: float, high: float) -> bool:

@@ -108,7 +108,13 @@ def figure(
     return made, list(axes.flat)
 
 
-def on(axes: Axes | None, *, width: float = 5.0, height: float = 3.6, grid: str = "both") -> Axes:
+def on(
+    axes: Axes | None,
+    *,
+    width: float = 5.0,
+    height: float = 3.6,
+    grid: Literal["", "x", "y", "both"] = "both",
+) -> Axes:
     """`axes` in the style of all charts, or new ones of pyplot, `width` x `height` inches.
 
     grid : of which axis lines are drawn, ``"x"``, ``"y"``, ``"both"``, or empty for none.
@@ -120,7 +126,7 @@ def on(axes: Axes | None, *, width: float = 5.0, height: float = 3.6, grid: str 
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     if grid:
-        axes.grid(True, alpha=0.3, axis=grid)  # type: ignore[arg-type]
+        axes.grid(True, alpha=0.3, axis=grid)
     return axes
 
 

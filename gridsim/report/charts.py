@@ -132,16 +132,17 @@ def over_size(results: Results) -> Chart:
 def over_time(results: Results) -> Iterator[Chart]:
     """Active, waiting and busy, each over time; not what there never was."""
     what = "jobs" if measure_of(results) == "mean_waiting" else "applications"
-    for quantity, title, about in (
+    kinds: tuple[tuple[series.Quantity, str, str], ...] = (
         ("active", f"Active {what}", f"{what.capitalize()} that were released and not finished."),
         ("waiting", f"Waiting {what}", f"{what.capitalize()} of which nothing had started yet."),
         ("busy", "Busy machines", "Machines that worked, of the runs whose schedule was recorded."),
-    ):
+    )
+    for quantity, title, about in kinds:
         traces = []
         for number, (name, result) in enumerate(results.items()):
             if quantity == "busy" and "schedule" not in result.tables:
                 continue
-            steps = series.over_time(result, quantity).thinned(POINTS)  # type: ignore[arg-type]
+            steps = series.over_time(result, quantity).thinned(POINTS)
             traces.append(_line(number, name, steps.times, np.rint(steps.values).astype(np.int64)))
         largest = max((max(trace["y"], default=0) for trace in traces), default=0)
         if largest:

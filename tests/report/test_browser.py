@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,7 @@ PATIENCE = 60.0  # s
 
 def missing() -> str:
     """What there is not of what a browser needs; empty if all is there."""
-    try:
-        import selenium  # noqa: F401
-    except ModuleNotFoundError:
+    if find_spec("selenium") is None:
         return "selenium"
     for names in (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",)):
         if not any(map(shutil.which, names)):

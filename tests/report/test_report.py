@@ -7,7 +7,7 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import plotly.graph_objects as go
@@ -100,8 +100,8 @@ def test_charts_show_the_series(single: gs.Result, written: Any) -> None:
     found = written(single).charts
     titles = {key: figure["layout"]["yaxis"]["title"]["text"] for key, figure in found.items()}
     assert titles["time-0"] == "applications" and titles["time-2"] == "machines"
-    for key, quantity in (("time-0", "active"), ("time-1", "waiting"), ("time-2", "busy")):
-        steps = series.over_time(single, quantity)  # type: ignore[arg-type]
+    for number, quantity in enumerate(get_args(series.Quantity)):
+        key, steps = f"time-{number}", series.over_time(single, quantity)
         line = found[key]["data"][0]
         assert line["x"] == pytest.approx(steps.times, rel=1e-6) and line["y"] == steps.values.tolist()
         assert line["line"]["shape"] == "hv"
