@@ -25,11 +25,15 @@ KERNELS = [
     "walk",
 ]
 CHECKED = os.environ.get("GRIDCORE_CHECKED") == "1"
+# for clang, such as "address,undefined"; with "fuzzer-no-link" a fuzzer sees which branches are taken
+SANITIZE = os.environ.get("GRIDCORE_SANITIZE", "")
 
 # Results must not depend on the processor: no fused multiply-add, no fast-math, no -march.  A checked build
 # is one without optimization too: the golden digests say that it makes no difference.
 OPTIMIZE = "-O0" if CHECKED else "-O3"
 FLAGS = ["/O2"] if sys.platform == "win32" else [OPTIMIZE, "-ffp-contract=off", "-fno-math-errno"]
+if SANITIZE:
+    FLAGS += [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-g", "-O1"]
 
 setup(
     # one compiler for each processor: most of an installation is compiling
