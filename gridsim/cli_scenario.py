@@ -27,6 +27,16 @@ _WORKLOAD = ("applications", "interarrival", "tasks_per_node", "task_size")
 _LOG_NAMES = {"applications": "max_applications"}  # what a flag is called in a workload from a log
 
 
+#: Of commands that run again what a file tells of.
+import_option = click.option(
+    "--import",
+    "imports",
+    metavar="module:function",
+    multiple=True,
+    help="Code that parameters in the file may name; repeatable. Without it none is imported.",
+)
+
+
 def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the argument SCENARIO.toml and the flags that change the scenario."""
     options = [

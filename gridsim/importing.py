@@ -5,7 +5,22 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
+
+
+def names_code(value: Any) -> str | None:
+    """The first text in `value`, lists and tables included, that could be a ``module:attribute``; else None.
+
+    For values of files, before they become parameters: a file is not asked what to import.
+    """
+    if isinstance(value, str):
+        return value if ":" in value else None
+    if isinstance(value, Mapping):
+        value = [*value, *value.values()]
+    elif not isinstance(value, (list, tuple)):
+        return None
+    return next((text for text in map(names_code, value) if text is not None), None)
 
 
 def imported(name: str) -> Any:

@@ -6,7 +6,7 @@ import importlib
 import os
 import shlex
 import traceback
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -14,7 +14,7 @@ import msgspec
 
 from gridsim import importing
 from gridsim.errors import GridSimError, ScenarioError
-from gridsim.importing import imported
+from gridsim.importing import imported, names_code
 from gridsim.platform import shown
 from gridsim.scheduler import Scheduler, registered
 
@@ -83,33 +83,43 @@ def _place(error: BaseException) -> str:
     return ""
 
 
-def scheduler_from(description: Mapping[str, Any], whose: str) -> Scheduler:
+def scheduler_from(
+    description: Mapping[str, Any],
+    whose: str,
+    *,
+    imported_as: str | None = None,
+    imports: Collection[str] = (),
+) -> Scheduler:
     """The scheduler that `gridsim.simulation.describe` told of, if it is one of those known by name.
 
-    `whose` it is says the ScenarioError if it is not.
+    imported_as : the ``module:Class`` of any other.  imports : what code its parameters may name; a file is
+        not asked what to import.
+
+    Raises ScenarioError that says `whose` scheduler is another one or names other code.
     """
-    stated = description["class"]
+    stated, parameters = description["class"], _given(description, whose, imports)
+    if imported_as is not None:
+        if imported_as != stated:
+            raise ScenarioError(f"--scheduler must be {whose}'s, {stated}, got {imported_as!r}")
+        return import_scheduler(imported_as, parameters)
     for cls, _ in registered().values():
         if f"{cls.__module__}:{cls.__qualname__}" == stated:
-            return build_scheduler(cls, _given(description), cls.name)
+            return build_scheduler(cls, parameters, cls.name)
     raise ScenarioError(
         f"the scheduler of {whose}, {description['name']!r}, is {stated}, which is not known by a name: "
         f"say --scheduler {stated} to import it"
     )
 
 
-def import_described(name: str, description: Mapping[str, Any], whose: str) -> Scheduler:
-    """The scheduler that `gridsim.simulation.describe` told of, imported as ``module:Class``.
-
-    ScenarioError if that is another one than it tells of, and `whose` that is.
-    """
-    if name != (stated := description["class"]):
-        raise ScenarioError(f"--scheduler must be {whose}'s, {stated}, got {name!r}")
-    return import_scheduler(name, _given(description))
-
-
-def _given(description: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in description["parameters"].items() if value is not None}
+def _given(description: Mapping[str, Any], whose: str, imports: Collection[str]) -> dict[str, Any]:
+    given = {key: value for key, value in description["parameters"].items() if value is not None}
+    for key, value in given.items():
+        if (code := names_code(value)) is not None and code not in imports:
+            raise ScenarioError(
+                f"{description['name']}.{key} of {whose} is {code!r}, which is not imported because a file "
+                f"says so: say --import {shlex.quote(code)}, or hand over the scheduler"
+            )
+    return given
 
 
 def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: str) -> Scheduler:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gridsim.cli_scenario import import_option
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -78,23 +79,22 @@ def _changed(then: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, 
 @click.command()
 @click.argument("file", metavar="RESULT")
 @click.option("--scheduler", "name", metavar="module:Class", help="Of a result of your own scheduler.")
+@import_option
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-def repro(file: str, name: str | None, as_json: bool) -> None:
+def repro(file: str, name: str | None, imports: tuple[str, ...], as_json: bool) -> None:
     """Run the scenario in a result again.
 
     Exit code 1, and the first difference, if another digest comes out.
     """
     from dataclasses import asdict
 
-    from gridsim.naming import import_described
+    from gridsim.naming import scheduler_from
     from gridsim.records import to_json
     from gridsim.results import Result
 
     result = Result.load(file)
-    scheduler = None
-    if name is not None:
-        _check_scheduled(result)
-        scheduler = import_described(name, result.scheduler, "the result")
+    _check_scheduled(result)
+    scheduler = scheduler_from(result.scheduler, "the result", imported_as=name, imports=imports)
     found = reproduce_result(result, scheduler)
     if as_json:
         click.echo(to_json({"file": file, **asdict(found)}))

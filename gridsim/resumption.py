@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gridsim.cli_scenario import import_option
+
 if TYPE_CHECKING:
     from gridsim.progress import Progress
     from gridsim.results import Result
@@ -69,6 +71,7 @@ def resume(
 @click.command("resume")
 @click.argument("file", metavar="CHECKPOINT")
 @click.option("--scheduler", "name", metavar="module:Class", help="Of a run of your own scheduler.")
+@import_option
 @click.option("--out", metavar="PATH", help="Save the result: a file, or a folder for NAME.npz.")
 @click.option("--threads", type=int, help="Of a kernel; changes no result.  [as the run had]")
 @click.option("--checkpoint-every", "every", type=float, metavar="S", help="As of run.  [as the run had]")
@@ -82,6 +85,7 @@ def resume(
 def resume_command(
     file: str,
     name: str | None,
+    imports: tuple[str, ...],
     out: str | None,
     threads: int | None,
     every: float | None,
@@ -92,12 +96,13 @@ def resume_command(
     """Go on with a run that was cut off, from the file that --checkpoint kept."""
     from gridsim.checkpoint import Checkpoint
     from gridsim.errors import ScenarioError
-    from gridsim.naming import import_described
+    from gridsim.naming import scheduler_from
     from gridsim.output import check_output, deliver, in_folder, progress_of
 
     with Checkpoint(file) as kept:
         about = kept.about.scheduler
-    title, described = about.name, {"class": about.cls, "parameters": about.parameters}
+    title = about.name
+    described = {"name": title, "class": about.cls, "parameters": about.parameters}
     out = in_folder(out, title)
     if out is not None:
         check_output("--out", out)
@@ -105,7 +110,7 @@ def resume_command(
             raise ScenarioError(f"--out names the checkpoint itself, {file}")
     result = resume(
         file,
-        scheduler=None if name is None else import_described(name, described, "the run"),
+        scheduler=scheduler_from(described, "the run", imported_as=name, imports=imports),
         progress=progress_of(progress, as_json),
         threads=threads,
         checkpoint_every=every,

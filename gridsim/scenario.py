@@ -15,6 +15,7 @@ import msgspec
 from gridsim.errors import ScenarioError
 from gridsim.faults import Faults, FaultsRecipe
 from gridsim.fluctuation import Fluctuation, FluctuationRecipe
+from gridsim.importing import names_code
 from gridsim.network import Network
 from gridsim.platform import Platform, PlatformRecipe, text, whole
 from gridsim.records import atomic_file
@@ -261,9 +262,9 @@ def _checked_schedulers(given: Any) -> dict[str, dict[str, Any]]:
         if not isinstance(parameters, Mapping):
             raise ScenarioError(f"schedulers.{name} must be a table of parameters, got {parameters!r}")
         for key, value in parameters.items():
-            if isinstance(value, str) and ":" in value:
+            if (code := names_code(value)) is not None:
                 raise ScenarioError(
-                    f"schedulers.{name}.{key}: a scenario never imports code, got {value!r}; name a "
+                    f"schedulers.{name}.{key}: a scenario never imports code, got {code!r}; name a "
                     "module:function on the command line"
                 )
         checked[name] = copy.deepcopy(dict(parameters))

@@ -17,6 +17,7 @@ import numpy as np
 from gridsim.cells import Cell
 from gridsim.collecting import collect
 from gridsim.errors import ScenarioError
+from gridsim.importing import names_code
 from gridsim.measures import METRICS, Metric, usual_metrics, wanted_metrics
 from gridsim.naming import build_scheduler, check_schedulers, named_scheduler
 from gridsim.platform import whole
@@ -133,6 +134,7 @@ class Sweep:
         ):
             if not isinstance(document.get(key, kind()), kind):
                 raise ScenarioError(f"{file}: {key} must be {said}, got {document[key]!r}")
+        _check_codeless(file, document.get("over", {}))
         return cls(scenario=scenario, schedulers=schedulers, **{**document, **changes})
 
     @cached_property
@@ -236,6 +238,15 @@ class Sweep:
                 raise ScenarioError(f"over.{path}: no scheduler {name!r} here; there are {', '.join(own)}")
             own[name][parameter] = value
         return own, others
+
+
+def _check_codeless(file: str, over: Mapping[str, Any]) -> None:
+    """That no parameter of a scheduler names code, of an axis or in a case of one."""
+    for axis, values in over.items():
+        for case in values.values() if isinstance(values, dict) else [{axis: values}]:
+            for path, value in case.items() if isinstance(case, dict) else ():
+                if path.startswith(_SCHEDULERS) and (code := names_code(value)) is not None:
+                    raise ScenarioError(f"{file}: over.{axis}: a file never imports code, got {code!r}")
 
 
 def _changed(name: str, scheduler: Scheduler, parameters: Mapping[str, Any]) -> Scheduler:

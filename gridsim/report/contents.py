@@ -9,6 +9,7 @@ from typing import Any
 
 from gridsim.comparison_table import about, columns_of, measure_of, remarks, rows_of
 from gridsim.errors import ScenarioError
+from gridsim.importing import names_code
 from gridsim.naming import command, scheduler_from
 from gridsim.replication import Replicates
 from gridsim.report import charts, tables
@@ -234,16 +235,17 @@ def _again(name: str, result: Result, file: str | None) -> Code:
 
     if result.scheduler["class"] == READ_FROM_LOG:
         return Code(name, "# the schedule that a log tells of itself: no scheduler made it", shown=True)
+    stated, given = result.scheduler["class"], result.scheduler["parameters"]
+    imports = [code for value in given.values() if (code := names_code(value)) is not None]
+    repro = "".join(f" --import {shlex.quote(code)}" for code in imports)
     try:
-        line = command("scenario.toml", scheduler_from(result.scheduler, name))
-        repro = ""
+        line = command("scenario.toml", scheduler_from(result.scheduler, name, imports=imports))
     except ScenarioError:
-        stated, given = result.scheduler["class"], result.scheduler["parameters"]
-        sets = (
-            f" --set {stated}.{key}={tables.text(value)}" for key, value in given.items() if value is not None
-        )
-        line = f"gridsim run scenario.toml --scheduler {stated}{''.join(sets)}"
-        repro = f" --scheduler {stated}"
+        words = ["gridsim", "run", "scenario.toml", "--scheduler", stated]
+        for key, value in given.items():
+            words += ["--set", f"{stated}.{key}={tables.text(value)}"] if value is not None else []
+        line = shlex.join(words)
+        repro = f" --scheduler {shlex.quote(stated)}{repro}"
     lines = [f"{line}  # digest {result.digest[:16]}..."]
     if file is not None:
         lines.append(f"gridsim repro {shlex.quote(file)}{repro}")

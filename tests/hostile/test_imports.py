@@ -1,0 +1,186 @@
+"""No file decides what is imported: neither scenarios and sweeps nor results and checkpoints."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import gridcore
+import gridsim
+import gridsim as gs
+from gridsim.cli import cli
+from gridsim.importing import names_code
+from gridsim.repro import reproduce_result
+
+GOOD = "def first(tasks):\n    return 0\n"
+#: What lies there when the file is read: importing it leaves a mark.
+TRAP = "open('sprung', 'w').close()\n" + GOOD
+SCENARIO = gs.Scenario(
+    gs.Platform.desktop_grid(nodes=8, seed=1),
+    gs.Workload.bags(3, interarrival=4.0, tasks_per_node=2.0, task_size=3000.0, seed=2),
+    seed=3,
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a result and a checkpoint of a run with a function of `trap`, which has changed since."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    trap = tmp_path / "trap.py"
+    trap.write_text(GOOD)
+    SCENARIO.save("scenario.toml")
+    theirs = gs.WqrFt(task_order="trap:first")
+    result = gs.simulate(SCENARIO, theirs, record="all", checkpoint="run.checkpoint", checkpoint_every=0)
+    result.save("run.gridsim")
+    del sys.modules["trap"]
+    trap.write_text(TRAP)
+    yield tmp_path
+    sys.modules.pop("trap", None)
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(cli, arguments)
+
+
+def asleep(folder: Path) -> bool:
+    return not (folder / "sprung").exists() and "trap" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("repro", "run.gridsim"),
+        ("resume", "run.checkpoint"),
+        # the class is asked for, what its parameters name is not
+        ("repro", "run.gridsim", "--scheduler", "gridsim.schedulers.wqr:WqrFt"),
+        ("resume", "run.checkpoint", "--scheduler", "gridsim.schedulers.wqr:WqrFt", "--import", "trap:other"),
+    ],
+)
+def test_what_a_run_names_is_imported_only_if_asked_for(files: Path, command: tuple[str, ...]) -> None:
+    done = invoke(*command)
+    assert done.exit_code == 2 and "task_order" in done.stderr and "say --import trap:first" in done.stderr
+    assert asleep(files)
+    done = invoke(*command, "--import", "trap:first")
+    assert done.exit_code == 0, done.output
+    assert not asleep(files)
+
+
+def test_calls_import_nothing_either(files: Path) -> None:
+    with pytest.raises(gs.ScenarioError, match=r"task_order of the result is 'trap:first'"):
+        reproduce_result(gs.Result.load("run.gridsim"))
+    with pytest.raises(gs.ScenarioError, match=r"task_order of the run of run.checkpoint is 'trap:first'"):
+        gs.resume("run.checkpoint")
+    assert asleep(files)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("validate", "run.gridsim"),
+        ("why", "run.gridsim", "0"),
+        ("report", "run.gridsim", "--out", "report.html"),
+        ("export", "run.gridsim", "--format", "batsim", "--out", "jobs.csv"),
+    ],
+)
+def test_looking_at_a_result_imports_nothing(files: Path, command: tuple[str, ...]) -> None:
+    done = invoke(*command)
+    assert done.exit_code == 0, done.output
+    assert asleep(files)
+
+
+def test_a_report_says_how_to_run_it_again(files: Path) -> None:
+    invoke("report", "run.gridsim", "--out", "report.html")
+    said = (files / "report.html").read_text()
+    assert "gridsim repro run.gridsim --import trap:first" in said
+    assert "--set WQR-FT.task_order=trap:first" in said
+
+
+@pytest.mark.parametrize(
+    "over",
+    [
+        '"schedulers.WQR-FT.task_order" = ["small", "trap:first"]',
+        '[over.rule.mine]\n"schedulers.WQR-FT.task_order" = "trap:first"',
+    ],
+)
+def test_a_sweep_in_a_file_names_no_code(files: Path, over: str) -> None:
+    table = over if over.startswith("[") else f"[over]\n{over}"
+    (files / "sweep.toml").write_text(f'scenario = "scenario.toml"\nschedulers = ["WQR-FT"]\n{table}\n')
+    done = invoke("sweep", "sweep.toml", "--out", "runs.csv")
+    assert done.exit_code != 0 and "a file never imports code, got 'trap:first'" in done.stderr
+    assert asleep(files)
+
+
+@pytest.mark.parametrize(
+    "table",
+    ['[schedulers."trap:Mine"]\nx = 1', '[schedulers.WQR-FT]\ntask_order = "trap:first"'],
+)
+@pytest.mark.parametrize("command", ["run", "compare", "ladder"])
+def test_a_scenario_never_imports_code(files: Path, table: str, command: str) -> None:
+    (files / "scenario.toml").write_text(f"{SCENARIO.to_toml()}\n{table}")
+    done = invoke(command, "scenario.toml")
+    assert done.exit_code != 0 and "a scenario never imports code" in done.stderr
+    assert asleep(files)
+
+
+def test_code_is_seen_wherever_it_lies() -> None:
+    assert names_code({"a": [1, "b", ("c", "os:remove")]}) == "os:remove"
+    assert names_code({"os:remove": 1}) == "os:remove"
+    assert names_code(["small", 1.0, None, {"x": True}]) is None
+
+
+# -- in the sources ---------------------------------------------------------------------------------------
+
+#: What makes code of data, or things of a pickle.
+_MAKES_CODE = {
+    "eval", "exec", "compile", "__import__", "loads", "load", "import_module", "Unpickler", "read_pickle",
+    "literal_eval", "system", "popen",
+}  # fmt: skip
+#: Where such a call stands, and why it may.
+_ALLOWED = {
+    ("importing.py", "importlib.import_module"): "what the user names in a call or on the command line",
+    ("cells.py", "import_module"): "our packages, and where a scheduler that the user handed over comes from",
+    ("extras.py", "import_module"): "libraries of extras",
+    ("progress.py", "import_module"): "tqdm",
+    ("__init__.py", "import_module"): "our modules by the names of what is in them",
+    ("command.py", "import_module"): "our reproductions by their names",
+    ("states.py", "load"): "an array of a checkpoint, by its number",
+    ("execution.py", "pickle.loads"): "what the parent sends its own workers",
+}
+#: Of files and texts, without code: JSON, TOML and results.
+_PLAIN = {
+    "json.loads", "json.load", "tomllib.loads", "tomllib.load", "Result.load", "re.compile",
+    "platform.system",
+}  # fmt: skip
+
+
+def _calls() -> set[tuple[str, str]]:
+    found = set()
+    for package in (gridsim, gridcore):
+        for path in Path(package.__file__).parent.rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call):
+                    called = ast.unparse(node.func)
+                    if called.rpartition(".")[2] in _MAKES_CODE and called not in _PLAIN:
+                        found.add((path.name, called))
+    return found
+
+
+def test_nothing_else_makes_code_of_data() -> None:
+    assert _calls() == set(_ALLOWED)
+
+
+def test_arrays_of_files_are_never_pickles() -> None:
+    reads = {
+        (path.name, ast.unparse(node))
+        for path in Path(gridsim.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).endswith((".read_array", "np.load", ".memmap"))
+    }
+    assert reads and all("allow_pickle=False" in call for _, call in reads)
