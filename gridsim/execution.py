@@ -54,11 +54,12 @@ def run_cells(
     lost is tried once more, cell by cell.  What is raised by `report`, and KeyboardInterrupt, end it; what
     was done by then has been told.
 
-    Raises ScenarioError for a cell that cannot be sent to other processes, GridSimError for an executor that
-    is broken, or whose workers run other code.
+    Raises ScenarioError for what is no executor, or a cell that cannot be sent to other processes;
+    GridSimError for an executor that is broken, or whose workers run other code.
     """
     if batch is not None:
         whole("batch", batch, low=1)
+    check_executor(executor)
     if executor is None:
         _run_here(cells, report)
         return
@@ -66,6 +67,12 @@ def run_cells(
         for cell in cells:
             _check_pickles(cell)
     _Tasks(cells, report, executor, batch).run()
+
+
+def check_executor(executor: Any) -> None:
+    """That it is None or takes tasks as a `concurrent.futures.Executor` does, else ScenarioError."""
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise ScenarioError(f"executor must be a concurrent.futures.Executor or None, got {executor!r}")
 
 
 def _run_here(cells: Sequence[Cell], report: Report) -> None:

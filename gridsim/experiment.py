@@ -9,6 +9,7 @@ from typing import Any, overload
 
 from gridsim.comparison_table import about, columns_of, measure_of, ratio_of, remarks, rows_of
 from gridsim.errors import ScenarioError
+from gridsim.execution import check_executor
 from gridsim.naming import check_schedulers, make_scheduler
 from gridsim.progress import Progress, watched
 from gridsim.records import align, to_json
@@ -151,6 +152,7 @@ def compare(
     check_bound(bound)
     options: dict[str, Any] = {"threads": threads, "time_limit": time_limit}
     options["record"] = Options(record=record).record  # several names, for each of the runs
+    check_executor(executor)
     if executor is None:
         results = {
             name: simulate(scenario, scheduler, progress=progress, **options)

@@ -87,7 +87,8 @@ def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> 
     """
     if dialect not in (known := get_args(Dialect)):
         raise ScenarioError(f"dialect must be {' or '.join(known)}, got {dialect!r}")
-    ran, table = _ran(result, "to_batsim"), result.applications
+    ran = _ran(result, "to_batsim" if dialect == "batsim" else f"to_batsim for {dialect}")
+    table = result.applications
     release = table["release"][ran.application]
     waiting, lasts = ran.start - release, ran.finish - ran.start
     with np.errstate(divide="ignore", invalid="ignore"):

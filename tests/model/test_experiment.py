@@ -70,6 +70,9 @@ def test_wrong_comparisons_are_named(toy):
         compare(SCENARIO, {"a": toy(), "b": toy})
     with pytest.raises(ScenarioError, match="baseline must be one of a, got 'b'"):
         compare(SCENARIO, {"a": toy()}, baseline="b")
+    for replicates in (None, 2):
+        with pytest.raises(ScenarioError, match="executor must be a .*Executor or None, got 4"):
+            compare(SCENARIO, {"a": toy()}, executor=4, replicates=replicates)
 
 
 def test_parameters_are_typed(toy):

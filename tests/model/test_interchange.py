@@ -148,6 +148,8 @@ def test_without_a_schedule_one_error_says_how_to_get_it(tmp_path: Path) -> None
     for export, result in ((gs.to_batsim, bags), (gs.to_batsim, jobs), (gs.to_swf, bags)):
         with pytest.raises(gs.ScenarioError, match=rf"{export.__name__} needs a recorded schedule.*--record"):
             export(result, tmp_path / "out")
+    with pytest.raises(gs.ScenarioError, match="to_batsim for evalys needs a recorded schedule"):
+        gs.to_batsim(bags, tmp_path / "out", dialect="evalys")
     assert gs.to_swf(jobs, tmp_path / "out") == 6  # of rigid jobs a log does not tell where they ran
     with pytest.raises(gs.ScenarioError, match="dialect must be batsim or evalys, got 'x'"):
         gs.to_batsim(jobs, tmp_path / "out", dialect="x")  # type: ignore[arg-type]
