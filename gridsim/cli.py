@@ -1,14 +1,15 @@
 """The command `gridsim`: thin commands over the library.
 
 Answers go to standard output (with ``--json`` one JSON value and nothing else), bars, warnings and errors to
-standard error.  Exit codes: 0 done; 1 `trace lint` found errors, or
-runs of a study failed; 2 wrong input or usage; 130 interrupted.
+standard error.  Exit codes: 0 done; 1 `trace lint` found errors, or runs of a study failed; 2 wrong input or
+usage; 130 interrupted (SIGINT), 143 terminated (SIGTERM).
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import signal
 import warnings
 from typing import Any
 
@@ -30,6 +31,10 @@ from gridsim.schema_command import schema
 from gridsim.sweep_command import sweep
 from gridsim.validation.command import validate
 from gridsim.why_command import why
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, which batch systems send some time before they kill: it ends a command as Ctrl-C does."""
 
 
 class _Group(click.Group):
@@ -64,8 +69,9 @@ class _Group(click.Group):
                 known = error.strerror and error.filename is not None
                 message = f"{error.filename}: {error.strerror}" if known else error.strerror or str(error)
             except KeyboardInterrupt as error:
-                click.echo(f"gridsim: interrupted{f': {error}' if str(error) else ''}", err=True)
-                ctx.exit(130)
+                word, code = ("terminated", 143) if isinstance(error, _Terminated) else ("interrupted", 130)
+                click.echo(f"gridsim: {word}{f': {error}' if str(error) else ''}", err=True)
+                ctx.exit(code)
             click.echo(f"gridsim: {_one_line(message)}", err=True)
             ctx.exit(2)
 
@@ -218,6 +224,11 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
 
 def main() -> None:
     """Entry point of the command."""
+
+    def terminate(*_: object) -> None:
+        raise _Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
     cli(prog_name="gridsim")
 
 

@@ -72,11 +72,11 @@ def collect(
     def run() -> None:
         try:
             run_cells(first, report, executor=executor, batch=batch)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             kept = "; with a store they would have been kept"
             if store is not None:
                 kept = f", which are in {store.path}: the same again goes on from there"
-            raise KeyboardInterrupt(f"{done} of {len(cells)} runs are done{kept}") from None
+            raise type(error)(f"{done} of {len(cells)} runs are done{kept}") from None
 
     first = [_kept(cells[numbers[0]], key, store) for key, numbers in todo]
     if shown is None:

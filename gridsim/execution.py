@@ -256,7 +256,8 @@ def _unpacked(call: bytes) -> Any:
 
 def _begin() -> None:
     """What a worker does first."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for sent_to_all in (signal.SIGINT, signal.SIGTERM):  # what to do about it, the parent decides
+        signal.signal(sent_to_all, signal.SIG_IGN)
 
     def end_with_parent() -> None:
         parent = multiprocessing.parent_process()

@@ -184,14 +184,17 @@ def test_killed_at_any_moment_and_finished(file: Path, gate: Path) -> None:
     assert sorted(row["digest"] for row in kept.values()) == sorted(e.digest for e in serial.measured)
 
 
-def test_interrupted(file: Path, gate: Path) -> None:
-    """Ctrl-C, which all processes of a terminal get: what was finished stays, and it says how to go on."""
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_interrupted(file: Path, gate: Path, number: int, code: int, word: str) -> None:
+    """Sent to all processes: what was finished stays, and how to go on is said."""
     store = file.with_suffix(".store")
     with _start(file, gate, 6) as process:
         _until_stuck(process, gate, 6)
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, number)
         out, errors = process.communicate()
     kept = len(Store(store))
     said = f"{kept} of 60 runs are done, which are in {store.name}: the same again goes on from there"
-    assert process.returncode == 130 and out == "" and errors.strip() == f"gridsim: interrupted: {said}"
+    assert process.returncode == code and out == "" and errors.strip() == f"gridsim: {word}: {said}"
     assert 0 < kept < 60
