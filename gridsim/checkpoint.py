@@ -151,7 +151,7 @@ class Checkpoint:
 
 def damaged(path: str, error: Exception) -> Exception:
     """What to raise; whatever a damaged file makes of zip, npy, JSON, states and runs is one error."""
-    if isinstance(error, GridSimError):
+    if isinstance(error, (GridSimError, MemoryError)):
         return error
     return GridSimError(f"{path}: not a sound checkpoint ({type(error).__name__}: {error})")
 

@@ -63,7 +63,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
 
 def damaged(name: str, error: Exception) -> Exception:
     """What to raise; whatever a damaged file makes of zip, npy, JSON and tables is one error."""
-    if isinstance(error, GridSimError):
+    if isinstance(error, (GridSimError, MemoryError)):
         return error
     return GridSimError(f"{name}: not a sound result file ({error})")
 

@@ -176,6 +176,8 @@ class Store:
             try:
                 table = self._parquet.read_table(shard)
                 table.schema.field(column)
+            except MemoryError:
+                raise
             except FileNotFoundError:  # somebody has just put it together with others
                 return self._load(folder, column, values)
             except Exception as error:  # whatever a damaged file makes of Parquet
