@@ -41,7 +41,7 @@ PACKAGES = ["gridsim", "gridcore"]
 class Outcome:
     """One target's share of a call.
 
-    executions, seconds : how many, in how long.  features : coverage, of its edges and how often each was met.
+    executions, seconds : how many, in how long.  features : coverage: edges, and how often.
     corpus : inputs kept.  findings : files that show one.  said : the end of the output, with a finding.
     """
 
@@ -56,8 +56,8 @@ class Outcome:
     def line(self) -> str:
         rate = self.executions / self.seconds if self.seconds else 0.0
         return (
-            f"{self.target:<24} {self.executions:>12,} {rate:>10,.0f}/s {self.features:>9,} {self.corpus:>7,} "
-            f"{len(self.findings):>9}"
+            f"{self.target:<24} {self.executions:>12,} {rate:>10,.0f}/s {self.features:>9,} "
+            f"{self.corpus:>7,} {len(self.findings):>9}"
         )
 
 
@@ -121,7 +121,11 @@ def fuzz(
         seconds = (60.0 if seconds is None else seconds) * min(jobs, len(chosen)) / len(chosen)
     failed: list[Outcome] = []
     click.echo(HEAD)
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder, ThreadPoolExecutor(jobs) as workers:
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with (
+        tempfile.TemporaryDirectory(prefix="fuzz-", dir=memory) as folder,
+        ThreadPoolExecutor(jobs) as workers,
+    ):
 
         def one(name: str) -> Outcome:
             kept = corpus / name if corpus else Path(folder) / name
@@ -217,7 +221,7 @@ def child(target: str, corpus: Path, options: tuple[str, ...]) -> None:
 
 
 def limit_memory() -> None:
-    """What asks for more than this machine may give fails, instead of being promised memory it never touches."""
+    """What asks for too much fails, instead of being promised memory that it never touches."""
     if "ASAN_OPTIONS" not in os.environ:  # whose shadow is larger than any limit
         resource.setrlimit(resource.RLIMIT_AS, (SPACE, SPACE))
 

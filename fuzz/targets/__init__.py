@@ -1,8 +1,9 @@
 """The targets, a module each.
 
-A target has ``one(data: bytes) -> None``, which raises on a finding, and ``seeds() -> Iterable[bytes]``: small
-valid inputs, and known nasty ones.  It may have ``DICTIONARY``, words (bytes) to try, and ``mutate(data,
-max_size, seed) -> bytes``, a mutator of its own (see `zips`).  Nothing is kept from one execution to the next.
+A target has ``one(data: bytes) -> None``, which raises on a finding, and ``seeds() -> Iterable[bytes]``:
+small valid inputs, and known nasty ones.  It may have ``DICTIONARY``, words (bytes) to try, and
+``mutate(data, max_size, seed) -> bytes``, a mutator of its own.  Nothing is kept from one execution to the
+next.
 """
 
 from __future__ import annotations
