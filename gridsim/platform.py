@@ -82,7 +82,10 @@ def sequence(path: str, values: Any) -> list[Any]:
 
 def shown(value: Any) -> str:
     """`value` for a message, in at most 60 characters."""
-    text = repr(value.item() if isinstance(value, np.generic) else value)
+    try:
+        text = repr(value.item() if isinstance(value, np.generic) else value)
+    except ValueError:  # more digits than Python spells out
+        text = f"a number of {value.bit_length()} bits"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
