@@ -670,5 +670,6 @@ cdef class WorkQueue:
         self.fault_up, self.fault = (up != 0).view(np.uint8), 0
         w.n_rows = len(given["rows"])
         if not work_room_for_rows(w):
+            w.n_rows = 0
             raise MemoryError
         fill(w.row, given["rows"])

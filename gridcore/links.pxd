@@ -77,4 +77,5 @@ cdef class Links:
     cdef int _reserve_due(self, Py_ssize_t n) except -1
     cdef void _by_node(self, Py_ssize_t n) noexcept nogil
     cdef object _records(self, int kind, Py_ssize_t n)
+    cdef int _make_letter(self) except -1
     cdef void _count_window(self, int machine, long long at, int nbytes) noexcept nogil

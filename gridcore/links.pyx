@@ -19,11 +19,11 @@ from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memcpy, memset
 
 from gridcore.edf cimport indices, integers
-from gridcore.mailboxes cimport (Letter, Mailboxes, mailboxes_count, mailboxes_due, mailboxes_free, mailboxes_make,
-                                 mailboxes_put, mailboxes_take, mailboxes_tidy)
+from gridcore.mailboxes cimport (Letter, mailboxes_clear, mailboxes_count, mailboxes_due, mailboxes_free,
+                                 mailboxes_make, mailboxes_put, mailboxes_reserve, mailboxes_take, mailboxes_tidy)
 from gridcore.memory cimport copy_words, grown, prefetch
 from gridcore.messagelog cimport (DROPPED, PASSAGE_FIELDS, UNDER_WAY, Passage, messagelog_add, messagelog_copy,
-                                  messagelog_end, messagelog_fill, messagelog_free, messagelog_letter, messagelog_slots,
+                                  messagelog_end, messagelog_fill, messagelog_free, messagelog_letters, messagelog_slots,
                                   messagelog_subject)
 from gridcore.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
                                pending_read)
@@ -152,16 +152,24 @@ cdef class Links:
     cdef int _make_slots(self) except -1:
         # by half: what is in flight may be most of the memory of a run
         cdef Py_ssize_t more = self.slots + self.slots // 2 + 256, k
+        if more > 2147483647:
+            raise MemoryError(f"more than {2**31 - 1} messages in flight")
         self.message = <Message*> grown(self.message, more * sizeof(Message))
         self.data = <char*> grown(self.data, more * self.stride)
         self.unused = <int*> grown(self.unused, more * sizeof(int))
+        if self.passages.most:
+            messagelog_slots(&self.passages, more)
+        # nothing can fail from here on
         for k in range(more - 1, self.slots - 1, -1):
             self.unused[self.n_unused] = <int> k
             self.n_unused += 1
-        if self.passages.most:
-            messagelog_slots(&self.passages, more)
         self.slots = more
         return 0
+
+    cdef int _make_letter(self) except -1:
+        """Room for a further one that waits, and to note its place in the log."""
+        mailboxes_reserve(&self.boxes)
+        return messagelog_letters(&self.passages, self.boxes.room)
 
     def send(self, long long now, int kind, const unsigned char[:, ::1] records, long long nbytes):
         """Send uint8[k, width] `records` of `kind` at `now` ns, `nbytes` bytes each on the wire, in this order."""
@@ -276,10 +284,11 @@ cdef class Links:
             if self.deferred[m.kind]:
                 letter.time, letter.nbytes, letter.life = e.time, m.nbytes, m.target_life
                 box = self.boxes_of[m.kind] + m.target
+                if self.passages.most:
+                    self._make_letter()
                 mailboxes_put(&self.boxes, box, &letter, self.data + e.slot * self.stride, self.width[m.kind])
                 if self.passages.most:
-                    messagelog_letter(&self.passages, self.boxes.last[box], self.boxes.room,
-                                      self.passages.of_slot[e.slot])
+                    self.passages.of_letter[self.boxes.last[box]] = self.passages.of_slot[e.slot]
                 self._give_back(e.slot)
             else:
                 pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)
@@ -739,16 +748,15 @@ cdef class Links:
             if self.passages.most:
                 self.passages.of_slot[slot] = <int> place[k]
             pending_push(&self.queue[where[k]] if where[k] >= 0 else &self.heads, events[k, 0], events[k, 1], slot)
-        mailboxes_free(&self.boxes)
-        memset(&self.boxes, 0, sizeof(Mailboxes))
-        self._make_boxes(self.fifo)
+        mailboxes_clear(&self.boxes, boxes)
         data = letter_records
         for k in range(letters.shape[0]):
             letter.time, letter.nbytes, letter.life = letters[k, 1], <int> letters[k, 2], <int> letters[k, 3]
+            if self.passages.most:
+                self._make_letter()
             mailboxes_put(&self.boxes, letters[k, 0], &letter, &data[k, 0], stride)
             if self.passages.most:
-                messagelog_letter(&self.passages, self.boxes.last[letters[k, 0]], self.boxes.room,
-                                  <int> letter_place[k])
+                self.passages.of_letter[self.boxes.last[letters[k, 0]]] = <int> letter_place[k]
 
     cdef int _check_headers(self, const unsigned char[:, ::1] records) except -1:
         """Each record goes from a node to a node."""

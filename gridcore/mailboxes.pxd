@@ -47,11 +47,19 @@ cdef inline void mailboxes_free(Mailboxes* m) noexcept nogil:
     free(m.record)
 
 
-cdef inline int mailboxes_put(Mailboxes* m, Py_ssize_t box, const Letter* letter, const void* record,
-                              Py_ssize_t width) except -1 nogil:
-    """A further message for `box`, delivered not before what is in it."""
+cdef inline void mailboxes_clear(Mailboxes* m, Py_ssize_t boxes) noexcept nogil:
+    """All of the `boxes` are empty."""
+    cdef Py_ssize_t k
+    for k in range(boxes):
+        m.first[k] = -1
+    for k in range(m.room):
+        m.letter[k].next = <int> (k + 1) if k + 1 < m.room else -1
+    m.n_open, m.unused = 0, 0 if m.room else -1
+
+
+cdef inline int mailboxes_reserve(Mailboxes* m) except -1 nogil:
+    """Room for a further message."""
     cdef Py_ssize_t more, k
-    cdef int entry
     if m.unused < 0:
         # by a quarter: what waits may be much of the memory of a run
         more = m.room + m.room // 4 + 64
@@ -63,6 +71,14 @@ cdef inline int mailboxes_put(Mailboxes* m, Py_ssize_t box, const Letter* letter
         for k in range(m.room, more):
             m.letter[k].next = <int> (k + 1) if k + 1 < more else -1
         m.unused, m.room = <int> m.room, more
+    return 0
+
+
+cdef inline int mailboxes_put(Mailboxes* m, Py_ssize_t box, const Letter* letter, const void* record,
+                              Py_ssize_t width) except -1 nogil:
+    """A further message for `box`, delivered not before what is in it."""
+    cdef int entry
+    mailboxes_reserve(m)
     entry = m.unused
     m.unused = m.letter[entry].next
     m.letter[entry] = letter[0]

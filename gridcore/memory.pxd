@@ -8,8 +8,9 @@ cdef extern from "memory.h":
 
 
 cdef inline void* grown(void* block, Py_ssize_t size) except NULL nogil:
-    """`block`, `size` bytes long from now on."""
-    cdef void* result = realloc(block, size)
+    """`block`, `size` bytes long from now on; where there is no memory for that it stays as it is."""
+    # a size of 0 is not everywhere a block
+    cdef void* result = realloc(block, max(size, 1))
     if result == NULL:
         with gil:
             raise MemoryError

@@ -38,8 +38,8 @@ cdef inline int messagelog_add(MessageLog* l, const Passage* passage) except -2:
         l.missed += 1
         return -1
     if l.n == l.room:
+        l.passage = <Passage*> grown(l.passage, (2 * l.room + 256) * sizeof(Passage))
         l.room = 2 * l.room + 256
-        l.passage = <Passage*> grown(l.passage, l.room * sizeof(Passage))
     l.passage[l.n] = passage[0]
     l.n += 1
     return <int> (l.n - 1)
@@ -51,12 +51,11 @@ cdef inline int messagelog_slots(MessageLog* l, Py_ssize_t slots) except -1:
     return 0
 
 
-cdef inline int messagelog_letter(MessageLog* l, Py_ssize_t entry, Py_ssize_t room, int place) except -1:
-    """The message at `place` is that `entry` of mailboxes with `room` from now on."""
-    if room > l.letters:
-        l.of_letter = <int*> grown(l.of_letter, room * sizeof(int))
-        l.letters = room
-    l.of_letter[entry] = place
+cdef inline int messagelog_letters(MessageLog* l, Py_ssize_t letters) except -1:
+    """The mailboxes have room for so many."""
+    if letters > l.letters:
+        l.of_letter = <int*> grown(l.of_letter, letters * sizeof(int))
+        l.letters = letters
     return 0
 
 

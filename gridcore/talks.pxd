@@ -34,15 +34,16 @@ cdef inline void talk_drop(Talk** place) noexcept nogil:
 
 cdef inline int talk_open(Talk** place, Py_ssize_t n_nodes, Py_ssize_t asked) except -1 nogil:
     """A further search for a job of so many nodes, of which nothing is known yet."""
-    cdef Talk* talk
-    talk_drop(place)
-    talk = <Talk*> grown(NULL, sizeof(Talk))
+    cdef Talk* talk = <Talk*> grown(NULL, sizeof(Talk))
     memset(talk, 0, sizeof(Talk))
+    # known from now on, and so not lost where the rest fails: nobody has been asked then
+    talk_drop(place)
     place[0] = talk
-    talk.n_nodes, talk.asked, talk.missing, talk.start, talk.current = <int> n_nodes, <int> asked, <int> asked, -1, -1
+    talk.n_nodes, talk.start, talk.current = <int> n_nodes, -1, -1
     if asked:
         talk.answer = <Answer*> grown(NULL, asked * sizeof(Answer))
         talk.found = <Answer*> grown(NULL, asked * sizeof(Answer))
+    talk.asked = talk.missing = <int> asked
     return 0
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 import zlib
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gridsim.inputs import memory, size_of
 
 #: Deflate level 1; from so many bytes on only what a sample, of so many parts of it, says is worth the time.
 _LEVEL = 1
@@ -60,10 +63,21 @@ def _shrinks(content: memoryview) -> bool:
 
 
 class Reader:
-    """Reads an archive from a stream; what a damaged one makes of zip, npy and JSON is raised as it is."""
+    """Reads an archive from a stream; what a damaged one makes of zip, npy and JSON is raised as it is.
+
+    Raises ValueError for one that unpacks to more than this machine's memory, for names of members that come
+    twice, and for arrays whose header does not agree with what there is of them.
+    """
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(stream)
+        members = self._zip.infolist()
+        size, most = sum(member.file_size for member in members), memory()
+        if size > most:
+            raise ValueError(f"it unpacks to {size_of(size)}, this machine has {size_of(most)} of memory")
+        if len({member.filename for member in members}) < len(members):
+            raise ValueError("it has members of the same name")
+        self._room = most
 
     def __enter__(self) -> Reader:
         return self
@@ -73,10 +87,35 @@ class Reader:
 
     def json(self, name: str) -> Any:
         """A member that is JSON."""
-        return json.loads(self._zip.read(name))
+        return json.loads(self._content(name))
 
     def array(self, name: str) -> NDArray[Any]:
         """A member that is an array."""
-        # read to the end: only then does zipfile compare the checksum
-        found: NDArray[Any] = np.lib.format.read_array(io.BytesIO(self._zip.read(name)), allow_pickle=False)
+        content = io.BytesIO(self._content(name))
+        _check_header(content, name)
+        found: NDArray[Any] = np.lib.format.read_array(content, allow_pickle=False)
         return found
+
+    def _content(self, name: str) -> bytes:
+        # a member that is asked for again and again takes room each time
+        self._room -= self._zip.getinfo(name).file_size
+        if self._room < 0:
+            raise ValueError(f"what is read of it takes more than the {size_of(memory())} of this machine")
+        # read to the end: only then does zipfile compare the checksum
+        return self._zip.read(name)
+
+
+def _check_header(content: io.BytesIO, name: str) -> None:
+    """That a header tells of plain values, as many as there are: before room is made for an array."""
+    version = np.lib.format.read_magic(content)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"{name} is of npy version {version}, expected 1.0 or 2.0")
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(content)
+    if dtype.hasobject:
+        raise ValueError(f"{name} holds objects, expected plain values")
+    there = len(content.getbuffer()) - content.tell()
+    count = math.prod(shape)
+    if min(shape, default=0) < 0 or count * dtype.itemsize != there or count > max(1, there):
+        raise ValueError(f"{name} has {size_of(there)} for an array of {shape} of {dtype}")
+    content.seek(0)

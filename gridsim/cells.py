@@ -78,19 +78,25 @@ class Measured:
 def measure(cell: Cell) -> Measured:
     """Run a cell; whatever goes wrong is its error."""
     started = time.perf_counter()
+    lost = False
     with _noted() as notes:
         try:
             result = simulate(cell.scenario, cell.scheduler, time_limit=cell.time_limit)
             values, digest, error, trace = measured(result, cell.metrics), result.digest, "", ""
             if cell.keep is not None:
+                lost = True  # from here on
                 result.save(cell.keep)
+                lost = False
         except (Exception, SystemExit) as failure:  # whatever a scheduler of the user does
             values, digest, error = {}, "", _said(failure)
             trace = "".join(traceback.format_exception(failure))
+            # with more memory, or on another disk, it would have been done
+            lost |= isinstance(failure, MemoryError)
     return Measured(
         values=values,
         digest=digest,
         error=error,
+        lost=lost,
         wall_seconds=time.perf_counter() - started,
         peak_memory=peak_memory(),
         code=code_version(),
@@ -107,7 +113,7 @@ def measure_all(cells: list[Cell]) -> list[Measured]:
 def _said(error: BaseException) -> str:
     # what is no text that can be written, as half a character, is spelt out
     message = " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode()
-    if isinstance(error, GridSimError) and message:
+    if isinstance(error, (GridSimError, MemoryError, OSError)) and message:
         return f"{type(error).__name__}: {message}"
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""

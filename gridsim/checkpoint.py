@@ -19,6 +19,7 @@ import msgspec
 from gridsim.archive import Reader, Writer
 from gridsim.engine import Engine
 from gridsim.errors import CheckpointWarning, GridSimError
+from gridsim.inputs import opened
 from gridsim.provenance import version
 from gridsim.records import atomic_file
 from gridsim.states import Array, Kept, packed, unpacked
@@ -115,7 +116,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        self._stream = open(path, "rb")  # noqa: SIM115 (open until `__exit__`)
+        self._stream = opened(path)
         try:
             self._archive = Reader(self._stream)
             content = self._archive.json(_ABOUT)
@@ -151,7 +152,7 @@ class Checkpoint:
 
 def damaged(path: str, error: Exception) -> Exception:
     """What to raise; whatever a damaged file makes of zip, npy, JSON, states and runs is one error."""
-    if isinstance(error, GridSimError):
+    if isinstance(error, (GridSimError, MemoryError)):
         return error
     return GridSimError(f"{path}: not a sound checkpoint ({type(error).__name__}: {error})")
 

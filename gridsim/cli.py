@@ -10,7 +10,9 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -32,6 +34,9 @@ from gridsim.sweep_command import sweep
 from gridsim.validation.command import validate
 from gridsim.why_command import why
 
+#: Why what is written may not get there.
+_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
 
 class _Terminated(KeyboardInterrupt):
     """SIGTERM, which batch systems send some time before they kill: it ends a command as Ctrl-C does."""
@@ -47,7 +52,7 @@ class _Group(click.Group):
             line = _one_line(str(message))
             if line not in said:  # a log is read once a scheduler
                 said.add(line)
-                click.echo(f"gridsim: warning: {line}", err=True)
+                _tell(f"warning: {line}")
 
         with warnings.catch_warnings():
             for category in (TraceWarning, ModelWarning, CheckpointWarning):
@@ -66,14 +71,35 @@ class _Group(click.Group):
             except OSError as error:
                 if error.errno == errno.EPIPE:  # the reader of our output has gone; click ends quietly
                     raise
-                known = error.strerror and error.filename is not None
-                message = f"{error.filename}: {error.strerror}" if known else error.strerror or str(error)
+                message = _of_system(error)
             except KeyboardInterrupt as error:
                 word, code = ("terminated", 143) if isinstance(error, _Terminated) else ("interrupted", 130)
-                click.echo(f"gridsim: {word}{f': {error}' if str(error) else ''}", err=True)
+                _tell(f"{word}{f': {error}' if str(error) else ''}")
                 ctx.exit(code)
-            click.echo(f"gridsim: {_one_line(message)}", err=True)
+            _tell(message)
             ctx.exit(2)
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """What --help and --version say cannot be written before there is a command."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            _tell(_of_system(error))
+            sys.exit(2)
+
+
+def _tell(message: str) -> None:
+    """One line on standard error; where nobody can be told, as on a full disk, the exit code says it."""
+    with suppress(OSError):
+        click.echo(f"gridsim: {_one_line(message)}", err=True)
+
+
+def _of_system(error: OSError) -> str:
+    if error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    # files have their names: what has none is our output
+    where = "standard output: " if error.errno in _NOT_WRITTEN else ""
+    return where + (error.strerror or str(error))
 
 
 def _one_line(message: str) -> str:

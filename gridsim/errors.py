@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
+#: Characters of a message; what is longer is cut in the middle.
+LONGEST = 3000
 
-class GridSimError(Exception):
+
+def one_line(text: str) -> str:
+    """`text` as one line that a terminal only shows: what else it holds is spelt out, as in ``\\x1b``."""
+    if not text.isprintable():
+        text = "".join(
+            c if c.isprintable() else " " if c in "\n\r\t" else ascii(c)[1:-1] for c in text.strip()
+        )
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
+
+
+class _OneLine:
+    """Messages may quote files of others."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(one_line(each) if isinstance(each, str) else each for each in args))
+
+
+class GridSimError(_OneLine, Exception):
     """Root of every error that gridsim raises on purpose."""
 
 
@@ -27,13 +46,13 @@ class InvariantViolation(GridSimError, AssertionError):
     """A law of the simulation does not hold (a task lost, done twice, or run on a dead machine)."""
 
 
-class TraceWarning(UserWarning):
+class TraceWarning(_OneLine, UserWarning):
     """A trace record was repaired or left out; the message counts them and names the first."""
 
 
-class CheckpointWarning(UserWarning):
+class CheckpointWarning(_OneLine, UserWarning):
     """A checkpoint could not be written; the run goes on, and the one before stays."""
 
 
-class ModelWarning(UserWarning):
+class ModelWarning(_OneLine, UserWarning):
     """A paper is ambiguous here and the library chose; the message says what."""

@@ -348,7 +348,7 @@ def result_from_log(
 def _machines(file: str, header: dict[str, str], procs_per_node: int) -> int:
     """The machines that the header of a log tells."""
     for key in ("MaxProcs", "MaxNodes"):
-        if stated := re.match(r"\d+", header.get(key, "")):
+        if stated := re.match(r"[0-9]{1,15}(?![0-9])", header.get(key, "")):
             count = int(stated[0])
             return -(-count // procs_per_node) if key == "MaxProcs" else count
     raise ScenarioError(f"machines must be given: {file} has no MaxProcs and no MaxNodes in its header")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -82,7 +82,10 @@ def sequence(path: str, values: Any) -> list[Any]:
 
 def shown(value: Any) -> str:
     """`value` for a message, in at most 60 characters."""
-    text = repr(value.item() if isinstance(value, np.generic) else value)
+    try:
+        text = repr(value.item() if isinstance(value, np.generic) else value)
+    except ValueError:  # more digits than Python spells out
+        text = f"a number of {value.bit_length()} bits"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -232,6 +235,8 @@ PlatformRecipe = UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable | 
 
 #: Machines are counted in 32 bits, and so are the 2 N - 1 nodes of a tree over them.
 MOST_NODES = 2**30
+#: Machines whose speeds are made before they are asked for.
+_AT_ONCE = 1 << 20
 
 
 def _nodes_and_seed(recipe: UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable) -> dict[str, int]:
@@ -249,13 +254,20 @@ class Platform:
     """The machines of a grid.  Two platforms are equal when their recipes are.
 
     recipe : how it was made; use the constructors below.
-    speeds : float64, read-only, Mflop/s of each machine.
+
+    Speeds are made at once, so that what is wrong with them is told early; those of more than a million
+    machines when they are first asked for: to read of them takes no room.
     """
 
     recipe: PlatformRecipe
-    speeds: Floats = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.nodes <= _AT_ONCE:
+            _ = self.speeds
+
+    @cached_property
+    def speeds(self) -> Floats:
+        """float64, read-only, Mflop/s of each machine."""
         with np.errstate(over="ignore"):  # what comes out infinite is refused here
             speeds = self.recipe.speeds()
             if not math.isfinite(speeds.sum()):
@@ -263,11 +275,12 @@ class Platform:
                     f"platform must have speeds with a finite sum, got up to {speeds.max():g} Mflop/s"
                 )
         speeds.flags.writeable = False
-        object.__setattr__(self, "speeds", speeds)
+        return speeds
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.speeds.flags.writeable = False  # which pickle and deepcopy forget
+        if "speeds" in state:
+            self.speeds.flags.writeable = False  # which pickle and deepcopy forget
 
     @classmethod
     def desktop_grid(
@@ -341,7 +354,7 @@ class Platform:
     @property
     def nodes(self) -> int:
         """Number of machines."""
-        return len(self.speeds)
+        return len(self.recipe.listed) if isinstance(self.recipe, ListedSpeeds) else self.recipe.nodes
 
     @cached_property
     def aggregate_speed(self) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from time import monotonic
 from typing import Any, Literal, Protocol, Self, TypeVar
@@ -119,8 +120,9 @@ class _Lines:
         done, note = self._now
         more = f", {note()}" if note is not None else ""
         after = f"after {self._last - self._began:.0f} s"
-        sys.stderr.write(f"{self._title}{done}/{self._total} {self._unit} {after}{more}\n")
-        sys.stderr.flush()
+        with suppress(OSError):  # where nobody can be told, as on a full disk, the run goes on
+            sys.stderr.write(f"{self._title}{done}/{self._total} {self._unit} {after}{more}\n")
+            sys.stderr.flush()
 
     def __enter__(self) -> Self:
         return self

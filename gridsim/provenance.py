@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from gridsim.inputs import opened
+
 
 def version() -> str:
     """Version of the installed distribution; "unknown" in a tree that was never installed."""
@@ -20,8 +22,8 @@ def version() -> str:
 
 
 def sha256(path: str) -> str:
-    """SHA-256 of a file, hexadecimal."""
-    with open(path, "rb") as stream:
+    """SHA-256 of a regular file, hexadecimal."""
+    with opened(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

@@ -21,6 +21,7 @@ Column = NDArray[Any]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN = 10  # rows that a table shows of itself
+_LONG = 230  # bytes of a file name, of which file systems have 255, that leave room for a longer one
 
 
 def check_name(name: str) -> str:
@@ -237,7 +238,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     if os.path.lexists(target) and not os.path.isfile(target):
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
     folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.tmp")
+    temporary = os.path.join(folder, f".{_short(name)}.{secrets.token_hex(6)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(temporary, flags, 0o666)
@@ -251,17 +252,23 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
         os.replace(temporary, target)
     except BaseException as error:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # what went wrong before is what to tell
             os.unlink(temporary)
         if isinstance(error, OSError) and error.errno is not None and error.filename in (None, temporary):
             error.filename, error.filename2 = os.fspath(path), None
         raise
 
 
+def _short(name: str) -> str:
+    """`name`, or where something beside it would have too long a name a short one that is as much its own."""
+    encoded = os.fsencode(name)
+    return name if len(encoded) <= _LONG else f"{name[:20]}-{hashlib.sha256(encoded).hexdigest()[:16]}"
+
+
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
     """Remove what processes that were killed while they wrote `path` have left beside it."""
     folder, name = os.path.split(os.path.realpath(path))
     for entry in os.scandir(folder):
-        if re.fullmatch(rf"\.{re.escape(name)}\.[0-9a-f]{{12}}\.tmp", entry.name):
+        if re.fullmatch(rf"\.{re.escape(_short(name))}\.[0-9a-f]{{12}}\.tmp", entry.name):
             with suppress(FileNotFoundError):
                 os.unlink(entry.path)

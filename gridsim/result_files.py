@@ -12,6 +12,7 @@ from typing import Any
 
 from gridsim.archive import Reader, Writer
 from gridsim.errors import GridSimError
+from gridsim.inputs import opened
 from gridsim.records import Table, atomic_file, frozen
 
 #: Version of the file format.
@@ -42,7 +43,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
     Raises GridSimError for a file that is no result or is damaged, OSError for one that cannot be read.
     """
     name = os.fspath(path)
-    with open(path, "rb") as stream:
+    with opened(path) as stream:
         content = io.BytesIO(stream.read())
     try:
         with Reader(content) as archive:
@@ -63,7 +64,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
 
 def damaged(name: str, error: Exception) -> Exception:
     """What to raise; whatever a damaged file makes of zip, npy, JSON and tables is one error."""
-    if isinstance(error, GridSimError):
+    if isinstance(error, (GridSimError, MemoryError)):
         return error
     return GridSimError(f"{name}: not a sound result file ({error})")
 

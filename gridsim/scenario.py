@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import msgspec
 
+from gridsim import toml_files
 from gridsim.errors import ScenarioError
 from gridsim.faults import Faults, FaultsRecipe
 from gridsim.fluctuation import Fluctuation, FluctuationRecipe
@@ -132,15 +132,7 @@ class Scenario:
         if isinstance(text_or_path, str) and "\n" in text_or_path:
             return cls._read(text_or_path, "<scenario>", "")
         file = text("scenario", text_or_path)
-        with open(file, "rb") as stream:
-            content = stream.read()
-        try:
-            decoded = content.decode()
-        except UnicodeDecodeError as error:
-            line = content.count(b"\n", 0, error.start) + 1
-            byte = content[error.start]
-            raise ScenarioError(f"{file}:{line}: byte 0x{byte:02x} is not UTF-8 text") from error
-        return cls._read(decoded, file, os.path.dirname(file))
+        return cls._read(toml_files.read(file), file, os.path.dirname(file))
 
     def replaced(self, values: Mapping[str, Any]) -> Scenario:
         """A copy in which these entries of its file have other values: ``{"platform.nodes": 200}``.
@@ -166,13 +158,7 @@ class Scenario:
 
     @classmethod
     def _read(cls, toml: str, file: str, folder: str) -> Scenario:
-        try:
-            document = tomllib.loads(toml)
-        except tomllib.TOMLDecodeError as error:
-            raise ScenarioError(_toml_fault(file, toml, str(error))) from error
-        except RecursionError:
-            raise ScenarioError(f"{file}: values lie too deeply in one another") from None
-        return cls.from_document(document, file, folder)
+        return cls.from_document(toml_files.parsed(toml, file), file, folder)
 
     @classmethod
     def from_document(
@@ -269,10 +255,3 @@ def _checked_schedulers(given: Any) -> dict[str, dict[str, Any]]:
                 )
         checked[name] = copy.deepcopy(dict(parameters))
     return checked
-
-
-def _toml_fault(file: str, toml: str, message: str) -> str:
-    if match := re.search(r"\s*\(at line (\d+), column (\d+)\)$", message):
-        return f"{file}:{match[1]}: column {match[2]}: {message[: match.start()]}"
-    message = message.removesuffix(" (at end of document)")
-    return f"{file}:{toml.count(chr(10)) + 1}: at the end of the file: {message}"

@@ -22,6 +22,7 @@ from typing import Any
 from gridsim.cells import Cell, Keys, Measured
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.extras import need
+from gridsim.inputs import opened
 from gridsim.measures import METRICS
 from gridsim.records import atomic_file, plain
 from gridsim.results import Result
@@ -33,6 +34,8 @@ StorePath = str | os.PathLike[str]
 #: Version of the layout.
 FORMAT = 1
 _ABOUT = "store.json"
+#: Bytes that it may have.
+_LONGEST = 1 << 16
 _FOLDERS = ("cells", "scenarios", "results")
 #: Shards from which `Store.tidy` makes one.
 _MANY = 64
@@ -76,8 +79,9 @@ class Store:
             with atomic_file(about) as stream:
                 stream.write(json.dumps({"gridsim store": FORMAT}).encode())
         try:
-            found = json.loads(about.read_text())["gridsim store"]
-        except (ValueError, LookupError, TypeError) as error:
+            with opened(about) as stream:
+                found = json.loads(stream.read(_LONGEST))["gridsim store"]
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise GridSimError(f"{about}: not what says that this is a store ({error})") from error
         if found != FORMAT:
             raise GridSimError(f"{about}: a store in format {found!r}, this version reads {FORMAT}")
@@ -176,6 +180,8 @@ class Store:
             try:
                 table = self._parquet.read_table(shard)
                 table.schema.field(column)
+            except MemoryError:
+                raise
             except FileNotFoundError:  # somebody has just put it together with others
                 return self._load(folder, column, values)
             except Exception as error:  # whatever a damaged file makes of Parquet

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gridsim import toml_files
 from gridsim.cells import Cell
 from gridsim.collecting import collect
 from gridsim.errors import ScenarioError
@@ -101,11 +101,7 @@ class Sweep:
         Raises ScenarioError naming the key of what is wrong, OSError for a file that cannot be read.
         """
         file = os.fspath(path)
-        with open(file, "rb") as stream:
-            try:
-                document = tomllib.load(stream)
-            except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise ScenarioError(f"{file}: {error}") from error
+        document = toml_files.parsed(toml_files.read(file), file)
         for key in document:
             if key not in _KEYS:
                 raise ScenarioError(f"{file}: {key} is not a known key of a sweep; known: {', '.join(_KEYS)}")

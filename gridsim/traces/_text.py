@@ -12,10 +12,18 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gridsim.errors import TraceFormatError, TraceWarning
+from gridsim.inputs import memory, opened, size_of
 
 StrPath = str | os.PathLike[str]
 
 _CHUNK = 1 << 18  # bytes; one chunk and one unfinished line are held, never the whole file
+#: Times, sizes and speeds beyond that are mistakes, and so are counts: sums of them stay numbers.
+LARGEST, LARGEST_COUNT = 1e18, 2**40
+#: Bytes of a line; those of real traces have some 100 kB.
+LONGEST_LINE = 1 << 24
+#: How much larger than the file what gzip makes of it may be, from so many bytes on; of real logs it is 12
+#: times as large at most.
+MOST_PACKED, PACKED_FROM = 100, 1 << 26
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -42,8 +50,9 @@ def parse_number(word: str) -> float | None:
         return None
 
 
-def number_fault(field: str, word: str, *, whole: bool = False) -> str | None:
-    """What is wrong with the word of a field that should be a finite (whole) number; None when nothing is."""
+def number_fault(field: str, word: str, *, whole: bool = False, most: float = LARGEST) -> str | None:
+    """What is wrong with the word of a field, a number of at most `most` either way, or a whole one of at
+    most 2**53; None when nothing is."""
     value = parse_number(word)
     if value is None:
         return f"field {field} is {word!r}, expected a number"
@@ -51,6 +60,8 @@ def number_fault(field: str, word: str, *, whole: bool = False) -> str | None:
         return f"field {field} is {word!r}, expected a finite number"
     if whole and (value != math.floor(value) or abs(value) > 2**53):
         return f"field {field} is {word!r}, expected a whole number"
+    if abs(value) > most:
+        return f"field {field} is {word!r}, expected at most {most:g}"
     return None
 
 
@@ -58,16 +69,18 @@ def text_lines(path: StrPath) -> Iterator[str]:
     """The lines of a UTF-8 text file, plain or gzip (told by content), without their newline.
 
     Raises `TraceFormatError` naming the file when it cannot be opened, and the line reached when it is
-    truncated, corrupt, not gzip in spite of its name, binary, or not UTF-8, or when reading fails.
+    truncated, corrupt, not gzip in spite of its name, binary, or not UTF-8, when it has a line of more than
+    `LONGEST_LINE` bytes, when gzip makes more of it than this machine has memory, or than `MOST_PACKED` times
+    its size, or when reading fails.
     """
     reached = 0
     block = b""
     try:
-        opened = open(path, "rb")  # noqa: SIM115
+        file = opened(path)
     except OSError as error:
         raise format_error(path, 0, error.strerror or str(error)) from error
     try:
-        with opened as stream:
+        with file as stream:
             for chunk in _chunks(path, stream):
                 if b"\0" in chunk:
                     line = reached + (block + chunk).count(b"\n", 0, len(block) + chunk.index(b"\0")) + 1
@@ -75,6 +88,8 @@ def text_lines(path: StrPath) -> Iterator[str]:
                 complete, newline, rest = chunk.rpartition(b"\n")
                 if not newline:  # a line longer than the chunk
                     block += chunk
+                    if len(block) > LONGEST_LINE:
+                        raise format_error(path, reached + 1, f"a line of more than {LONGEST_LINE} bytes")
                     continue
                 block += complete
                 lines = _decode(block).split("\n")
@@ -105,8 +120,19 @@ def _chunks(path: StrPath, stream: BinaryIO) -> Iterator[bytes]:
     if start == _GZIP_MAGIC or Path(path).suffix == ".gz":
         with gzip.GzipFile(fileobj=stream) as unpacked:
             # read1 hands over what was unpacked before it reports a truncation: the line reached is exact
+            size, most = os.fstat(stream.fileno()).st_size, memory()
+            allowed = min(most, max(PACKED_FROM, MOST_PACKED * size))
+            done = 0
             while chunk := unpacked.read1(_CHUNK):
+                done += len(chunk)
+                if done > allowed:
+                    raise format_error(path, 0, _too_much(size, allowed, most))
                 yield chunk
     else:
         while chunk := stream.read(_CHUNK):
             yield chunk
+
+
+def _too_much(size: int, allowed: int, most: int) -> str:
+    whose = "the memory of this machine" if allowed == most else "no log packs so well"
+    return f"gzip makes more than {size_of(allowed)} of its {size_of(size)}: {whose}"

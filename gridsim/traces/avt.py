@@ -11,7 +11,7 @@ from array import array
 import numpy as np
 
 from gridsim.errors import TraceFormatError
-from gridsim.traces._text import StrPath, format_error, number_fault, text_lines, warn_repairs
+from gridsim.traces._text import LARGEST, StrPath, format_error, number_fault, text_lines, warn_repairs
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, assemble
 
 
@@ -64,9 +64,10 @@ def parse_avt(path: StrPath) -> tuple[list[str], RawIntervals]:
     pairs = np.array(times, dtype=np.float64).reshape(-1, 2)
     raw = RawIntervals(host, pairs[:, 0], pairs[:, 1], np.array(lines, dtype=np.int64)[host])
     names = list(seen)
-    for row in np.flatnonzero(~np.isfinite(pairs).all(axis=1))[:1]:
+    for row in np.flatnonzero(~(np.abs(pairs) <= LARGEST).all(axis=1))[:1]:  # which NaN is not
         message = (
-            f"host {names[host[row]]} is up from {pairs[row, 0]} to {pairs[row, 1]}, expected finite times"
+            f"host {names[host[row]]} is up from {pairs[row, 0]} to {pairs[row, 1]}, expected finite "
+            f"times of at most {LARGEST:g} s"
         )
         raise format_error(path, int(raw.line[row]), message)
     for row in np.flatnonzero(raw.end < raw.start)[:1]:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import TraceFormatError
-from gridsim.traces._text import StrPath, format_error, number_fault, text_lines, warn_repairs
+from gridsim.traces._text import LARGEST, StrPath, format_error, number_fault, text_lines, warn_repairs
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, assemble, first_line
 
 UP = 1  # event_type; 0 is down
@@ -114,7 +114,8 @@ def parse_fta(file: StrPath) -> FtaEvents:
     except ValueError as error:
         raise _first_fault(file, str(error)) from error
     whole = table[:, :3]
-    if not np.isfinite(table).all() or (whole != np.floor(whole)).any() or (np.abs(whole) > 2**53).any():
+    within = (np.abs(table) <= LARGEST).all() and (np.abs(whole) <= 2**53).all()  # which NaN is not
+    if not within or (whole != np.floor(whole)).any():
         raise _first_fault(file, "a field is not a finite (whole) number")
 
     component, node, kind = (np.ascontiguousarray(column) for column in whole.T.astype(np.int64))

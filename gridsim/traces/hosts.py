@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.traces._text import StrPath, format_error, number_fault, text_lines, warn_repairs
+from gridsim.traces._text import (
+    LARGEST,
+    LARGEST_COUNT,
+    StrPath,
+    format_error,
+    number_fault,
+    text_lines,
+    warn_repairs,
+)
 
 MFLOPS_PER_GFLOPS = 1000.0
 
@@ -96,8 +104,11 @@ def parse_host_speeds(
         if len(row) != len(header):
             message = f"expected {len(header)} fields, found {len(row)} (a field with a comma needs quotes)"
             raise format_error(path, number, message)
-        for field, word, whole in ((column, row[speed_at], False), ("computers", row[weight_at], True)):
-            if fault := number_fault(field, word, whole=whole):
+        for field, word, whole, most in (
+            (column, row[speed_at], False, LARGEST),
+            ("computers", row[weight_at], True, LARGEST_COUNT),
+        ):
+            if fault := number_fault(field, word, whole=whole, most=most):
                 raise format_error(path, number, fault)
             if float(word) < 0:
                 raise format_error(path, number, f"field {field} is {word}, expected 0 or more")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
 from itertools import islice, takewhile
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gridsim.errors import ScenarioError
+from gridsim.provenance import sha256
 from gridsim.traces._text import StrPath, format_error, parse_number, text_lines
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import parse_count, read_avt
@@ -100,8 +100,7 @@ def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
         "hosts": _hosts,
     }
     facts = describe[format](file)
-    with open(file, "rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    digest = sha256(os.fspath(file))
     size = file.stat().st_size
     return {"format": format, "file": os.fspath(file), "bytes": size, "sha256": digest, **facts}
 

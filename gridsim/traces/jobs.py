@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import TraceFormatError, TraceWarning
-from gridsim.traces._text import StrPath, format_error, number_fault, text_lines
+from gridsim.traces._text import LARGEST, LARGEST_COUNT, StrPath, format_error, number_fault, text_lines
 
 # Times and memory may carry fractions in some logs; identifiers and counts may not.
 _KINDS: dict[str, type[np.int64] | type[np.float64]] = {
@@ -38,6 +38,9 @@ _KINDS: dict[str, type[np.int64] | type[np.float64]] = {
     "think_time": np.float64,  # s
 }
 JOB_FIELDS: tuple[str, ...] = tuple(_KINDS)
+_COUNTS = ("used_procs", "req_procs")
+#: Lines of comments, which are kept until the end.
+_MOST_COMMENTS = 100_000
 JOB_DTYPE: np.dtype[np.void] = np.dtype([*_KINDS.items(), ("line", np.int64)])
 
 _HEADER = re.compile(r"\s*([A-Za-z]\w*)\s*:(?:\s+(.*))?$")  # blank after the colon: http://... is no key
@@ -100,7 +103,8 @@ class JobFormat:
         for name, word in zip(self.fields, words, strict=False):
             if name in self.texts:
                 continue
-            if fault := number_fault(name, word, whole=_KINDS[name] is np.int64):
+            most = LARGEST_COUNT if name in _COUNTS else LARGEST
+            if fault := number_fault(name, word, whole=_KINDS[name] is np.int64, most=most):
                 return fault
         return None
 
@@ -128,6 +132,8 @@ def parse_jobs(
             text = line.lstrip()
             if text.startswith(format.comment):
                 comments.append(text.removeprefix(format.comment))
+                if len(comments) > _MOST_COMMENTS:
+                    raise format_error(path, number, f"more than {_MOST_COMMENTS} lines of comments")
             elif text:
                 numbers.append(number)
                 yield plain(text)
@@ -146,7 +152,9 @@ def parse_jobs(
     except ValueError as error:
         raise _first_fault(path, format, str(error)) from error
     whole = table[:, [_KINDS[name] is np.int64 for name in format.fields]]
-    if not np.isfinite(table).all() or (whole != np.floor(whole)).any() or (np.abs(whole) > 2**53).any():
+    most = [LARGEST_COUNT if name in _COUNTS else LARGEST for name in format.fields]
+    within = (np.abs(table) <= most).all() and (np.abs(whole) <= 2**53).all()  # which NaN is not
+    if not within or (whole != np.floor(whole)).any():
         raise _first_fault(path, format, "a field is not a finite (whole) number")
 
     jobs: NDArray[np.void] = np.full(len(table), -1, dtype=JOB_DTYPE)

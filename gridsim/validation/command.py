@@ -38,6 +38,7 @@ def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -
 
 def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list[Violation]]:
     from gridsim.errors import ScenarioError
+    from gridsim.inputs import opened
     from gridsim.platform import whole
     from gridsim.results import Result
     from gridsim.traces._text import text_lines
@@ -46,7 +47,7 @@ def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list
 
     if nodes is not None:
         whole("--nodes", nodes, low=1, high=2**31 - 1)
-    with open(file, "rb") as stream:
+    with opened(file) as stream:
         zipped = stream.read(4) == b"PK\x03\x04"
     if zipped:
         for option, given in (("--nodes", nodes), ("--job-log", job_log)):

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.errors import one_line
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -37,7 +39,7 @@ class Violation:
 
     def __str__(self) -> str:
         more = f" (and {self.count - 1} more)" if self.count > 1 else ""
-        return f"{self.law}: {self.where}: {self.message}{more}"
+        return one_line(f"{self.law}: {self.where}: {self.message}{more}")  # labels are those of a file
 
 
 def broken(law: str, bad: Any, where: Callable[[int], str], say: Callable[[int], str]) -> list[Violation]:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from gridsim.traces import read_jobs
-from gridsim.traces._text import StrPath, format_error, number_fault, text_lines
+from gridsim.traces._text import LARGEST_COUNT, StrPath, format_error, number_fault, text_lines
+from gridsim.traces.avt import parse_count
 from gridsim.validation.common import Floats, Integers, Violation, broken, differs, over_capacity, overlaps
 
 #: Times in tables of others are rounded as they are written (s).
@@ -81,7 +82,7 @@ def validate_batsim(
             wrong = ran & np.isfinite(value) & ~(np.abs(have - value) <= _slack(value))
             found += differs("agreement", where, wrong, have, value, "its times make", derived)
     row = np.repeat(np.arange(len(line)), got)
-    resource = np.array([r for each in jobs["resources"] for r in each], np.int64)
+    resource: Integers = np.concatenate(jobs["resources"])
     top = math.inf if machines is None else machines
     found += broken(
         "unknown",
@@ -147,7 +148,7 @@ def validate_swf(
         lambda k: f"job {label[k]} runs for {lasts[k]} s and is completed, it requested {limit[k]} s",
     )
     if machines is None and (stated := log.header.get("MaxProcs", "").split()):
-        machines = int(stated[0]) if stated[0].isdigit() else None
+        machines = parse_count(stated[0])
     ran = (wait >= 0) & (lasts > 0)
     if machines is not None:
         found += broken(
@@ -219,14 +220,18 @@ def _bare(job: str) -> str:
 
 def _read_batsim(path: StrPath) -> dict[str, Any]:
     lines = csv.reader(text_lines(path), strict=True)
-    head = next(lines, [])
+    try:
+        head = next(lines, [])
+    except csv.Error as error:
+        raise format_error(path, lines.line_num, f"not a sound CSV line ({error})") from error
     missing = [name for name in BATSIM if name not in head]
     if missing:
         raise format_error(path, 1, f"no jobs table of Batsim: there is no column {', '.join(missing)}")
     kept: dict[str, list[Any]] = {name: [] for name in (*BATSIM, "line")}
     further = [name for name in ("waiting_time", "turnaround_time", "stretch") if name in head]
     kept |= {name: [] for name in further}
-    resources: list[list[int]] = []
+    resources: list[Integers] = []
+    allocated = 0
     try:
         for words in lines:
             if not words:
@@ -237,20 +242,20 @@ def _read_batsim(path: StrPath) -> dict[str, Any]:
             row = dict(zip(head, words, strict=True))
             kept["line"].append(number)
             kept["job_id"].append(row["job_id"])
-            resources.append(_interval_set(path, number, row["allocated_resources"]))
-            if fault := number_fault(
-                "requested_number_of_resources", row["requested_number_of_resources"], whole=True
-            ):
+            resources.append(_interval_set(path, number, row["allocated_resources"], _MOST - allocated))
+            allocated += len(resources[-1])
+            wanted = row["requested_number_of_resources"]
+            if fault := number_fault("requested_number_of_resources", wanted, whole=True, most=LARGEST_COUNT):
                 raise format_error(path, number, fault)
-            kept["requested_number_of_resources"].append(int(float(row["requested_number_of_resources"])))
+            kept["requested_number_of_resources"].append(int(float(wanted)))
             for name in (*_NUMBERS, *further):
                 # a job that was rejected has no times
                 fault = number_fault(name, row[name])
-                if fault and resources[-1]:
+                if fault and len(resources[-1]):
                     raise format_error(path, number, fault)
                 kept[name].append(math.nan if fault else float(row[name]))
     except csv.Error as error:
-        raise format_error(path, lines.line_num, str(error)) from error
+        raise format_error(path, lines.line_num, f"not a sound CSV line ({error})") from error
     if not resources:
         raise format_error(path, 1, "no jobs in this table")
     floats = (*_NUMBERS, *further)
@@ -263,21 +268,25 @@ def _read_batsim(path: StrPath) -> dict[str, Any]:
     }
 
 
-#: More resources than that in one field are a mistake.
-_MOST = 10_000_000
+#: More resources than that in all fields are a mistake.
+_MOST = 50_000_000
 
 
-def _interval_set(path: StrPath, number: int, text: str) -> list[int]:
-    """``0-3 7`` as [0, 1, 2, 3, 7]."""
-    made: list[int] = []
+def _interval_set(path: StrPath, number: int, text: str, room: int) -> Integers:
+    """``0-3 7`` as [0, 1, 2, 3, 7]; at most `room` of them."""
+    made: list[Integers] = []
     for part in text.replace(",", " ").split():
         low, dash, high = part.partition("-")
-        if not (low.isdecimal() and (not dash or high.isdecimal())):
+        first = parse_count(low)
+        last = parse_count(high) if dash else first
+        if first is None or last is None:
             raise format_error(
                 path, number, f"field allocated_resources has {part!r}, expected a resource or LOW-HIGH"
             )
-        first, last = int(low), int(high or low)
-        if not 0 <= last - first < _MOST - len(made):
+        if last < first:
             raise format_error(path, number, f"field allocated_resources has {part!r}, which is no interval")
-        made += range(first, last + 1)
-    return made
+        room -= last - first + 1
+        if room < 0:
+            raise format_error(path, number, f"field allocated_resources makes more than {_MOST} of them")
+        made.append(np.arange(first, last + 1))
+    return np.concatenate(made) if made else np.zeros(0, np.int64)

@@ -182,7 +182,7 @@ def test_from_a_file(tmp_path: Path) -> None:
         (('["makespan"]', '["speed"]'), "metrics: unknown 'speed'"),
         (('["makespan"]', '"speed"'), "metrics must be a list of names, got 'speed'"),
         (('["platform"]', '["nodes"]'), "hold must be of platform"),
-        (("replicates = 3", "replicates ="), "s.toml: Invalid value"),
+        (("replicates = 3", "replicates ="), "s.toml:4: column 13: Invalid value"),
     ],
 )
 def test_bad_files(tmp_path: Path, change: tuple[str, str], said: str) -> None:

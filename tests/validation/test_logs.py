@@ -150,8 +150,8 @@ def test_against_the_jobs_that_were_submitted(tmp_path: Path) -> None:
         (f"{HEAD}\n1,w,p,0,1.5,,1,S,0,1,1,0,1,1,0,,\n", "requested_number_of_resources is '1.5'"),
         (f"{HEAD}\n1,w,p,0,1,,1,S,0,1,1,0,1,1,0-x,,\n", "field allocated_resources has '0-x'"),
         (f"{HEAD}\n1,w,p,0,1,,1,S,0,1,1,0,1,1,5-2,,\n", "'5-2', which is no interval"),
-        (f"{HEAD}\n1,w,p,0,1,,1,S,0,1,1,0,1,1,0-99999999999,,\n", "which is no interval"),
-        (f'{HEAD}\n"1,w,p\n', ":2: unexpected end of data"),
+        (f"{HEAD}\n1,w,p,0,1,,1,S,0,1,1,0,1,1,0-99999999999,,\n", "makes more than 50000000"),
+        (f'{HEAD}\n"1,w,p\n', ":2: not a sound CSV line (unexpected end of data)"),
     ],
 )
 def test_tables_that_are_none(tmp_path: Path, text: str, said: str) -> None:

@@ -1,0 +1,38 @@
+"""What targets that read files share: files in memory, and what an error has to look like."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gridsim.errors import GridSimError
+
+#: In memory where run.py started the process, which then removes it: libFuzzer ends the process at once.
+FOLDER = tempfile.mkdtemp(prefix="fuzz-")
+atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+#: Of a message; texts of a file are cut well before.
+LONGEST = 2000
+
+
+def put(name: str, data: bytes) -> str:
+    """The path of a file of that content."""
+    path = os.path.join(FOLDER, name)
+    with open(path, "wb") as stream:
+        stream.write(data)
+    return path
+
+
+@contextmanager
+def refused(kind: type[GridSimError], naming: str = "") -> Iterator[None]:
+    """What is raised within is of this kind, one short line that begins with `naming`, or a finding."""
+    try:
+        yield
+    except kind as error:
+        said = str(error)
+        assert said.startswith(naming), f"names no {naming}: {said!r}"
+        assert said.isprintable(), f"not one line of printable text: {said!r}"
+        assert len(said) <= LONGEST, f"a message of {len(said)} characters: {said[:200]!r}"

@@ -1,0 +1,268 @@
+"""Coverage-guided fuzzing of what reads files and of the kernels; see README.md beside this.
+
+python fuzz/run.py list
+python fuzz/run.py swf result --seconds 60
+python fuzz/run.py all --seconds 3600 --jobs 2 --corpus ~/corpus --json ledger.jsonl
+python fuzz/run.py replay swf fuzz-findings/swf-0123abcd
+python fuzz/run.py ledger ledger.jsonl
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+from targets import load, names  # noqa: E402  (found by the line above)
+
+#: Bounds of one execution: s, MB held, bytes of address space, bytes of input.
+TIMEOUT, MEMORY, SPACE, INPUT = 20, 2048, 6 << 30, 1 << 16
+#: What is instrumented; numpy is compiled, and its Python parts are not ours.
+PACKAGES = ["gridsim", "gridcore"]
+
+
+@dataclass
+class Outcome:
+    """One target's share of a call.
+
+    executions, seconds : how many, in how long.  features : coverage: edges, and how often.
+    corpus : inputs kept.  findings : files that show one.  said : the end of the output, with a finding.
+    """
+
+    target: str
+    executions: int = 0
+    seconds: float = 0.0
+    features: int = 0
+    corpus: int = 0
+    findings: list[str] = field(default_factory=list)
+    said: str = field(default="", repr=False)
+
+    def line(self) -> str:
+        rate = self.executions / self.seconds if self.seconds else 0.0
+        return (
+            f"{self.target:<24} {self.executions:>12,} {rate:>10,.0f}/s {self.features:>9,} "
+            f"{self.corpus:>7,} {len(self.findings):>9}"
+        )
+
+
+HEAD = f"{'target':<24} {'executions':>12} {'':>12} {'features':>9} {'corpus':>7} {'findings':>9}"
+
+
+class Default(click.Group):
+    """What names no command names targets."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        known = args and args[0] in self.commands
+        return super().resolve_command(ctx, args if known else ["fuzz", *args])
+
+
+@click.group(
+    cls=Default, help=__doc__.splitlines()[0], context_settings={"help_option_names": ["-h", "--help"]}
+)
+def main() -> None:
+    pass
+
+
+@main.command("list")
+def list_() -> None:
+    """Name the targets."""
+    for name in names():
+        click.echo(f"{name:<24} {(load(name).__doc__ or '').splitlines()[0]}")
+
+
+@main.command()
+@click.argument("targets", nargs=-1, required=True)
+@click.option("--seconds", type=float, help="Wall time of all targets together.")
+@click.option("--runs", type=int, help="Executions of each target.")
+@click.option(
+    "--corpus", type=click.Path(file_okay=False, path_type=Path), help="Keep the inputs found here."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the choices made.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Targets at a time.")
+@click.option("--json", "ledger", type=click.Path(path_type=Path), help="Add a line a target to this ledger.")
+@click.option(
+    "--findings",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("fuzz-findings"),
+    show_default=True,
+)
+def fuzz(
+    targets: tuple[str, ...],
+    seconds: float | None,
+    runs: int | None,
+    corpus: Path | None,
+    seed: int,
+    jobs: int,
+    ledger: Path | None,
+    findings: Path,
+) -> None:
+    """Fuzz TARGETS, or "all"; without a limit, 60 s."""
+    chosen = list(names()) if targets == ("all",) else list(targets)
+    for name in chosen:
+        if name not in names():
+            raise click.BadParameter(f"{name!r} is no target; known: {', '.join(names())}")
+    if runs is None:
+        seconds = (60.0 if seconds is None else seconds) * min(jobs, len(chosen)) / len(chosen)
+    failed: list[Outcome] = []
+    click.echo(HEAD)
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with (
+        tempfile.TemporaryDirectory(prefix="fuzz-", dir=memory) as folder,
+        ThreadPoolExecutor(jobs) as workers,
+    ):
+
+        def one(name: str) -> Outcome:
+            kept = corpus / name if corpus else Path(folder) / name
+            return run_target(name, kept, Path(folder), seconds, runs, seed, findings)
+
+        for outcome in workers.map(one, chosen):
+            click.echo(outcome.line())
+            if ledger:
+                with ledger.open("a") as stream:
+                    stream.write(json.dumps({k: v for k, v in asdict(outcome).items() if k != "said"}) + "\n")
+            if outcome.said:
+                failed.append(outcome)
+    for outcome in failed:
+        click.echo(f"\n== {outcome.target}\n{outcome.said}", err=True)
+        for file in outcome.findings:
+            click.echo(f"replay: python fuzz/run.py replay {outcome.target} {file}", err=True)
+    sys.exit(1 if failed else 0)
+
+
+def run_target(
+    name: str,
+    corpus: Path,
+    folder: Path,
+    seconds: float | None,
+    runs: int | None,
+    seed: int,
+    findings: Path,
+) -> Outcome:
+    """Fuzz one target in a process of its own: libFuzzer ends the process."""
+    found, scratch = folder / f"{name}.found", folder / f"{name}.scratch"
+    for each in (corpus, found, scratch):
+        each.mkdir(parents=True, exist_ok=True)
+    options = [
+        f"-artifact_prefix={found}{os.sep}",
+        "-print_final_stats=1",
+        f"-seed={seed}",
+        f"-timeout={TIMEOUT}",
+        f"-rss_limit_mb={MEMORY}",
+        f"-max_len={INPUT}",
+        *([f"-max_total_time={max(1, round(seconds))}"] if seconds is not None else []),
+        *([f"-runs={runs}"] if runs is not None else []),
+    ]
+    # one thread each, and what a target writes into temporary folders goes away with this one
+    alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TMPDIR": str(scratch)}
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, __file__, "child", name, str(corpus), "--", *options],
+        env={**os.environ, **alone},
+        capture_output=True,
+        check=False,
+    )
+    said = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+    outcome = Outcome(name, seconds=round(time.monotonic() - began, 3), corpus=len(list(corpus.iterdir())))
+    if executed := re.findall(r"(?:number_of_executed_units: |^#)(\d+)", said, re.MULTILINE):
+        outcome.executions = max(map(int, executed))
+    if features := re.findall(r" ft: (\d+)", said):
+        outcome.features = int(features[-1])
+    for file in sorted(found.iterdir()):
+        findings.mkdir(parents=True, exist_ok=True)
+        to = findings / f"{name}-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
+        shutil.copyfile(file, to)
+        outcome.findings.append(str(to))
+    if done.returncode or outcome.findings:
+        outcome.said = "\n".join(said.splitlines()[-60:]) or f"ended with {done.returncode}"
+    return outcome
+
+
+@main.command(hidden=True)
+@click.argument("target")
+@click.argument("corpus", type=click.Path(path_type=Path))
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+def child(target: str, corpus: Path, options: tuple[str, ...]) -> None:
+    """Fuzz one target in this process, which libFuzzer ends."""
+    import warnings
+
+    import atheris
+
+    with atheris.instrument_imports(include=PACKAGES):
+        module = load(target)
+    for number, content in enumerate(module.seeds()):
+        (corpus / f"seed-{number:04}").write_bytes(content)
+    words = getattr(module, "DICTIONARY", ())
+    if words:
+        file = corpus.parent / f"{corpus.name}.dict"
+        spelt = ("".join(rf"\x{byte:02x}" for byte in word) for word in words)
+        file.write_text("".join(f'"{word}"' + "\n" for word in spelt))
+        options = (*options, f"-dict={file}")
+    limit_memory()
+    warnings.simplefilter("ignore")  # of repairs; each would be put together, counted and printed
+    hooks = {"custom_mutator": module.mutate} if hasattr(module, "mutate") else {}
+    atheris.Setup([sys.argv[0], *options, str(corpus)], module.one, **hooks)
+    atheris.Fuzz()
+
+
+def limit_memory() -> None:
+    """What asks for too much fails, instead of being promised memory that it never touches."""
+    if "ASAN_OPTIONS" not in os.environ:  # whose shadow is larger than any limit
+        resource.setrlimit(resource.RLIMIT_AS, (SPACE, SPACE))
+
+
+@main.command()
+@click.argument("target")
+@click.argument(
+    "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+def replay(target: str, files: tuple[Path, ...]) -> None:
+    """Run one execution of TARGET on each of FILES, without atheris."""
+    module = load(target)
+    limit_memory()
+    for file in files:
+        module.one(file.read_bytes())
+        click.echo(f"{file}: nothing found")
+
+
+@main.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def ledger(file: Path) -> None:
+    """Add up a ledger."""
+    totals: dict[str, Outcome] = {}
+    for line in file.read_text().splitlines():
+        each = Outcome(**json.loads(line))
+        total = totals.setdefault(each.target, Outcome(each.target))
+        total.executions += each.executions
+        total.seconds += each.seconds
+        total.findings += each.findings
+        total.features, total.corpus = each.features, each.corpus
+    whole = Outcome("all")
+    for name in sorted(totals):
+        total = totals[name]
+        click.echo(total.line())
+        whole.executions += total.executions
+        whole.seconds += total.seconds
+        whole.findings += total.findings
+        whole.features += total.features
+        whole.corpus += total.corpus
+    click.echo(whole.line())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Files of others: opened only if they are files, and read only as far as this machine can hold."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from io import BufferedReader
+
+StrPath = str | os.PathLike[str]
+
+
+def opened(path: StrPath) -> BufferedReader:
+    """A regular file, open to be read.  What else has a name (pipes, devices) may never end, or never begin.
+
+    Raises OSError naming `path`.
+    """
+    name = os.fspath(path)
+    if "\0" in name:
+        raise OSError(errno.EINVAL, "no file has a NUL in its name", name)
+    # or opening a pipe would wait for whoever writes to it
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(name, flags)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    raise OSError(errno.EINVAL, "not a regular file", name)
+
+
+def memory() -> int:
+    """Bytes that this process may hold at most: of the machine, or its own limit."""
+    try:
+        most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        most = sys.maxsize
+    try:
+        import resource
+    except ImportError:
+        return most
+    own, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return most if own == resource.RLIM_INFINITY else min(most, own)
+
+
+def size_of(count: int) -> str:
+    """Bytes, for a message."""
+    return f"{count} bytes" if count < 10_000 else f"{count / 1e6:,.6g} MB"
