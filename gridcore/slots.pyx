@@ -16,7 +16,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memmove, memset
 
 from gridcore.edf cimport _Held, hold, indices, integers
-from gridcore.memory cimport grown, prefetch
+from gridcore.memory cimport grown, prefetch, prefetch_at
 
 import numpy as np
 
@@ -487,8 +487,8 @@ cdef class SlotSchedules:
         if k < self.n_fit:
             node = &self.node[self.fit[k].node]
             k = max(self.fit[k].row, node.now)
-            prefetch(&node.row[k])
-            prefetch(&node.row[k + 4])
+            prefetch_at(node.row, k * sizeof(Span))
+            prefetch_at(node.row, (k + 4) * sizeof(Span))
 
     cdef void _next(self, Fit* fit, long long since, long long slots) noexcept nogil:
         """The first starts from `since` on that fit; `since` does not fall while a search goes on."""
