@@ -381,7 +381,7 @@ def sample_availability_batch(
     batch.p = doubles(work, "work")
     batch.s = doubles(speed, "speed")
     batch.b = doubles(free_at, "free_at")
-    batch.offsets = np.ascontiguousarray(integers(offsets, "offsets"), dtype=np.longlong)
+    batch.offsets = integers(offsets, "offsets")
     entries = batch.r.shape[0]
     check_lengths(entries, batch.w.shape[0], "release", "size")
     check_lengths(entries, batch.p.shape[0], "release", "work")

@@ -25,7 +25,7 @@ from libc.stdlib cimport free
 from libc.string cimport memmove
 
 from gridcore.bits cimport lowest_bit
-from gridcore.edf cimport check_lengths, indices, integers
+from gridcore.edf cimport _Held, check_lengths, hold, indices, integers
 from gridcore.heap cimport Entry, heap_pop, heap_push
 from gridcore.memory cimport grown
 from gridcore.occupancy cimport (Occupancy, Span, occupancy_add, occupancy_clear, occupancy_free, occupancy_make,
@@ -74,6 +74,7 @@ cdef class BackfillQueue:
     ValueError naming the argument, its index and value.
     """
 
+    cdef bint occupied                      # see `gridcore.edf.hold`
     cdef readonly Py_ssize_t machines, jobs
     cdef readonly long long now
     cdef readonly bint easy, log
@@ -109,8 +110,8 @@ cdef class BackfillQueue:
             raise ValueError(f"machines must be in 1..{2**31 - 1}, got {machines!r}")
         self.machines, self.easy, self.log = machines, easy, log
         self.nodes = indices(nodes, "nodes", 1, self.machines + 1).astype(np.int32)
-        self.length = indices(run, "run", 1, _LONGEST + 1).copy()
-        self.estimate = indices(estimate, "estimate", 1, _LONGEST + 1).copy()
+        self.length = indices(run, "run", 1, _LONGEST + 1)
+        self.estimate = indices(estimate, "estimate", 1, _LONGEST + 1)
         self.jobs = self.nodes.shape[0]
         check_lengths(self.jobs, self.length.shape[0], "nodes", "run")
         check_lengths(self.jobs, self.estimate.shape[0], "nodes", "estimate")
@@ -160,6 +161,7 @@ cdef class BackfillQueue:
 
     def next_end(self):
         """The first instant at which a running job ends, 2**63 - 1 for none."""
+        cdef _Held alone = hold(&self.occupied)
         return self.ends[0].at if self.n_running else _NEVER
 
     def totals(self):
@@ -170,6 +172,7 @@ cdef class BackfillQueue:
         off; tasks, the jobs that were completed on it; interrupted, those cut off on it, whichever machine of
         theirs it was that failed.
         """
+        cdef _Held alone = hold(&self.occupied)
         return {"first_start": np.array(self.first_start), "start": np.array(self.start),
                 "finish": np.array(self.finish), "cut": np.array(self.cut), "busy": np.array(self.busy),
                 "tasks": np.array(self.done), "interrupted": np.array(self.interrupted)}
@@ -180,6 +183,7 @@ cdef class BackfillQueue:
         Those of runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.  A
         run that was cut off at the instant of its start has none.  Empty without ``log``.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         of = np.zeros((2, self.past.n), np.int64)
         cdef long long[:, ::1] key = of
@@ -193,6 +197,7 @@ cdef class BackfillQueue:
 
     def getstate(self):
         """What has changed since the queue was made; see `gridcore.states`."""
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         cdef int job
         on = np.full(self.machines, -1, np.int32)
@@ -212,6 +217,7 @@ cdef class BackfillQueue:
 
         Raises ValueError for a state that cannot be its own.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, u
         read, known = State(state), self._columns()
         lows = {"status": (0, ENDED), "down": (0, 1), "first_start": (-1, _LAST), "start": (-1, _LAST),
@@ -273,6 +279,7 @@ cdef class BackfillQueue:
         Each job is submitted once, after all those with lower numbers that ever are.  ValueError naming the index
         of a bad job or instant.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] who = indices(jobs, "jobs", 0, self.jobs)
         cdef const long long[::1] at
         cdef Py_ssize_t k
@@ -304,6 +311,7 @@ cdef class BackfillQueue:
         Running to t1 and then to t2 equals running to t2.  MemoryError; OverflowError if a job ends after 2**62 ns,
         with the queue as it is before that start.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef int failed
         with nogil:
             failed = self._run(until)
@@ -322,6 +330,7 @@ cdef class BackfillQueue:
         Returns int64[m], the jobs cut off, ascending.  O(machines of running jobs) for all together.  ValueError
         naming the index of a bad machine.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] who = self._machines(machines, now)
         cdef Py_ssize_t k, n = 0, left
         cdef unsigned long long[::1] hit = np.zeros(self.occupancy.words, np.uint64)
@@ -363,6 +372,7 @@ cdef class BackfillQueue:
 
         Those not away stay as they are.  ValueError naming the index of a bad machine.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] who = self._machines(machines, now)
         cdef Py_ssize_t k
         for k in range(who.shape[0]):

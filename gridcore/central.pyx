@@ -11,7 +11,7 @@ from libc.math cimport isfinite, llrint
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
-from gridcore.edf cimport POSITIVE, check_array, check_lengths, check_scalar, doubles, indices, refuse
+from gridcore.edf cimport POSITIVE, _Held, check_array, check_lengths, check_scalar, doubles, hold, indices, refuse
 from gridcore.heap cimport Entry, heap_before, heap_make, heap_pop, heap_push, heap_settle
 
 import numpy as np
@@ -78,6 +78,7 @@ cdef class PullQueue:
     ValueError naming the argument, its index and value.
     """
 
+    cdef bint occupied                      # see `gridcore.edf.hold`
     cdef readonly Py_ssize_t machines, applications
     cdef readonly long long now
     cdef readonly bint log
@@ -148,6 +149,7 @@ cdef class PullQueue:
 
     def backlog(self, long long now):
         """Mflop that tasks started so far have still to do after `now` ns, summed in order of machine."""
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u
         cdef double work = 0.0
         for u in range(self.machines):
@@ -162,6 +164,7 @@ cdef class PullQueue:
         machines).  Per machine: busy (ns), tasks, interrupted (tasks that ran when it failed).
         first_start, nodes_used and busy count lost tasks too, busy up to their loss.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u
         ends = np.array(self.finish)
         cdef long long[::1] finish = ends
@@ -179,6 +182,10 @@ cdef class PullQueue:
 
         Lost tasks are in it with the end that they would have had.
         """
+        cdef _Held alone = hold(&self.occupied)
+        return self._starts()
+
+    cdef tuple _starts(self):
         cdef Py_ssize_t k
         rows = np.zeros((4, self.n_log), np.int64)
         cdef long long[:, ::1] out = rows
@@ -193,6 +200,7 @@ cdef class PullQueue:
 
     def getstate(self):
         """What has changed since the queue was made; see `gridcore.states`."""
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t i, k, words = (self.machines + 63) >> 6
         met = [i for i in range(self.applications) if self.seen[i] != NULL]
         seen_array = np.empty((len(met), words), np.uint64)
@@ -201,7 +209,7 @@ cdef class PullQueue:
             memcpy(&seen[k, 0], self.seen[i], words * sizeof(long long))
         return {
             **self._columns(), "now": self.now, "seen_of": np.array(met, np.int64), "seen": seen_array,
-            "log": np.stack(self.starts(), axis=1),
+            "log": np.stack(self._starts(), axis=1),
         }
 
     def setstate(self, state):
@@ -209,6 +217,7 @@ cdef class PullQueue:
 
         Raises ValueError for a state that cannot be its own.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, i, words = (self.machines + 63) >> 6
         cdef Entry entry
         read, known = State(state), self._columns()
@@ -274,6 +283,7 @@ cdef class PullQueue:
 
         Returns the number of tasks started.  OverflowError if a task ends after the last instant.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] first = indices(order, "order", 0, self.applications)
         cdef long long[::1] rest = writable(left, "left")
         cdef const double[::1] size = doubles(task_size, "task_size")
@@ -305,6 +315,7 @@ cdef class PullQueue:
         task that ends at `now` has ended.  What was lost counts as never done; the caller must put it into
         `left` again.  O(machines) for all together.  ValueError naming the index of a bad machine.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] who = self._machines(machines, now)
         cdef Py_ssize_t k, n = 0
         cdef long long u
@@ -335,6 +346,7 @@ cdef class PullQueue:
 
         ValueError naming the index of a bad machine.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] who = self._machines(machines, now)
         cdef Py_ssize_t k
         cdef Entry entry

@@ -10,7 +10,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from gridcore.agenda cimport ABSENT, Agenda, agenda_set
-from gridcore.edf cimport POSITIVE, check_array, check_lengths, doubles, indices, integers
+from gridcore.edf cimport POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, integers
 from gridcore.heap cimport Entry
 from gridcore.memory cimport grown, prefetch
 from gridcore.outlook cimport KEPT, PAST, TOLD, Prediction, outlook_free, outlook_make, outlook_up
@@ -124,6 +124,7 @@ cdef class WorkQueue:
     ValueError naming the argument, its index and value.
     """
 
+    cdef bint occupied                      # see `gridcore.edf.hold`
     cdef readonly Py_ssize_t machines, bags
     cdef readonly bint log
     cdef Work w
@@ -286,6 +287,7 @@ cdef class WorkQueue:
 
         sequence : int64[tasks of the bag], its tasks, counted from 0 within the bag.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
         cdef Bag* b
         cdef const long long[::1] given
@@ -319,6 +321,7 @@ cdef class WorkQueue:
         time : int64[k], ns, not before now.  machine : int64[k].  up : bool[k].  until : int64[k], ns, when a
         machine that comes back is predicted to fail again.  Only when `run` has asked for them.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         if self.fed or self.fault < self.fault_time.shape[0]:
             raise ValueError("feed must wait until run asks for blocks")
@@ -342,6 +345,7 @@ cdef class WorkQueue:
 
         OverflowError if a task would end after the last instant.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef int why
         with nogil:
             why = self._run(until)
@@ -424,6 +428,7 @@ cdef class WorkQueue:
 
         Tasks are counted from 0 within the bag, and ascend.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t b = next_bag(w), k
         cdef Bag* bag
@@ -444,6 +449,7 @@ cdef class WorkQueue:
 
     def idle_machines(self):
         """(machines int64[k], until int64[k] ns): who is free, ascending, and until when predicted to be up."""
+        cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
         chosen = [u for u in range(w.machines) if work_is_idle(w, u)]
         until = [w.idle.round[0][w.rank[u]] for u in chosen]
@@ -451,6 +457,7 @@ cdef class WorkQueue:
 
     def lasts(self, Py_ssize_t bag, Py_ssize_t task, machines):
         """int64[k] ns: how long `task` of `bag` would take on `machines` at whole speed, as "all" reckons."""
+        cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._task(bag, task)
         cdef const long long[::1] who = indices(machines, "machines", 0, self.machines)
@@ -460,6 +467,7 @@ cdef class WorkQueue:
 
     def pick_task(self):
         """(bag, task): which task is next by `order`; (-1, -1) if there is none.  Chance is used up."""
+        cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t b = next_bag(w), k
         if b < 0:
@@ -473,12 +481,14 @@ cdef class WorkQueue:
 
     def pick_machine(self, Py_ssize_t bag, Py_ssize_t task):
         """Which machine is to have `task` of `bag` by `choice`; -1 if none."""
+        cdef _Held alone = hold(&self.occupied)
         if self.w.choice == ASK_MACHINE:
             raise ValueError("choice must be said, the machine is to be chosen from outside")
         return pick_machine(&self.w, self._task(bag, task))
 
     def assign(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine):
         """`task` of `bag` begins on `machine`.  ValueError for a task that is not next, or a machine not free."""
+        cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._task(bag, task)
         cdef Task* t = &w.task[k]
@@ -491,6 +501,7 @@ cdef class WorkQueue:
 
     def wait(self):
         """Who is free gets nothing before something changes."""
+        cdef _Held alone = hold(&self.occupied)
         self.dirty = False
 
     def weigh(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine):
@@ -500,6 +511,7 @@ cdef class WorkQueue:
         or failed as it did; machines that are free; until when `machine` is predicted to be up; how long it takes
         there, see `lasts`), times in ns.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._task(bag, task), j, u, alike = 0, free = 0
         cdef Task* t = &w.task[k]
@@ -536,6 +548,7 @@ cdef class WorkQueue:
         `gridsim.scheduler.Outcome`).  Per machine int64: busy (ns), tasks (completed), interrupted (instances
         that ran when it failed), ended (instances that another was faster than).
         """
+        cdef _Held alone = hold(&self.occupied)
         bags = table(self.w.bag, self.w.bags, states.BAG)
         machines = table(self.w.machine, self.w.machines, states.MACHINE)
         return {
@@ -551,6 +564,7 @@ cdef class WorkQueue:
         machine, bag, task (within the bag), start, end (ns), completed (0 or 1) int64; begin float64, Mflop of
         the task that were done before.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t b
         rows = table(self.w.row, self.w.n_rows, states.ROW)
         first = np.array([self.w.bag[b].first for b in range(self.w.bags)], np.int64)
@@ -570,6 +584,7 @@ cdef class WorkQueue:
 
         Tables as they are; lists and heaps as their members in order, of which they are made again.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k, u, b, n, words = (w.machines + 63) >> 6
         due, until = np.zeros(w.machines, np.int64), np.zeros(w.machines, np.int64)
@@ -616,6 +631,7 @@ cdef class WorkQueue:
 
         Raises ValueError for a state that cannot be its own.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k, u, b, words = (w.machines + 63) >> 6
         cdef const long long[::1] due, until

@@ -31,6 +31,12 @@ cdef void sort_by_deadline(double* key, int* order, Py_ssize_t n, double* scratc
 cdef bint spans_float64(const Queue* q) noexcept nogil
     # False if the queue cannot be served within the range of float64.
 
+cdef class _Held:                  # who is in an object: see `hold`
+    cdef bint* occupied
+    cdef _Held rest
+
+cdef _Held hold(bint* occupied, _Held rest=*)
+
 cdef object refuse(str name, Py_ssize_t index, str rule, double value)
 cdef const double[::1] doubles(object values, str name)
 cdef int check_scalar(double value, str name, int rule) except -1

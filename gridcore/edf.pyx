@@ -13,6 +13,8 @@ from libc.math cimport ceil, fabs, isfinite, isnan, rint
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
+cimport cython
+
 import numpy as np
 
 cdef double TOLERANCE = 1e-12
@@ -101,6 +103,32 @@ cdef double running_floor(object running_release, object running_size, double fr
     check_scalar(size, "running_size", POSITIVE)
     value = (free_at - release) / size
     return value if value > 0.0 else 0.0
+
+
+# --- one thread at a time -------------------------------------------------------------------------
+
+@cython.final
+@cython.freelist(32)
+@cython.no_gc
+@cython.auto_pickle(False)
+cdef class _Held:
+    def __dealloc__(self):
+        if self.occupied != NULL:
+            self.occupied[0] = False
+
+
+cdef _Held hold(bint* occupied, _Held rest=None):
+    """Keep everybody else out of an object (and of `rest`) for as long as the result lives.
+
+    Each public method of a kernel that has a state begins so: a method that lets go of the GIL, or calls
+    Python, might find the memory moved by another thread, or by a callback.  Raises RuntimeError.
+    """
+    if occupied[0]:
+        raise RuntimeError("this object is in use: it is for one thread, and one call, at a time")
+    cdef _Held held = _Held.__new__(_Held)
+    held.occupied, held.rest = occupied, rest
+    occupied[0] = True
+    return held
 
 
 # --- sorting --------------------------------------------------------------------------------------
@@ -484,7 +512,7 @@ def project_queues(
     cdef const double[::1] s = doubles(speed, "speed")
     cdef const double[::1] b = doubles(free_at, "free_at")
     cdef const double[::1] rr, rw
-    cdef const long long[::1] off = np.ascontiguousarray(integers(offsets, "offsets"), dtype=np.longlong)
+    cdef const long long[::1] off = integers(offsets, "offsets")
     cdef double instant = until
     cdef Py_ssize_t nodes, entries = r.shape[0], u, k, e, m, longest = 0, tasks, at
     cdef double* scratch
@@ -582,12 +610,13 @@ def project_queues(
 
 
 cdef object integers(object values, str name):
+    """A copy of `values` as a vector of int64: nobody can change it once it has been checked."""
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":
         raise TypeError(f"{name} must hold integers, got dtype {array.dtype}")
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
-    return np.ascontiguousarray(array, dtype=np.longlong)
+    return array.astype(np.longlong, order="C")
 
 
 cdef object indices(object values, str name, long long low, long long high):

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from libc.stdlib cimport calloc, free, malloc
 
-from gridcore.edf cimport Queue, doubles, indices, minimum_stretch
+from gridcore.edf cimport Queue, _Held, doubles, hold, indices, minimum_stretch
 from gridcore.links cimport Links
 from gridcore.memory cimport prefetch
 from gridcore.payloads cimport payloads_drop, payloads_fill, payloads_new, payloads_release, payloads_shrink, payloads_wide
@@ -103,6 +103,7 @@ cdef class TreeFlow:
     threads : of the leaves that act at one instant, each thread gets its part; the result is the same.
     """
 
+    cdef bint occupied                  # see `gridcore.edf.hold`
     cdef SummaryTree tree
     cdef TaskQueues queues
     cdef Links links
@@ -136,6 +137,7 @@ cdef class TreeFlow:
 
     def __init__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary, request, accept,
                  idle_minimum, submitter, long long goal, long long cell=0, Py_ssize_t threads=1):
+        cdef _Held alone = hold(&self.occupied)
         if threads < 1:
             raise ValueError(f"threads must be >= 1, got {threads}")
         if queues.machines != tree.leaves:
@@ -182,6 +184,9 @@ cdef class TreeFlow:
         free(self.sampled)
         pending_free(&self.turns)
 
+    cdef _Held _hold(self):
+        return hold(&self.occupied, hold(&self.tree.occupied, hold(&self.queues.occupied, hold(&self.links.occupied))))
+
     # -- time ---------------------------------------------------------------------------------------------
 
     def advance(self, long long limit):
@@ -189,6 +194,7 @@ cdef class TreeFlow:
 
         What is due at `limit` itself is left to the caller: the instant is his.
         """
+        cdef _Held alone = self._hold()
         cdef long long turn, outer, at
         cdef const Event* first
         while True:
@@ -196,14 +202,14 @@ cdef class TreeFlow:
             first = pending_first(&self.turns)
             if first != NULL and first.time < turn:
                 turn = first.time
-            at = min(self.links.advance(min(limit, turn)), turn)
+            at = min(self.links._advance(min(limit, turn)), turn)
             outer = self.links._first_outer()
             if at >= min(outer, limit):
                 at = min(at, outer)
                 return at if at <= limit else _NEVER
             self._take_turns(at)
             while self._arrive(at):
-                self.links.advance(at)
+                self.links._advance(at)
             if self._lose() or self.queues.enqueued >= self.goal:
                 return at
             self._reorder(at)
@@ -467,15 +473,18 @@ cdef class TreeFlow:
 
     def report(self, nodes, long long now):
         """`nodes` (ascending) report at `now` ns, or when their turn comes."""
+        cdef _Held alone = self._hold()
         self._tell(indices(nodes, "nodes", 0, self.tree.nodes).astype(np.int32), now)
 
     def take_turns(self, long long now):
         """int64[k]: nodes that must report at `now` ns because their turn has come or their queue changed."""
+        cdef _Held alone = self._hold()
         self._take_turns(now)
         return self.reports.taken()
 
     def take_orders(self):
         """int64[k]: leaves that must order their queues, at the instant that `advance` gave."""
+        cdef _Held alone = self._hold()
         return self.orders.taken()
 
     # -- checkpoints --------------------------------------------------------------------------------------
@@ -484,6 +493,7 @@ cdef class TreeFlow:
         """What has changed since the flow was made, but for the tree, the queues and the links; see
         `gridcore.states`.
         """
+        cdef _Held alone = self._hold()
         if self.reports.n or self.orders.n:
             raise RuntimeError("the state of a flow is told between two instants only")
         turns = np.empty((self.turns.n + self.turns.n_run, 3), np.int64)
@@ -499,6 +509,7 @@ cdef class TreeFlow:
 
         Raises ValueError for a state that cannot be of this flow, or of messages that cannot be.
         """
+        cdef _Held alone = self._hold()
         cdef Py_ssize_t k
         read = State(state)
         turns_array = read.array("turns", np.int64, (None, 2), 0, LATEST)
@@ -547,8 +558,10 @@ cdef class TreeFlow:
 
     def arrived(self):
         """int64[k, 2]: when a summary reached the root, and the oldest change of a leaf in it (ns)."""
+        cdef _Held alone = self._hold()
         return np.array(self.arrivals[:self.n_arrivals])
 
     def decisions(self):
         """(`DECISION` rows, int64[k] ns): what routers decided on requests that had climbed to them, and when."""
+        cdef _Held alone = self._hold()
         return np.array(self.made[:self.n_made]), np.array(self.made_at[:self.n_made])

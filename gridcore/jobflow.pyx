@@ -9,7 +9,7 @@ the same digest, which is how it is tested; it has no twin of its own.
 from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memset
 
-from gridcore.edf cimport indices
+from gridcore.edf cimport _Held, hold, indices
 from gridcore.links cimport Links
 from gridcore.memory cimport grown
 from gridcore.outbox cimport (Delayed, Outbox, Row, delayed_add, delayed_clear, delayed_free, delayed_take, outbox_add,
@@ -69,6 +69,7 @@ cdef class JobFlow:
     Raises ValueError for arrays that do not fit.
     """
 
+    cdef bint occupied                  # see `gridcore.edf.hold`
     cdef SlotSchedules schedules
     cdef Views views
     cdef Links links
@@ -133,6 +134,7 @@ cdef class JobFlow:
 
     def bind(self, dict jobs, dict nodes, counts):
         """From now on the arrays shared with the policy are these."""
+        cdef _Held alone = self._hold()
         def column(values, name, n, dtype=np.int64):
             if not (isinstance(values, np.ndarray) and values.dtype == dtype and values.shape == (n,)):
                 raise ValueError(f"{name} must be {np.dtype(dtype)}[{n}], shared with the policy")
@@ -142,7 +144,7 @@ cdef class JobFlow:
         at = {name: column(values, name, self.nodes) for name, values in nodes.items()}
         self.phase = of["phase"]
         self.tasks, self.length, self.lasts = of["tasks"].copy(), of["length"].copy(), of["lasts"].copy()
-        self.submitter = indices(of["submitter"], "submitter", 0, self.nodes).copy()
+        self.submitter = indices(of["submitter"], "submitter", 0, self.nodes)
         self.attempt, self.searches, self.in_vain = of["attempt"], of["searches"], of["in_vain"]
         self.conflicts, self.late, self.reached = of["conflicts"], of["late"], of["reached"]
         self.first_start, self.end, self.done = of["first_start"], of["end"], of["done"]
@@ -164,6 +166,9 @@ cdef class JobFlow:
         delayed_free(&self.thinking)
         pending_free(&self.ending)
 
+    cdef _Held _hold(self):
+        return hold(&self.occupied, hold(&self.schedules.occupied, hold(&self.views.occupied, hold(&self.links.occupied))))
+
     # -- what leaves ----------------------------------------------------------------------------------------
 
     cdef Row* _out(self, int kind, long long node, long long sender, long long job) except NULL nogil:
@@ -178,6 +183,7 @@ cdef class JobFlow:
 
     def flush(self, long long now):
         """A wave is over: what was said in it leaves, in the order of kind, sender, and the sender's own order."""
+        cdef _Held alone = self._hold()
         self._flush(now)
 
     cdef int _flush(self, long long now) except -1:
@@ -200,6 +206,7 @@ cdef class JobFlow:
 
     def search(self, jobs, long long now):
         """The scheduling nodes of `jobs` (int64[k]) ask some of their neighbours at `now` ns; see `flush`."""
+        cdef _Held alone = self._hold()
         cdef const long long[::1] job = indices(jobs, "jobs", 0, self.jobs)
         cdef Py_ssize_t k
         for k in range(job.shape[0]):
@@ -464,11 +471,15 @@ cdef class JobFlow:
 
     def finish(self, long long now):
         """Jobs whose runs end at `now` ns end on all their machines."""
+        cdef _Held alone = self._hold()
+        self._finish_all(now)
+
+    cdef int _finish_all(self, long long now) except -1:
         cdef const Event* first
         while True:
             first = pending_first(&self.ending)
             if first == NULL or first.time > now:
-                return
+                return 0
             self._finish(pending_pop(&self.ending).slot, now)
 
     cdef int _finish(self, Py_ssize_t job, long long now) except -1:
@@ -495,6 +506,7 @@ cdef class JobFlow:
 
     def machines_of(self, Py_ssize_t job):
         """int64[tasks]: where a job that was placed runs or has run."""
+        cdef _Held alone = self._hold()
         if not 0 <= job < self.jobs or self.talk[job] == NULL or self.phase[job] not in (PLACED, DONE):
             raise ValueError(f"job must be one that was placed, got {job}")
         return np.array([self.talk[job].pool[k] for k in range(self.talk[job].n_nodes)], np.int64)
@@ -507,6 +519,7 @@ cdef class JobFlow:
         Messages that arrive at `limit` are handed over, as they come before anything else; jobs that end then
         are left to the caller (`finish`), whose instant it is.
         """
+        cdef _Held alone = self._hold()
         cdef long long at, ends
         cdef const Event* first
         while True:
@@ -514,7 +527,7 @@ cdef class JobFlow:
             ends = _NEVER if first == NULL else first.time
             first = pending_first(&self.thinking.due)
             at = _NEVER if first == NULL else first.time
-            at = min(self.links.advance(min(limit, min(at, ends))), at)
+            at = min(self.links._advance(min(limit, min(at, ends))), at)
             if min(at, ends) > limit or min(at, ends) == _NEVER:
                 return _NEVER
             if ends < at:
@@ -523,7 +536,7 @@ cdef class JobFlow:
                         return _NEVER
                     self.told_end = limit
                     return limit
-                self.finish(ends)
+                self._finish_all(ends)
                 if self.over:
                     return ends
                 continue
@@ -536,7 +549,7 @@ cdef class JobFlow:
                 self._flush(at)
                 if self.over:
                     break
-                self.links.advance(at)
+                self.links._advance(at)
             if self._waiting or self._given_up:
                 return at
 
@@ -552,6 +565,7 @@ cdef class JobFlow:
 
     def told(self):
         """(jobs that are to wait, (job, whether it is too large) of those that were given up) since the last time."""
+        cdef _Held alone = self._hold()
         result = self._waiting, self._given_up
         self._waiting, self._given_up = [], []
         return result
@@ -563,6 +577,7 @@ cdef class JobFlow:
 
         Of what `told` gives nothing may be left, and `flush` must have been called.
         """
+        cdef _Held alone = self._hold()
         cdef Py_ssize_t job, k
         cdef Tables rows
         for k in range(KINDS):
@@ -601,6 +616,7 @@ cdef class JobFlow:
 
         Raises ValueError for a state that cannot be of this flow.
         """
+        cdef _Held alone = self._hold()
         cdef Py_ssize_t job, k
         cdef Tables rows
         cdef Row thought

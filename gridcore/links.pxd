@@ -16,6 +16,7 @@ cdef struct Due:                    # a message taken off: to whom, where its re
 
 
 cdef class Links:
+    cdef bint occupied                      # see `gridcore.edf.hold`
     cdef readonly Py_ssize_t machines
     cdef long long latency, jitter
     cdef unsigned long long seed
@@ -65,7 +66,7 @@ cdef class Links:
     cdef long long _length(self, long long nbytes) except -1
     cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1
     cdef long long _delay(self, unsigned long long sequence) noexcept nogil
-    cpdef long long advance(self, long long limit) except -1
+    cdef long long _advance(self, long long limit) except -1
     cdef long long _first_end(self) noexcept nogil
     cdef long long _first_outer(self) noexcept nogil
     cdef long long _until(self, int machine, int life) noexcept nogil

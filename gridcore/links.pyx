@@ -18,7 +18,7 @@ from libc.math cimport llrint
 from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memcpy, memset
 
-from gridcore.edf cimport indices, integers
+from gridcore.edf cimport _Held, hold, indices, integers
 from gridcore.mailboxes cimport (Letter, mailboxes_clear, mailboxes_count, mailboxes_due, mailboxes_free,
                                  mailboxes_make, mailboxes_put, mailboxes_reserve, mailboxes_take, mailboxes_tidy)
 from gridcore.memory cimport copy_words, grown, prefetch
@@ -73,7 +73,8 @@ cdef class Links:
 
     def __init__(self, machine_of, Py_ssize_t machines, *, long long latency, double bandwidth, widths, deferred,
                  bint fifo=True, keep=None, level_of=None, long long jitter=0, unsigned long long seed=0):
-        self.machine_of = np.array(indices(machine_of, "machine_of", 0, machines))
+        cdef _Held alone = hold(&self.occupied)
+        self.machine_of = indices(machine_of, "machine_of", 0, machines)
         if self.machine_of.shape[0] >= 2**31:
             raise ValueError(f"machine_of must have fewer than 2**31 entries, got {self.machine_of.shape[0]}")
         if latency < 0:
@@ -173,6 +174,7 @@ cdef class Links:
 
     def send(self, long long now, int kind, const unsigned char[:, ::1] records, long long nbytes):
         """Send uint8[k, width] `records` of `kind` at `now` ns, `nbytes` bytes each on the wire, in this order."""
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, nodes = self.machine_of.shape[0], width
         cdef const long long* header
         cdef long long length
@@ -251,8 +253,12 @@ cdef class Links:
         x ^= x >> 31
         return self.latency - self.jitter + <long long> (x % (2 * <unsigned long long> self.jitter + 1))
 
-    cpdef long long advance(self, long long limit) except -1:
+    def advance(self, long long limit):
         """Run up to `limit` ns; the first instant <= limit at which a message is delivered, else `NEVER`."""
+        cdef _Held alone = hold(&self.occupied)
+        return self._advance(limit)
+
+    cdef long long _advance(self, long long limit) except -1:
         cdef Event e
         cdef const Event* head
         cdef Message* m
@@ -417,6 +423,7 @@ cdef class Links:
 
         Call it with the instant that `advance` gave.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t n
         cdef int kind
         result = []
@@ -433,6 +440,7 @@ cdef class Links:
 
         They are in order of (kind, receiving machine, time), then as they reached its interface.
         """
+        cdef _Held alone = hold(&self.occupied)
         result = []
         for kind in range(self.kinds):
             if self.deferred[kind]:
@@ -489,6 +497,7 @@ cdef class Links:
 
     def lost(self):
         """What of the kinds to `keep` has been dropped since the last call: a list of (kind, uint8[k, width])."""
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         result = []
         for k in range(self.n_missing):
@@ -504,6 +513,7 @@ cdef class Links:
 
         With `down` they stay away until `restore`: so is what is sent to them until then.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
         cdef Py_ssize_t k
         cdef long long at
@@ -532,6 +542,7 @@ cdef class Links:
 
     def move(self, nodes, machines):
         """From now on `nodes` sit on `machines` (int64[k] both); what is in flight stays addressed as it is."""
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
         cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
         cdef Py_ssize_t k
@@ -545,6 +556,7 @@ cdef class Links:
 
         A message counts where it begins to cross the interface.  See `windows`.
         """
+        cdef _Held alone = hold(&self.occupied)
         if not (0 <= start < end and width > 0):
             raise ValueError(f"start < end and width must be positive, got {start}, {end}, {width}")
         self.window_start, self.window = start, width
@@ -566,6 +578,7 @@ cdef class Links:
 
         Raises ValueError for such a place outside a record, and once something has been sent.
         """
+        cdef _Held alone = hold(&self.occupied)
         offsets = integers(subjects, "subjects")
         if not 0 < limit < 2**31:
             raise ValueError(f"limit must be in 1..{2**31 - 1}, got {limit}")
@@ -593,6 +606,7 @@ cdef class Links:
 
         delivered is -1 of what is under way, -2 of what was dropped; times are ns.
         """
+        cdef _Held alone = hold(&self.occupied)
         rows = np.empty((self.passages.n, PASSAGE_FIELDS), np.int64)
         messagelog_copy(&self.passages, rows)
         return {name: rows[:, k].copy() for k, name in enumerate(LOGGED)}
@@ -610,6 +624,7 @@ cdef class Links:
         Messages are in order of where they are (on their way to an interface, then by kind those that will be
         delivered) and when they leave there; of the mailboxes, in order of box and arrival.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, n = self.heads.n + self.heads.n_run, done = 0
         cdef int kind, entry
         cdef Message* m
@@ -672,6 +687,7 @@ cdef class Links:
 
         Raises ValueError for a state that cannot be theirs.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, nodes = self.machine_of.shape[0], n
         cdef int slot
         cdef Message* m
@@ -791,4 +807,5 @@ cdef class Links:
 
     def in_flight(self):
         """int64[kinds]: messages sent, and neither delivered nor dropped yet."""
+        cdef _Held alone = hold(&self.occupied)
         return self.sent - self.delivered - self.dropped

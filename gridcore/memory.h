@@ -16,6 +16,12 @@ static inline void gridcore_prefetch(const void *p)
     (void)p;
 }
 
+/* The same, so many bytes on: there need be nothing, nor an array to begin with (which a pointer must not say). */
+static inline void gridcore_prefetch_at(const void *p, ptrdiff_t bytes)
+{
+    gridcore_prefetch((const void *)((uintptr_t)p + (uintptr_t)bytes));
+}
+
 /* As memcpy, word by word: a record that has just been written in words is still on its way to the cache, and
    a wider load would wait until everything before it has got there. */
 static inline void gridcore_copy(void *to, const void *from, ptrdiff_t n)

@@ -13,7 +13,7 @@ overlays" (enhanced shuffling, and joining by random walks); an exchange takes n
 
 cimport cython
 
-from gridcore.edf cimport indices, integers
+from gridcore.edf cimport _Held, hold, indices, integers
 
 import numpy as np
 
@@ -45,6 +45,7 @@ cdef class Views:
     """
 
     def __init__(self, nodes, degree, *, shuffle=8, seed=0):
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u
         cdef int other
         for name, value, low, high in (
@@ -118,6 +119,7 @@ cdef class Views:
 
     def in_degree(self):
         """int64[nodes]: how many know each node."""
+        cdef _Held alone = hold(&self.occupied)
         known = np.asarray(self.view)
         return np.bincount(known[known >= 0], minlength=self.nodes)
 
@@ -129,6 +131,7 @@ cdef class Views:
 
         Returns (offsets, chosen): node i gets ``chosen[offsets[i]:offsets[i + 1]]``.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef const long long[::1] a = integers(first, "first"), b = integers(second, "second")
         cdef const unsigned char[::1] gone = self._there(away, "away")
@@ -180,6 +183,7 @@ cdef class Views:
 
         Returns (exchanges, entries dropped since the other one was away, entries that were new to somebody).
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const unsigned char[::1] there = self._there(up)
         cdef long long[3] done
         cdef const unsigned char* who = NULL
@@ -194,6 +198,7 @@ cdef class Views:
 
     def leave(self, nodes):
         """`nodes` (int64[k]) know nobody any more; who knows them finds out when it turns to them."""
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] gone = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, j
         for k in range(gone.shape[0]):
@@ -209,6 +214,7 @@ cdef class Views:
         that is.  A walk stays where it is when
         it meets `node`, or somebody who is not there (`up`, as for `cycle`).
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const unsigned char[::1] there = self._there(up)
         cdef Py_ssize_t walk, step, at, k
         cdef int next_
@@ -254,6 +260,7 @@ cdef class Views:
 
     def getstate(self):
         """The views, and where chance has got to; see `gridcore.states`."""
+        cdef _Held alone = hold(&self.occupied)
         return {"views": np.ascontiguousarray(self.view), "ages": np.ascontiguousarray(self.age),
                 "chance": np.array([self.it.chance], np.uint64)}
 
@@ -262,6 +269,7 @@ cdef class Views:
 
         Raises ValueError for a state that cannot be theirs.
         """
+        cdef _Held alone = hold(&self.occupied)
         read = State(state)
         view = read.array("views", np.int32, (self.nodes, self.degree), -1, self.nodes - 1)
         age = read.array("ages", np.uint8, (self.nodes, self.degree))

@@ -17,6 +17,7 @@ cdef void scratch_free(Scratch* s) noexcept nogil
 
 
 cdef class TaskQueues:
+    cdef bint occupied                      # see `gridcore.edf.hold`
     cdef readonly Py_ssize_t machines
     cdef readonly str order, watch
     cdef public bint log
@@ -48,6 +49,7 @@ cdef class TaskQueues:
     cdef void _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil
     cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil
+    cdef int _catch_up(self, long long until) except -1
     cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long end) noexcept nogil
     cdef void _update(self, Py_ssize_t u) noexcept nogil
     cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil

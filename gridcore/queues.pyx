@@ -21,8 +21,8 @@ from libc.stdlib cimport free, malloc
 
 from gridcore.availability cimport Grid, queue_gap, sample_queue
 from gridcore.edf cimport (
-    FINITE, NOT_NEGATIVE, POSITIVE, Queue, check_array, check_scalar, doubles, indices, integers,
-    minimum_stretch,
+    FINITE, NOT_NEGATIVE, POSITIVE, Queue, _Held, check_array, check_scalar, doubles, hold, indices,
+    integers, minimum_stretch,
 )
 from gridcore.journal cimport Journal, journal_copy, journal_fill, journal_note
 
@@ -89,6 +89,7 @@ cdef class TaskQueues:
     """
 
     def __init__(self, speed, *, str order="edf", str watch="idle", bint log=False, bint record=False):
+        cdef _Held alone = hold(&self.occupied)
         if order not in ("edf", "fifo"):
             raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
         if watch not in ("idle", "completion"):
@@ -130,6 +131,7 @@ cdef class TaskQueues:
 
     def add_applications(self, release, size, task_size):
         """Append applications (s; Mflop of the whole; Mflop of a task); their indices are consecutive."""
+        cdef _Held alone = hold(&self.occupied)
         cdef const double[::1] r = doubles(release, "release"), w = doubles(size, "size")
         cdef const double[::1] a = doubles(task_size, "task_size")
         check_array(r, "release", FINITE)
@@ -159,6 +161,7 @@ cdef class TaskQueues:
         that got tasks of it).  Per machine: busy (ns), tasks (completed), interrupted (tasks that ran when it
         failed), peak_queue (most tasks waiting), waiting.
         """
+        cdef _Held alone = hold(&self.occupied)
         return {
             "first_start": np.array(self.first_start), "finish": np.array(self.finish),
             "completed": np.array(self.completed), "nodes_used": np.array(self.nodes_used),
@@ -169,6 +172,7 @@ cdef class TaskQueues:
 
     def queue(self, Py_ssize_t machine):
         """(applications, tasks, running application or -1, free_at ns) of one machine, in its order."""
+        cdef _Held alone = hold(&self.occupied)
         self._check_machine(machine)
         cdef Py_ssize_t f = self.first[machine], n = self.count[machine]
         rows = np.asarray(self.share)[machine, f:f + n]
@@ -181,14 +185,17 @@ cdef class TaskQueues:
         machine, application; tasks : of equal length, one after another without a gap; start, end (ns);
         completed : how many of them, all, or none of one that a failure has cut off at `end`.
         """
+        cdef _Held alone = hold(&self.occupied)
         return journals.schedule(_rows(&self.ran))
 
     def arrivals(self):
         """What has been enqueued so far: columns machine, application, tasks, time (ns), int64[k], in order."""
+        cdef _Held alone = hold(&self.occupied)
         return journals.arrivals(_rows(&self.came))
 
     def is_busy(self, machines):
         """bool[k]: which of `machines` run or have something to run."""
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         return np.asarray([self.running[m] >= 0 or self.count[m] > 0 for m in u], dtype=np.bool_)
 
@@ -196,6 +203,7 @@ cdef class TaskQueues:
 
     def getstate(self):
         """What has changed since the queues and their applications were there; see `gridcore.states`."""
+        cdef _Held alone = hold(&self.occupied)
         return {
             **{name: np.asarray(column) for name, column in self._columns().items()},
             "share": np.asarray(self.share), "used": np.asarray(self.used),
@@ -208,6 +216,7 @@ cdef class TaskQueues:
 
         Raises ValueError for a state that cannot be theirs.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t n = self.machines, k
         known, read = self._columns(), State(state)
         share = read.array("share", np.int32, (n, None, 2))
@@ -270,6 +279,7 @@ cdef class TaskQueues:
         A share of an application that still waits at the machine joins it.  The order is not touched:
         call `reschedule` once all shares of the instant are in.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         cdef const long long[::1] i = indices(applications, "applications", 0, self.n_applications)
         cdef const long long[::1] n = integers(tasks, "tasks")
@@ -343,6 +353,7 @@ cdef class TaskQueues:
 
     def reschedule(self, machines, long long now):
         """Bring the queues of `machines` into EDF order at their exact minimum stretch (A.2)."""
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k
         cdef Scratch s
@@ -377,6 +388,7 @@ cdef class TaskQueues:
 
         Returns (machines, applications, tasks) int64[k] of what was lost.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k, j, m
         cdef long long length
@@ -411,10 +423,11 @@ cdef class TaskQueues:
         Returns (machine, application, tasks, end ns) int64[k]: what has been completed since the last
         call, one row per machine and application, `end` of its last task, sorted; empty without ``log``.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         cdef const long long[::1] u
         if machines is None:
-            self.catch_up(until)
+            self._catch_up(until)
         else:
             u = self._machines(machines)
             with nogil:
@@ -427,11 +440,16 @@ cdef class TaskQueues:
 
     def catch_up(self, long long until):
         """Let all machines work up to `until` ns; what they complete is handed out by the next `advance`."""
+        cdef _Held alone = hold(&self.occupied)
+        self._catch_up(until)
+
+    cdef int _catch_up(self, long long until) except -1:
         cdef Py_ssize_t k
         with nogil:
             for k in range(self.machines):
                 self._advance(k, until)
                 self._update(k)
+        return 0
 
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil:
         cdef double ns = self.task_size[application] / self.speed[u] * 1e9
@@ -491,10 +509,12 @@ cdef class TaskQueues:
 
     def next_change(self):
         """The first instant (ns) at which a machine runs idle (or ends a task, see ``watch``), or `NEVER`."""
+        cdef _Held alone = hold(&self.occupied)
         return self.change[self.heap[0]] if self.machines else _NEVER
 
     def due(self, long long now):
         """int64[k]: machines whose next change has come by `now` ns, advanced to `now`, ascending."""
+        cdef _Held alone = hold(&self.occupied)
         found = []
         while self.machines and self.change[self.heap[0]] <= now:
             u = self.heap[0]
@@ -541,6 +561,7 @@ cdef class TaskQueues:
 
     def minimum_stretch(self, machines, long long now):
         """float64[k]: the exact minimum stretch (s/Mflop) of what waits or runs; inf for an idle machine."""
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         result = np.empty(u.shape[0])
         cdef double[::1] out = result
@@ -568,6 +589,7 @@ cdef class TaskQueues:
         below the machine's minimum stretch of now are 0.  A task that starts at exactly `cell` counts as
         started: who reads the summary later must not hope to overtake it.  `threads` > 1 shares the machines out; same result.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         cdef long long at = now if cell is None else cell
         if at < now:
@@ -629,6 +651,7 @@ cdef class TaskQueues:
 
         At most 2**63 - 1.
         """
+        cdef _Held alone = hold(&self.occupied)
         check_scalar(stretch, "stretch", NOT_NEGATIVE)
         check_scalar(release_new, "release_new", FINITE)
         check_scalar(size_new, "size_new", POSITIVE)

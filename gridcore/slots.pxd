@@ -35,6 +35,7 @@ cdef enum:
 
 
 cdef class SlotSchedules:
+    cdef bint occupied                      # see `gridcore.edf.hold`
     cdef readonly Py_ssize_t nodes
     cdef readonly bint stale
     cdef Node* node

@@ -15,8 +15,8 @@ Source: Vasilakos, Sacha and Pierre, DGS_ASAP: ``Search`` in its three steps.  T
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memmove, memset
 
-from gridcore.edf cimport indices, integers
-from gridcore.memory cimport grown, prefetch
+from gridcore.edf cimport _Held, hold, indices, integers
+from gridcore.memory cimport grown, prefetch, prefetch_at
 
 import numpy as np
 
@@ -102,6 +102,7 @@ cdef class SlotSchedules:
 
         All int64[k].  Returns bool[k]: whether the node was free then; where it was not nothing is done.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
         cdef const long long[::1] length = self._slots(slots, "slots", 1), of = integers(jobs, "jobs")
         cdef Py_ssize_t k
@@ -176,6 +177,7 @@ cdef class SlotSchedules:
 
         Returns bool[k]: whether there was such a reservation, one that ended later.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
         cdef const long long[::1] to = self._slots(starts if ends is None else ends, "starts" if ends is None else "ends", 0)
         cdef const long long[::1] of = None if jobs is None else integers(jobs, "jobs")
@@ -224,6 +226,7 @@ cdef class SlotSchedules:
 
         Returns (nodes, jobs, starts, ends), int64[m], in the order of `nodes` and then of time.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._nodes(nodes)
         cdef Py_ssize_t k, i
         cdef Node* node
@@ -238,6 +241,7 @@ cdef class SlotSchedules:
 
     def forget(self, long long slot, long long before):
         """Nobody asks any more for slots before `slot`, or for what was released by `before` ns."""
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u, k, n
         cdef Node* node
         with nogil:
@@ -253,6 +257,7 @@ cdef class SlotSchedules:
 
     def reservations(self, Py_ssize_t node):
         """(starts, ends, jobs) int64[m] of a node, in order."""
+        cdef _Held alone = hold(&self.occupied)
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         cdef const Node* of = &self.node[node]
@@ -266,6 +271,7 @@ cdef class SlotSchedules:
 
         as_of : int64[k] ns (or one instant for all), when each was seen; None for now.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._nodes(nodes), seen = self._as_of(as_of, u.shape[0], "nodes")
         cdef Py_ssize_t k
         self._check_job(1, slots, start)
@@ -302,6 +308,7 @@ cdef class SlotSchedules:
         Returns (start, int64[n_nodes]), the first ones among the candidates that are free, in their order; None
         with fewer candidates.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._nodes(candidates), seen = self._as_of(as_of, u.shape[0], "candidates")
         cdef Py_ssize_t k
         cdef long long start
@@ -342,6 +349,7 @@ cdef class SlotSchedules:
         Returns (starts, offsets, chosen, reached, opened): int64[k] starts, -1 for none; the nodes chosen by
         search i are ``chosen[offsets[i]:offsets[i + 1]]``; candidates reached; neighbours opened.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._nodes(searchers)
         cdef const long long[::1] wanted = self._each(n_nodes, "n_nodes", u.shape[0])
         cdef const long long[::1] length = self._each(slots, "slots", u.shape[0])
@@ -479,8 +487,8 @@ cdef class SlotSchedules:
         if k < self.n_fit:
             node = &self.node[self.fit[k].node]
             k = max(self.fit[k].row, node.now)
-            prefetch(&node.row[k])
-            prefetch(&node.row[k + 4])
+            prefetch_at(node.row, k * sizeof(Span))
+            prefetch_at(node.row, (k + 4) * sizeof(Span))
 
     cdef void _next(self, Fit* fit, long long since, long long slots) noexcept nogil:
         """The first starts from `since` on that fit; `since` does not fall while a search goes on."""
@@ -636,6 +644,7 @@ cdef class SlotSchedules:
 
     def getstate(self):
         """All reservations; see `gridcore.states`."""
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u, k, n = 0, m = 0
         for u in range(self.nodes):
             n += self.node[u].n - self.node[u].first
@@ -660,6 +669,7 @@ cdef class SlotSchedules:
 
         Raises ValueError for a state that cannot be theirs.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t u, k
         cdef Gone* gone
         cdef Node* node

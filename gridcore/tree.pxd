@@ -39,6 +39,7 @@ cdef struct Node:
 
 
 cdef class SummaryTree:
+    cdef bint occupied                      # see `gridcore.edf.hold`
     cdef readonly Py_ssize_t leaves, nodes, first_leaf
     cdef readonly object grid
     cdef Grid g
@@ -81,6 +82,7 @@ cdef class SummaryTree:
     cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application) noexcept nogil
     cdef void _column(self, Py_ssize_t child, Py_ssize_t iw, Py_ssize_t ia, Py_ssize_t application,
                       long long* rooms) noexcept nogil
+    cdef void _reset(self, const long long[::1] u) noexcept
     cdef void _unhear(self, Py_ssize_t child) noexcept nogil
     cdef const long long[::1] _leaves(self, leaves)
     cdef void _weigh(self, Py_ssize_t m, long long below, double power) noexcept nogil

@@ -19,7 +19,7 @@ from libc.math cimport INFINITY, ceil, floor, isfinite, isnan
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from gridcore.edf cimport FINITE, NUMBER, POSITIVE, check_array, check_lengths, doubles, indices
+from gridcore.edf cimport FINITE, NUMBER, POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices
 from gridcore.ledger cimport (Debt, Ledger, ledger_add, ledger_drops, ledger_free, ledger_length, ledger_make,
                               ledger_settle, ledger_tasks)
 from gridcore.memory cimport prefetch
@@ -86,6 +86,7 @@ cdef class SummaryTree:
 
     def __init__(self, grid, speed, *, size, task_size, release=None, long long nbytes, double rate=0.0, long long hold_off=0,
                  double bound=2.0):
+        cdef _Held alone = hold(&self.occupied)
         cdef const double[::1] s = doubles(speed, "speed")
         check_array(s, "speed", POSITIVE)
         cdef Py_ssize_t n = s.shape[0], m = 2 * n - 1, k
@@ -182,6 +183,7 @@ cdef class SummaryTree:
 
         Returns (requests to send, decisions taken), structured arrays.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, n = rows.shape[0], n_out = 0, n_made = 0
         out_array, made_array = np.empty(2 * n, REQUEST), np.empty(n, DECISION)
         cdef Request[::1] out = out_array
@@ -361,6 +363,7 @@ cdef class SummaryTree:
 
     def acknowledge(self, const Request[::1] rows):
         """Leaves have got these requests: their next summaries say so."""
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         for k in range(rows.shape[0]):
             if not 0 <= rows[k].node < self.nodes:
@@ -375,6 +378,7 @@ cdef class SummaryTree:
 
     def receive(self, const Summary[::1] rows):
         """Fathers take in the summaries of their children; stale ones, and those of leaves that left, are dropped."""
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         for k in range(rows.shape[0]):
             self._check_summary(&rows[k], k)
@@ -405,6 +409,7 @@ cdef class SummaryTree:
 
         Returns (nodes that may, nodes that must wait and were not waiting yet, until when in ns).
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, m, n = u.shape[0], n_go = 0, n_wait = 0
         go_array, wait_array, when_array = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
@@ -448,6 +453,7 @@ cdef class SummaryTree:
         A router sends the sum of its debited children.  A node to which nothing is new stays silent,
         unless it has got a request since its last report: its father must strike that from the ledger.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef const unsigned int[:, ::1] given = summaries.reshape(len(summaries), self.cells)
         cdef const double[::1] low = doubles(minimum, "minimum")
@@ -539,6 +545,7 @@ cdef class SummaryTree:
 
     def forget(self, const Summary[::1] rows):
         """These summaries have been lost on their way."""
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         for k in range(rows.shape[0]):
             if not payloads_has(&self.payloads, rows[k].payload):
@@ -553,7 +560,10 @@ cdef class SummaryTree:
         sent even if they say nothing new.  The fathers learn with the next report of `nodes` (which carries
         a new epoch) that nothing dispatched to them before is still on its way.
         """
-        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef _Held alone = hold(&self.occupied)
+        self._reset(indices(nodes, "nodes", 0, self.nodes))
+
+    cdef void _reset(self, const long long[::1] u) noexcept:
         cdef Py_ssize_t k, m, child
         for k in range(u.shape[0]):
             m = u[k]
@@ -576,6 +586,7 @@ cdef class SummaryTree:
 
     def leave(self, leaves):
         """The leaf nodes `leaves` are gone for longer: they do not report, and no more of them is known."""
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._leaves(leaves)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
@@ -585,15 +596,17 @@ cdef class SummaryTree:
 
     def join(self, leaves):
         """The leaf nodes `leaves` are (back) in the tree, with nothing in memory."""
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._leaves(leaves)
         cdef Py_ssize_t k
-        self.reset(leaves)
+        self._reset(u)
         for k in range(u.shape[0]):
             self.node[u[k]].away = False
             self._weigh(u[k], 1, self.speed[u[k] - self.first_leaf])
 
     def silence(self, leaves):
         """The leaf nodes `leaves` do not report until they `join`, which their fathers do not know yet."""
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._leaves(leaves)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
@@ -614,6 +627,7 @@ cdef class SummaryTree:
 
     def take_spread(self, const Spread[::1] rows):
         """Routers learn the minimum stretch of the rest of the tree."""
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         for k in range(rows.shape[0]):
             if not 0 <= rows[k].node < self.first_leaf:
@@ -622,6 +636,7 @@ cdef class SummaryTree:
 
     def spread(self, nodes, bint always=False):
         """The rest values that `nodes` tell the routers among their children, where new (or `always`)."""
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, j, m, child, n_out = 0
         cdef double value
@@ -647,6 +662,7 @@ cdef class SummaryTree:
 
         Of the nodes as they are, but for their debts, which come in order of node, latest first.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, m, n = 0
         cdef int entry
         for m in range(self.nodes):
@@ -690,6 +706,7 @@ cdef class SummaryTree:
 
         Raises ValueError for a state that cannot be its own; the tree is of no use then.
         """
+        cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k, m
         cdef Debt debt
         cdef const unsigned char[::1] chunk
@@ -753,6 +770,7 @@ cdef class SummaryTree:
 
     def known(self, Py_ssize_t node):
         """What the father of `node` may count on from it: uint32[nS, nW, nA], debited."""
+        cdef _Held alone = hold(&self.occupied)
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         result = np.zeros(self.cells, np.uint32)
@@ -764,6 +782,7 @@ cdef class SummaryTree:
 
     def held(self, nodes):
         """int64[k]: the payload by which the father of each of `nodes` knows it; -1 if by none."""
+        cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         return np.array([self.node[u[k]].held for k in range(u.shape[0])], np.int64)
@@ -774,6 +793,7 @@ cdef class SummaryTree:
         Returns (int64[nS, 2], how many tasks each child can take at each stretch sample; the smallest minimum
         stretch that it knows of, inf for none), both as far as it knows.
         """
+        cdef _Held alone = hold(&self.occupied)
         if not 0 <= node < self.first_leaf:
             raise ValueError(f"node must be a router 0..{self.first_leaf - 1}, got {node}")
         if not 0 <= application < self.size.shape[0]:
@@ -786,6 +806,7 @@ cdef class SummaryTree:
 
     def owed(self, Py_ssize_t node):
         """Tasks dispatched to `node` that its last summary does not know of."""
+        cdef _Held alone = hold(&self.occupied)
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         return ledger_tasks(&self.ledger, self.node[node].debt)

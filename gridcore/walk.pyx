@@ -13,6 +13,7 @@ from libc.math cimport INFINITY, exp, isnan, llrint
 from libc.stdlib cimport free
 from libc.string cimport memset
 
+from gridcore.edf cimport _Held, hold
 from gridcore.links cimport Links
 from gridcore.memory cimport grown, prefetch
 from gridcore.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
@@ -83,6 +84,7 @@ cdef class JobWalks:
     """
 
     cdef Links links
+    cdef bint occupied                      # see `gridcore.edf.hold`
     cdef readonly Py_ssize_t nodes, count
     cdef int[KINDS] number
     cdef Node* at
@@ -160,6 +162,9 @@ cdef class JobWalks:
         pending_free(&self.ending)
         pending_free(&self.steps)
 
+    cdef _Held _hold(self):
+        return hold(&self.occupied, hold(&self.links.occupied))
+
     # -- time -----------------------------------------------------------------------------------------------
 
     def advance(self, long long limit):
@@ -167,12 +172,13 @@ cdef class JobWalks:
 
         OverflowError where a node would be busy until after the last instant.
         """
+        cdef _Held alone = self._hold()
         cdef long long own, now
         cdef Event e
         while True:
             own = self.release[self.next] if self.next < self.count else _NEVER
             own = min(own, first_of(&self.ending), first_of(&self.steps))
-            now = min(self.links.advance(min(limit, own)), own)
+            now = min(self.links._advance(min(limit, own)), own)
             if now > limit or now == _NEVER:
                 return _NEVER
             self.now = now
@@ -536,6 +542,7 @@ cdef class JobWalks:
 
     def settle(self):
         """Enter the packets of the nodes asked in the books of the links, where the others are already."""
+        cdef _Held alone = self._hold()
         cdef Py_ssize_t u
         for u in range(self.nodes):
             self.links._out[u] += self.at[u].answered * self.packet
@@ -583,10 +590,12 @@ cdef class JobWalks:
 
         predicted is the wait that it was to find where it went, -1 for one that stayed.  The memory is the kernel's.
         """
+        cdef _Held alone = self._hold()
         return dict(self._jobs)
 
     def looks(self):
         """What was logged, in order: int64 columns, see `gridcore.walk_states.LOOKS`."""
+        cdef _Held alone = self._hold()
         rows = np.empty((self.log.n, LOOK_FIELDS), np.int64)
         probelog_copy(&self.log, rows)
         return {name: rows[:, k].copy() for k, name in enumerate(LOOKS)}
@@ -598,12 +607,14 @@ cdef class JobWalks:
 
     def totals(self):
         """int64[nodes] each: busy (ns), done, own (jobs released there), remote (sent there), peak (waiting)."""
+        cdef _Held alone = self._hold()
         return {name: column.copy() for name, column in self._totals.items()}
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
     def getstate(self):
         """What has changed since it was made; see `gridcore.states`.  The links have a state of their own."""
+        cdef _Held alone = self._hold()
         cdef Py_ssize_t k, n
         cdef Search* s
         free_at, answered = np.empty(self.nodes, np.int64), np.empty(self.nodes, np.uint32)
@@ -637,6 +648,7 @@ cdef class JobWalks:
 
         Raises ValueError for a state that cannot be its own.
         """
+        cdef _Held alone = self._hold()
         cdef Py_ssize_t k, j, n
         cdef int slot
         cdef Search* s

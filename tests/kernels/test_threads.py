@@ -1,0 +1,277 @@
+"""Kernels in many threads: each gives what it gives alone, lets the GIL go, and is in one call at a time."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import thread_work as work
+
+import gridcore
+from gridcore import tree
+
+THREADS = 8
+CLASSES = [
+    name for name in gridcore.__all__ if isinstance(getattr(gridcore, name), type) and name != "SummaryGrid"
+]
+IN_USE = "this object is in use: it is for one thread, and one call, at a time"
+
+
+@contextmanager
+def switching(seconds: float) -> Iterator[None]:
+    """A thread must let go of the GIL after so long if another one wants it."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(seconds)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+# -- many threads, each with objects of its own -----------------------------------------------------------
+
+
+def test_no_kernel_is_forgotten() -> None:
+    assert set(work.CALLS) - set(work.RUNS) | set(work.WITHIN) == set(gridcore.__all__) - {"NEVER"}
+    assert set(work.WITHIN.values()) == set(work.RUNS)
+    modules = {getattr(gridcore, name).__module__ for name in gridcore.__all__ if name != "NEVER"}
+    kernels = {f"gridcore.{path.stem}" for path in Path(gridcore.__file__).parent.glob("*.pyx")}
+    assert modules == kernels | {"gridcore.grid"}
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(100, marks=pytest.mark.claims)])
+def test_each_gives_what_it_gives_alone(rounds: int) -> None:
+    """Bit for bit, though all read the same arrays at once."""
+    alone = {name: call() for name, call in work.CALLS.items()}
+    names = list(work.CALLS)
+    barrier = threading.Barrier(THREADS)
+
+    def one(number: int) -> None:
+        for round in range(rounds):
+            # each begins elsewhere, so that all pairs meet; half of them do the same at the same time
+            first = (number // 2 * 5 + round) % len(names)
+            barrier.wait(600)
+            for name in names[first:] + names[:first]:
+                np.testing.assert_equal(work.CALLS[name](), alone[name], err_msg=name)
+
+    with switching(1e-5), ThreadPoolExecutor(THREADS) as pool:
+        for each in [pool.submit(one, number) for number in range(THREADS)]:
+            try:
+                each.result()
+            except BaseException:
+                barrier.abort()
+                raise
+
+
+# -- the GIL ----------------------------------------------------------------------------------------------
+
+
+def runs_beside(call: Callable[[], Any], beside: Callable[[], Any], times: int = 1) -> bool:
+    """Whether another thread gets its turn in `call`: only if the GIL is let go of, as nobody is made to."""
+    go, done = threading.Event(), threading.Event()
+
+    def other() -> None:
+        go.wait()
+        beside()
+        done.set()
+
+    with switching(1000.0):
+        thread = threading.Thread(target=other)
+        thread.start()
+        go.set()
+        for _ in range(times):
+            call()
+            found = done.is_set()
+            if found:
+                break
+    thread.join()
+    return found
+
+
+def release(kind: str) -> tuple[Callable[[], Any], Any]:
+    """A call that takes long, and its object; of few integers, as numpy lets go of the GIL to copy many."""
+    size, most = 60_000, 10**15
+    chance = np.random.default_rng(9)
+    start, large = np.sort(chance.uniform(0.0, 1e3, size)), chance.uniform(1e3, 1e5, size)
+    if kind == "BackfillQueue":
+        backfill = work.backfill(6000)
+        return lambda: backfill.run(most), backfill
+    if kind == "WorkQueue":
+        queue = work.work_queue(60_000)
+        return lambda: queue.run(work.NEVER), queue
+    if kind == "PullQueue":
+        pull, how = work.pull(tasks=4000)
+        return lambda: pull.run(*how), pull
+    if kind == "TaskQueues":
+        queues = work.task_queues(10_000)
+        return lambda: queues.catch_up(most), queues
+    if kind == "SlotSchedules":
+        slots, views = work.schedules(3000)
+        where = views.views
+        return lambda: slots.search(where, np.arange(100), 2000, 30, 0, hops=4), slots
+    if kind == "Views":
+        many = gridcore.Views(30_000, 20, seed=3)
+        return many.cycle, many
+    if kind == "aggregate":
+        cells = np.zeros((20_000, 300), np.uint32)
+        return lambda: gridcore.aggregate(cells), None
+    if kind == "gap":
+        return lambda: gridcore.gap(1.0, 9.0, 1e4, start, large, large, speed=1.0, free_at=0.0), None
+    if kind == "optimal_stretch":
+        return lambda: gridcore.optimal_stretch(start, large, large, speed=1.0, now=0.0), None
+    if kind == "map_in_turn":
+        etc, ready = chance.uniform(1.0, 9.0, (200, 300)), np.zeros(300)
+        return lambda: gridcore.map_in_turn(etc, [400] * 200, ready, "mct"), None
+    # what does not let go of it: the other thread must wait, or this would be no proof
+    return lambda: sum(range(3_000_000)), None
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "BackfillQueue", "WorkQueue", "PullQueue", "TaskQueues", "SlotSchedules", "Views", "aggregate", "gap",
+        "optimal_stretch", "map_in_turn",
+    ],
+)  # fmt: skip
+def test_the_gil_is_let_go(kind: str) -> None:
+    """And who comes in the meantime is refused by the object, which then works on."""
+
+    def turn() -> bool:
+        call, of = release(kind)
+        refusals: list[str] = []
+
+        def beside() -> None:
+            try:
+                if of is not None:
+                    of.getstate()
+            except RuntimeError as error:
+                refusals.append(str(error))
+
+        # a short call is over before the system has woken the other one; what keeps nothing is called again
+        came = runs_beside(call, beside, times=1 if of is not None else 300)
+        if of is not None:
+            assert refusals == [IN_USE] * came
+            assert of.getstate()
+        return came
+
+    assert any(turn() for _ in range(40))
+
+
+def test_where_it_is_not_nobody_comes() -> None:
+    assert not runs_beside(release("Python")[0], lambda: None, times=5)
+
+
+# -- one object -------------------------------------------------------------------------------------------
+
+
+class Meddler(Mapping[str, Any]):
+    """A state that calls back when it is asked for an entry."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call = call
+
+    def __getitem__(self, name: str) -> Any:
+        self.call()
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+ROWS = {"route": tree.REQUEST, "acknowledge": tree.REQUEST, "take_spread": tree.SPREAD}
+
+
+def arguments(method: str, parameters: list[inspect.Parameter]) -> tuple[list[Any], dict[str, Any]]:
+    """What has the types that the kernel declares, and means nothing."""
+    given: dict[str, Any] = {
+        "rows": np.zeros(1, ROWS.get(method, tree.SUMMARY)), "records": np.zeros((1, 1), np.uint8),
+        "views": np.zeros((1, 1), np.int32),
+    }  # fmt: skip
+    if method == "bind":
+        given |= {"jobs": {}, "nodes": {}}
+    wanted = [p for p in parameters if p.default is p.empty and p.name != "self"]
+    named = {p.name: given.get(p.name, 0) for p in wanted if p.kind is p.KEYWORD_ONLY}
+    return [given.get(p.name, 0) for p in wanted if p.kind is not p.KEYWORD_ONLY], named
+
+
+def methods(kernel: Any) -> list[str]:
+    names = [name for name in vars(type(kernel)) if not name.startswith("_")]
+    return [name for name in names if inspect.ismethoddescriptor(vars(type(kernel))[name])]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_who_comes_while_it_is_in_use_is_refused(name: str) -> None:
+    """All public methods, of what an object works on too; from a callback, so that it is no matter of luck."""
+    made = work.objects()
+    own = {what: each for what, each in made.items() if what == name or what.startswith(f"{name}: ")}
+    refused: set[tuple[str, str]] = set()
+
+    def meddle() -> None:
+        for what, kernel in own.items():
+            for method in methods(kernel):
+                parameters = list(inspect.signature(getattr(kernel, method)).parameters.values())
+                positional, named = arguments(method, parameters)
+                with pytest.raises(RuntimeError, match=IN_USE):
+                    getattr(kernel, method)(*positional, **named)
+                refused.add((what, method))
+
+    with pytest.raises(ValueError, match="state has no entry"):
+        made[name].setstate(Meddler(meddle))
+    assert {(name, "getstate"), (name, "setstate")} <= refused
+    assert len({what for what, _ in refused}) == len(own)
+    for kernel in own.values():
+        assert kernel.getstate()  # it is free again
+
+
+# -- arrays that change -----------------------------------------------------------------------------------
+
+
+class Late:
+    """An argument that changes another one when it is read, as another thread might."""
+
+    def __init__(self, values: list[int], change: Callable[[], None]) -> None:
+        self.values, self.change = values, change
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        self.change()
+        return np.array(self.values)
+
+
+def test_indices_cannot_change_once_they_are_checked() -> None:
+    """Neither while the call goes on nor afterwards, where a kernel keeps them."""
+    far = 2**40
+    queues = gridcore.TaskQueues([1.0, 2.0])
+    queues.add_applications([0.0], [1.0], [1.0])
+    machines = np.array([0, 1])
+    queues.enqueue(machines, Late([0, 0], lambda: machines.fill(far)), [3, 4], 0)
+    assert queues.totals()["waiting"].tolist() == [3, 4]
+
+    kept = {name: np.array([0, 1]) for name in ("time", "machine", "until")}
+    queue = gridcore.WorkQueue(
+        [1.0, 2.0], [2], [5.0, 5.0], [9, 9], order="small", choice="none", max_replicas=1, faults=True
+    )
+    queue.submit(0, [0, 1])
+    queue.feed(kept["time"], kept["machine"], [False, False], kept["until"])
+    for array in kept.values():
+        array.fill(far)
+    assert queue.run(5) == "blocks"  # both have failed, and nothing beyond the machines was touched
+
+    offsets = np.array([0, 1, 2])
+    ones = [1.0, 1.0]
+    rest: dict[str, Any] = {"speed": ones, "free_at": ones, "until": 3.0, "running_size": ones}
+    late = Late([0, 0], lambda: offsets.fill(far))
+    changed = gridcore.project_queues(offsets, ones, ones, ones, ones, **rest, running_release=late)
+    expected = gridcore.project_queues([0, 1, 2], ones, ones, ones, ones, **rest, running_release=[0.0, 0.0])
+    assert offsets.tolist() == [far] * 3
+    assert [column.tolist() for column in changed] == [column.tolist() for column in expected]

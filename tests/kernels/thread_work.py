@@ -1,0 +1,231 @@
+"""Work for threads: a call of every kernel on arrays that all threads share and none can write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import gridcore
+import gridsim as gs
+from gridcore import BackfillQueue, PullQueue, SlotSchedules, SummaryGrid, TaskQueues, Views, WorkQueue
+from gridsim.simulation import Options, Simulation
+
+CHANCE = np.random.default_rng(1)
+SECOND = 10**9
+NEVER = 2**63 - 1
+
+
+def frozen(values: Any) -> Any:
+    values.flags.writeable = False
+    return values
+
+
+GRID = SummaryGrid.geometric((1e-3, 1.0, 12), (1e3, 1e6, 8), (10.0, 1e4, 8))
+CELLS = frozen(CHANCE.integers(0, 9, (500, *GRID.shape)).astype(np.uint32))
+N = 4000
+RELEASE = frozen(np.sort(CHANCE.uniform(0.0, 100.0, N)))
+SIZE = frozen(CHANCE.uniform(1e3, 1e5, N))
+WORK = frozen(CHANCE.integers(1, 9, N) * 50.0)
+TASK_SIZE = frozen(np.full(N, 50.0))
+OFFSETS = frozen(np.arange(0, N + 1, 20))
+NODES = len(OFFSETS) - 1
+SPEED = frozen(CHANCE.uniform(1.0, 9.0, NODES))
+FREE_AT = frozen(np.full(NODES, 120.0))
+FREE = frozen(CHANCE.integers(0, 50 * SECOND, NODES))
+ETC = frozen(CHANCE.uniform(1.0, 99.0, (40, 60)))
+COUNTS = frozen(CHANCE.integers(1, 30, 40))
+ONE = {"speed": 2.0, "free_at": 120.0}
+MANY = {"speed": SPEED, "free_at": FREE_AT}
+
+
+# -- the classes ------------------------------------------------------------------------------------------
+
+
+def backfill(jobs: int = 600) -> BackfillQueue:
+    chance = np.random.default_rng(2)
+    nodes, run = chance.integers(1, 90, jobs), chance.integers(1, 50, jobs) * SECOND
+    queue = BackfillQueue(100, nodes, run, run * 2, log=True)
+    queue.submit(np.arange(jobs), np.arange(jobs) * SECOND)
+    return queue
+
+
+def work_queue(tasks: int = 3000) -> WorkQueue:
+    chance = np.random.default_rng(3)
+    queue = WorkQueue(
+        chance.uniform(1.0, 9.0, 50), [tasks], chance.uniform(1.0, 99.0, tasks), np.full(50, NEVER - 1),
+        order="great", choice="all", max_replicas=3, log=True,
+    )  # fmt: skip
+    queue.submit(0, chance.permutation(tasks))
+    return queue
+
+
+def task_queues(machines: int = 300) -> TaskQueues:
+    chance = np.random.default_rng(4)
+    queues = TaskQueues(chance.uniform(1.0, 9.0, machines), log=True, record=True)
+    queues.add_applications(RELEASE[:40], SIZE[:40], TASK_SIZE[:40])
+    every = np.repeat(np.arange(machines), 12)
+    queues.enqueue(every, chance.integers(0, 40, len(every)), chance.integers(1, 99, len(every)), 0)
+    return queues
+
+
+def schedules(nodes: int = 300) -> tuple[SlotSchedules, Views]:
+    chance = np.random.default_rng(5)
+    slots, views = SlotSchedules(nodes, stale=True), Views(nodes, 12, seed=6)
+    who = chance.integers(0, nodes, 20 * nodes)
+    slots.reserve(who, chance.integers(0, 4000, len(who)), chance.integers(1, 30, len(who)), who, 0)
+    return slots, views
+
+
+def pull(machines: int = NODES, tasks: int = 20) -> tuple[PullQueue, tuple[Any, ...]]:
+    return PullQueue(SPEED[:machines], 40, log=True), (
+        NEVER,
+        np.arange(40),
+        np.full(40, tasks),
+        TASK_SIZE[:40],
+    )
+
+
+def rigid() -> gs.Scenario:
+    jobs = gs.Workload.jobs_of(
+        [0.0, 0.0, 3.5, 12.0, 12.0, 70.0], [9, 12, 14, 30, 4, 17], [45.0, 33.0, 20.0, 12.0, 31.0, 25.0]
+    )
+    return gs.Scenario(gs.Platform.equal(37), jobs, gs.Network(), seed=3)
+
+
+def bags(nodes: int = 20) -> gs.Scenario:
+    workload = gs.Workload.bags(5, interarrival=8.0, tasks_per_node=4.0, task_size=[4000.0, 9000.0], seed=2)
+    return gs.Scenario(gs.Platform.desktop_grid(nodes=nodes, seed=1), workload, gs.Network(), seed=3)
+
+
+def streams() -> gs.Scenario:
+    jobs = gs.Workload.job_streams(300.0, 15.0, 20.0, 20_000.0, seed=2)
+    return gs.Scenario(gs.Platform.normal(37, seed=1), jobs, gs.Network(), seed=3)
+
+
+RUNS: dict[str, Callable[[], str]] = {
+    "FairTree": lambda: gs.simulate(bags(), gs.FairTree(samples=(4, 3, 3), update_on="change")).digest,
+    "DgsAsap": lambda: gs.simulate(rigid(), gs.DgsAsap(degree=8, slot=10.0)).digest,
+    "Rjss": lambda: gs.simulate(streams(), gs.Rjss(k=0.3, pick="best", probe_latency="network")).digest,
+}
+
+
+def policy(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
+    return Simulation(scenario, scheduler, Options()).policy
+
+
+def objects() -> dict[str, Any]:
+    """One of every class, with something in it, and what it works on as ``class: part``."""
+    tree = policy(bags(), gs.FairTree(samples=(4, 3, 3)))
+    dgs = policy(rigid(), gs.DgsAsap(degree=8, slot=10.0))
+    walks = Simulation(streams(), gs.Rjss(k=0.3), Options())
+    return {
+        "BackfillQueue": backfill(), "WorkQueue": work_queue(), "PullQueue": pull()[0],
+        "TaskQueues": tree.queues, "SummaryTree": tree.tree, "Links": walks.network.links,
+        "TreeFlow": tree.flow, "TreeFlow: tree": tree.tree, "TreeFlow: queues": tree.queues,
+        "SlotSchedules": schedules()[0], "Views": schedules()[1],
+        "JobFlow": dgs.flow, "JobFlow: schedules": dgs.schedules, "JobFlow: views": dgs.neighbourhood.views,
+        "JobWalks": walks.policy.walks, "JobWalks: links": walks.network.links,
+    }  # fmt: skip
+
+
+# -- the calls --------------------------------------------------------------------------------------------
+
+
+def run_backfill() -> Any:
+    queue = backfill()
+    return queue.run(NEVER - 1), queue.starts(), queue.totals()
+
+
+def run_work_queue() -> Any:
+    queue = work_queue()
+    return queue.run(NEVER), queue.totals(), queue.instances()
+
+
+def run_pull() -> Any:
+    queue, how = pull()
+    return queue.run(*how), how[2], queue.starts()
+
+
+def run_queues() -> Any:
+    queues, every = task_queues(), np.arange(300)
+    queues.reschedule(every, 0)
+    cells = queues.summaries(every, GRID, 5 * SECOND, threads=2)
+    least = queues.minimum_stretch(every, 6 * SECOND)
+    room = queues.available(0.5, 6.0, 1e4, 50.0, 7 * SECOND)
+    return cells, least, room, queues.advance(900 * SECOND), queues.schedule(), queues.next_change()
+
+
+def run_schedules() -> Any:
+    slots, views = schedules()
+    found = slots.search(views.views, np.arange(40), 9, 30, 100, hops=3, wide=True)
+    earliest = slots.earliest_start(np.arange(300), 90, 40, 7)
+    slots.forget(50, 0)
+    return found, earliest, slots.is_free(np.arange(300), 60, 20)
+
+
+def run_views() -> Any:
+    views = Views(300, 12, seed=7)
+    done = [views.cycle() for _ in range(20)]
+    return done, views.pick(np.arange(300), np.arange(300), np.arange(300), 3), views.views.copy()
+
+
+def aggregate_into() -> Any:
+    out = np.empty(GRID.shape, np.uint32)
+    return gridcore.aggregate_into(out, CELLS)
+
+
+def lookup() -> int:
+    return gridcore.lookup(CELLS[0], GRID, 0.1, 1e4, 50.0, release=1.0, cell_release=2.0)
+
+
+def debit() -> Any:
+    half = slice(0, 60)
+    return gridcore.debit(
+        CELLS[0],
+        GRID,
+        tasks=COUNTS,
+        task_size=TASK_SIZE[:40],
+        size=SIZE[:40],
+        stretch=RELEASE[half][:40],
+        leaves=9,
+    )
+
+
+CALLS: dict[str, Callable[[], Any]] = {
+    "SummaryGrid": lambda: SummaryGrid(GRID.stretch, GRID.size, GRID.task_size).size,
+    "aggregate": lambda: gridcore.aggregate(CELLS),
+    "aggregate_into": aggregate_into,
+    "lookup": lookup,
+    "lowest_stretch": lambda: gridcore.lowest_stretch(OFFSETS, 900),
+    "split": lambda: gridcore.split(COUNTS, 200),
+    "debit_drop": lambda: gridcore.debit_drop(COUNTS, TASK_SIZE[:40], 20.0, 4),
+    "debit": debit,
+    "available_tasks": lambda: gridcore.available_tasks(2.0, 99.0, 1e4, 50.0, RELEASE, SIZE, WORK, **ONE),
+    "gap": lambda: gridcore.gap(2.0, 99.0, 1e4, RELEASE, SIZE, WORK, **ONE),
+    "sample_availability": lambda: gridcore.sample_availability(GRID, 99.0, RELEASE, SIZE, WORK, **ONE),
+    "sample_availability_batch": lambda: gridcore.sample_availability_batch(
+        GRID, 99.0, OFFSETS, RELEASE, SIZE, WORK, **MANY, threads=2
+    ),
+    "meets_deadlines": lambda: gridcore.meets_deadlines(WORK, RELEASE + 1e6, speed=2.0, now=100.0),
+    "optimal_stretch": lambda: gridcore.optimal_stretch(RELEASE, SIZE, WORK, speed=2.0, now=100.0),
+    "project_queues": lambda: gridcore.project_queues(
+        OFFSETS, RELEASE, SIZE, WORK, TASK_SIZE, **MANY, until=400.0
+    ),
+    "bind_earliest": lambda: (at := FREE.copy(), gridcore.bind_earliest(at, SPEED, 50.0, 3000, 0), at),
+    "map_batch": lambda: gridcore.map_batch(ETC, COUNTS, np.zeros(60), "sufferage"),
+    "map_in_turn": lambda: gridcore.map_in_turn(ETC, COUNTS, np.zeros(60), "kpb"),
+    "BackfillQueue": run_backfill,
+    "WorkQueue": run_work_queue,
+    "PullQueue": run_pull,
+    "TaskQueues": run_queues,
+    "SlotSchedules": run_schedules,
+    "Views": run_views,
+    **RUNS,
+}
+#: Kernels that only work together, and the run that has them.
+WITHIN = {
+    "Links": "FairTree", "SummaryTree": "FairTree", "TreeFlow": "FairTree", "JobFlow": "DgsAsap",
+    "JobWalks": "Rjss",
+}  # fmt: skip
