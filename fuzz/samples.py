@@ -15,7 +15,7 @@ from gridsim.workload import Workload
 BAGS = gs.Scenario(
     platform=Platform.desktop_grid(4, seed=1),
     workload=Workload.bags(3, tasks=3.0, seed=2),
-    faults=gs.Faults.exponential(up=3600.0, down=60.0, seed=3),
+    faults=gs.Faults.of([0, 1], [5.0, 30.0], [60.0, 30.0]),
 )
 RIGID = gs.Scenario(
     platform=Platform.equal(3), workload=Workload.jobs_of([0.0, 1.0, 2.0], [1, 3, 2], [5.0, 6.0, 7.0])

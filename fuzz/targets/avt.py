@@ -27,10 +27,11 @@ def one(data: bytes) -> None:
     with refused(TraceFormatError, naming=path):
         trace = read_avt(path)
         sound(trace)
-        again(trace)
-        info(path)
-        machines(path, trace)
-    if len(data) % 4 == 0:
+        if len(data) % 8 == 0:
+            again(trace)
+            info(path)
+            machines(path, trace)
+    if len(data) % 16 == 0:
         lint(path)
 
 

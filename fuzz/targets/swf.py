@@ -38,9 +38,10 @@ def one(data: bytes) -> None:
     with refused(TraceFormatError, naming=path):
         read = read_swf(path)
         sound(read)
-        again(read)
-        info(path)
-    if len(data) % 4 == 0:
+        if len(data) % 8 == 0:
+            again(read)
+            info(path)
+    if len(data) % 16 == 0:
         lint(path)
 
 
