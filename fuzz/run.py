@@ -33,6 +33,8 @@ from targets import load, names  # noqa: E402  (found by the line above)
 
 #: Bounds of one execution: s, MB held, bytes of address space, bytes of input.
 TIMEOUT, MEMORY, SPACE, INPUT = 20, 2048, 6 << 30, 1 << 16
+#: Lines of libFuzzer's that say nothing of a finding.
+NOISE = re.compile(r"#|stat::|INFO: |WARNING: |MS: |0x|Base64: |artifact_prefix|.*site-packages/click")
 #: What is instrumented; numpy is compiled, and its Python parts are not ours.
 PACKAGES = ["gridsim", "gridcore"]
 
@@ -189,7 +191,8 @@ def run_target(
         shutil.copyfile(file, to)
         outcome.findings.append(str(to))
     if done.returncode or outcome.findings:
-        outcome.said = "\n".join(said.splitlines()[-60:]) or f"ended with {done.returncode}"
+        lines = [line for line in said.splitlines() if line.strip() and not NOISE.match(line)]
+        outcome.said = "\n".join(lines[-40:]) or f"ended with {done.returncode}"
     return outcome
 
 

@@ -91,9 +91,11 @@ class Reader:
 
     def array(self, name: str) -> NDArray[Any]:
         """A member that is an array."""
-        content = io.BytesIO(self._content(name))
-        _check_header(content, name)
-        found: NDArray[Any] = np.lib.format.read_array(content, allow_pickle=False)
+        content = self._content(name)
+        shape, fortran, dtype, at = _header(content, name)
+        found: NDArray[Any] = np.empty(shape, dtype, order="F" if fortran else "C")
+        if len(content) > at:
+            found.ravel(order="K")[:] = np.frombuffer(content, dtype, offset=at)
         return found
 
     def _content(self, name: str) -> bytes:
@@ -105,17 +107,17 @@ class Reader:
         return self._zip.read(name)
 
 
-def _check_header(content: io.BytesIO, name: str) -> None:
-    """That a header tells of plain values, as many as there are: before room is made for an array."""
-    version = np.lib.format.read_magic(content)
+def _header(content: bytes, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Shape, order and type of an array, and where its values begin: plain ones, and as many as there are."""
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"{name} is of npy version {version}, expected 1.0 or 2.0")
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(content)
+    shape, fortran, dtype = read(stream)
     if dtype.hasobject:
         raise ValueError(f"{name} holds objects, expected plain values")
-    there = len(content.getbuffer()) - content.tell()
-    count = math.prod(shape)
+    there, count = len(content) - stream.tell(), math.prod(shape)
     if min(shape, default=0) < 0 or count * dtype.itemsize != there or count > max(1, there):
         raise ValueError(f"{name} has {size_of(there)} for an array of {shape} of {dtype}")
-    content.seek(0)
+    return shape, fortran, dtype, stream.tell()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Characters of a message; what is longer is cut in the middle.
-LONGEST = 3000
+LONGEST = 2000
 
 
 def one_line(text: str) -> str:

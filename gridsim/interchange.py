@@ -43,6 +43,8 @@ COLUMNS: dict[Dialect, tuple[str, ...]] = {
     "evalys": ("jobID", *(name for name in _COMMON if name not in ("final_state", "metadata"))),
 }
 _MESSAGES = ("sent", "delivered", "dropped", "in_flight", "bytes")
+#: Machines that are taken from a header, which costs nothing to write.
+_MOST_MACHINES = 1 << 20
 #: Of a job that was cancelled, in SWF.
 _CANCELLED = 5
 #: What stands as the class of the scheduler in a result that `result_from_log` made.
@@ -350,7 +352,12 @@ def _machines(file: str, header: dict[str, str], procs_per_node: int) -> int:
     for key in ("MaxProcs", "MaxNodes"):
         if stated := re.match(r"[0-9]{1,15}(?![0-9])", header.get(key, "")):
             count = int(stated[0])
-            return -(-count // procs_per_node) if key == "MaxProcs" else count
+            count = -(-count // procs_per_node) if key == "MaxProcs" else count
+            if count > _MOST_MACHINES:
+                raise ScenarioError(
+                    f"machines must be given: the header of {file} tells of {count}, more than {_MOST_MACHINES}"
+                )
+            return count
     raise ScenarioError(f"machines must be given: {file} has no MaxProcs and no MaxNodes in its header")
 
 

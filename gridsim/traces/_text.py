@@ -19,6 +19,8 @@ StrPath = str | os.PathLike[str]
 _CHUNK = 1 << 18  # bytes; one chunk and one unfinished line are held, never the whole file
 #: Times, sizes and speeds beyond that are mistakes, and so are counts: sums of them stay numbers.
 LARGEST, LARGEST_COUNT = 1e18, 2**40
+#: Characters of a word that an error shows.
+_SHOWN = 60
 #: Bytes of a line; those of real traces have some 100 kB.
 LONGEST_LINE = 1 << 24
 #: How much larger than the file what gzip makes of it may be, from so many bytes on; of real logs it is 12
@@ -54,14 +56,15 @@ def number_fault(field: str, word: str, *, whole: bool = False, most: float = LA
     """What is wrong with the word of a field, a number of at most `most` either way, or a whole one of at
     most 2**53; None when nothing is."""
     value = parse_number(word)
+    shown = repr(word if len(word) <= _SHOWN else f"{word[:_SHOWN]}...")
     if value is None:
-        return f"field {field} is {word!r}, expected a number"
+        return f"field {field} is {shown}, expected a number"
     if not math.isfinite(value):
-        return f"field {field} is {word!r}, expected a finite number"
+        return f"field {field} is {shown}, expected a finite number"
     if whole and (value != math.floor(value) or abs(value) > 2**53):
-        return f"field {field} is {word!r}, expected a whole number"
+        return f"field {field} is {shown}, expected a whole number"
     if abs(value) > most:
-        return f"field {field} is {word!r}, expected at most {most:g}"
+        return f"field {field} is {shown}, expected at most {most:g}"
     return None
 
 

@@ -1,0 +1,57 @@
+"""Small scenarios, results and logs, as gridsim writes them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from files import FOLDER
+
+import gridsim as gs
+from gridsim.interchange import to_batsim, to_swf
+from gridsim.platform import Platform
+from gridsim.workload import Workload
+
+BAGS = gs.Scenario(
+    platform=Platform.desktop_grid(4, seed=1),
+    workload=Workload.bags(3, tasks=3.0, seed=2),
+    faults=gs.Faults.of([0, 1], [5.0, 30.0], [60.0, 30.0]),
+)
+RIGID = gs.Scenario(
+    platform=Platform.equal(3), workload=Workload.jobs_of([0.0, 1.0, 2.0], [1, 3, 2], [5.0, 6.0, 7.0])
+)
+
+SWF = b"""; Version: 2.2
+; MaxProcs: 8
+1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1
+2 5 0 7 1 -1 -1 1 20 -1 1 2 1 -1 1 -1 -1 -1
+3 5.5 -1 -1 -1 -1 -1 4 30 -1 5 -1 1 -1 1 -1 1 2
+"""
+
+
+@cache
+def scheduler(name: str) -> gs.Scheduler:
+    """The scheduler known by that name."""
+    from gridsim.naming import make_scheduler
+
+    return make_scheduler(name)
+
+
+@cache
+def result(rigid: bool) -> gs.Result:
+    """A recorded run."""
+    return gs.simulate(RIGID if rigid else BAGS, scheduler("backfill" if rigid else "mincent"), record=True)
+
+
+def saved(rigid: bool) -> bytes:
+    """A result's file."""
+    path = Path(FOLDER, "seed.npz")
+    result(rigid).save(path)
+    return path.read_bytes()
+
+
+def log(rigid: bool, batsim: bool) -> bytes:
+    """A schedule as others write it."""
+    path = Path(FOLDER, "seed.log")
+    (to_batsim if batsim else to_swf)(result(rigid), path)
+    return path.read_bytes()

@@ -1,0 +1,36 @@
+"""Checkpoints: what is told of the run, and the state, put into a small run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from files import FOLDER, put, refused
+from samples import BAGS, scheduler
+from zips import mutate
+
+from gridsim.checkpoint import Checkpoint, save
+from gridsim.errors import GridSimError
+from gridsim.simulation import Options, Simulation
+
+__all__ = ["mutate", "one", "seeds"]
+
+NAMES = ("mincent", "fair-tree", "fcfs", "wave")
+
+
+def seeds() -> Iterator[bytes]:
+    path = Path(FOLDER, "seed.checkpoint")
+    for name in NAMES:
+        simulation = Simulation(BAGS, scheduler(name), Options())
+        if name != NAMES[0]:
+            simulation.engine.run(20 * 10**9)
+        save(path, simulation, simulation.about(600.0, {}))
+        yield path.read_bytes()
+
+
+def one(data: bytes) -> None:
+    path = put("run.checkpoint", data)
+    with refused(GridSimError, naming=path), Checkpoint(path) as kept:
+        name = kept.about.scheduler.name
+        simulation = Simulation(BAGS, scheduler(name if name in NAMES else NAMES[0]), Options())
+        kept.restore(simulation)

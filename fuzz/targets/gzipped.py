@@ -1,0 +1,52 @@
+"""Texts that are gzip, or are called so: as lines, and as a trace whose format has to be found."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import zlib
+from collections.abc import Iterator
+
+import atheris
+from files import put, refused
+from samples import SWF
+
+from gridsim.errors import TraceFormatError
+from gridsim.traces._text import text_lines
+from gridsim.traces.lint import detect_format
+
+from . import avt, fta, gwf, hosts
+
+
+def seeds() -> Iterator[bytes]:
+    texts = [SWF, *(text for module in (avt, fta, gwf, hosts) for text in module.seeds())]
+    for text in texts:
+        yield gzip.compress(text, mtime=0)
+    yield texts[0]
+    yield gzip.compress(SWF, mtime=0)[:-9]
+    yield gzip.compress(SWF, mtime=0) + gzip.compress(b"7 8 9\n" + b"\xff", mtime=0) + b"\0" * 7
+    yield gzip.compress(b"x" * (1 << 19) + b"\n\xc3", mtime=0)
+
+
+def mutate(data: bytes, max_size: int, seed: int) -> bytes:
+    """Of the text, which is packed again, or of the bytes."""
+    if random.Random(seed).random() < 0.3:
+        return atheris.Mutate(data, max_size)
+    try:
+        text = zlib.decompressobj(31).decompress(data, 1 << 16)
+    except zlib.error:
+        return atheris.Mutate(data, max_size)
+    return gzip.compress(atheris.Mutate(text, max_size), 1, mtime=0)[:max_size]
+
+
+def one(data: bytes) -> None:
+    path = put("text.gz" if len(data) % 2 else "text", data)
+    with refused(TraceFormatError, naming=path):
+        lines = list(text_lines(path))
+        assert all("\n" not in line and "\0" not in line for line in lines)
+        if data[:2] == b"\x1f\x8b":
+            text = gzip.decompress(data).decode()
+            assert sum(map(len, lines)) + text.count("\n") + text.count("\ufeff") >= len(text)
+            assert list(text_lines(put("plain", text.encode()))) == lines
+    with refused(TraceFormatError, naming=path):
+        detect_format(path)

@@ -1,0 +1,46 @@
+"""Tables of hosts (CSV): speeds, and platforms drawn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from files import put, refused
+
+from gridsim.errors import TraceFormatError
+from gridsim.platform import Platform
+from gridsim.traces import read_host_speeds
+from gridsim.traces.lint import info, lint
+
+DICTIONARY = [
+    b"cpu_model",
+    b"computers",
+    b"gflops_core",
+    b'"',
+    b'""',
+    b"1e308",
+    b"1099511627776",
+    b"\r\n",
+    b"nan",
+]
+
+
+def seeds() -> Iterator[bytes]:
+    yield b'cpu_model,computers,avg_cores,gflops_core,gflops_computer\nA,2,4,1.5,6\n"B, C",1,2,0,4\n\n"D",3,1,2.5,2\n'
+    yield b"cpu_model,computers,gflops_core\n" + b"A,1099511627776,1e18\n" * 3
+
+
+def one(data: bytes) -> None:
+    path = put("hosts.csv", data)
+    with refused(TraceFormatError, naming=path):
+        hosts = read_host_speeds(path)
+        assert len(hosts) == len(hosts.speed) == len(hosts.weight)
+        assert np.isfinite(hosts.speed).all() and (hosts.speed > 0).all() and (hosts.weight > 0).all()
+        assert hosts.speed.min() <= hosts.mean() * (1 + 1e-9) and hosts.mean() <= hosts.speed.max() * (
+            1 + 1e-9
+        )
+        assert set(Platform.from_hosts(path, 5, seed=1).speeds) <= set(hosts.speed)
+        if len(data) % 8 == 0:
+            info(path)
+    if len(data) % 16 == 0:
+        lint(path)

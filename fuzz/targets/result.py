@@ -1,0 +1,32 @@
+"""Files of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from files import put, refused
+from samples import saved
+from zips import mutate, unzipped, zipped
+
+import gridsim as gs
+from gridsim.errors import GridSimError
+
+__all__ = ["mutate", "one", "seeds"]
+
+
+def seeds() -> Iterator[bytes]:
+    for rigid in (False, True):
+        file = saved(rigid)
+        yield file
+        yield zipped(unzipped(file))
+
+
+def one(data: bytes) -> None:
+    path = put("result.npz", data)
+    with refused(GridSimError, naming=path):
+        result = gs.Result.load(path)
+        if len(data) % 8 == 0:
+            again = put("again.npz", b"")
+            result.save(again)
+            written = gs.Result.load(again)
+            assert written.digest == result.digest and written.tables == result.tables

@@ -1,0 +1,66 @@
+"""Scenario files: what is read is written the same again, and small ones are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+from files import put, refused
+from samples import BAGS, RIGID
+
+import gridsim as gs
+from gridsim.errors import GridSimError, ScenarioError
+from gridsim.platform import Platform
+from gridsim.workload import Workload
+
+DICTIONARY = [
+    *(f"{key} = ".encode() for key in ("seed", "kind", "nodes", "low", "high", "step", "tasks", "task_size", "path")),
+    *(f'"{kind}"'.encode() for kind in ("uniform", "list", "equal", "bags", "jobs", "poisson", "trace", "zones")),
+    b"[platform]\n", b"[workload]\n", b"[faults]\n", b"[network]\n", b"[fluctuation]\n", b"[schedulers.x]\n", b"inf",
+    b"nan", b"9223372036854775807", b"1e308", b"1e-320", b"-0.0", b"0x", b"1979-05-27", b'"""', b"{}", b'"\\u001b[31m"',
+]  # fmt: skip
+
+
+def seeds() -> Iterator[bytes]:
+    platform = Platform.of([1000.0, 2000.0])
+    more = [
+        BAGS, RIGID,
+        gs.Scenario(Platform.pareto(3, 1), Workload.of([0.0, 1.0], [2, 3], [5.0, 6.0]), schedulers={"dgs": {"x": [1]}}),
+        gs.Scenario(Platform.normal(3, 1), Workload.of_tasks([0.0], [[1.0, 2.0]]), gs.Network(latency=0.1, jitter=0.05)),
+        gs.Scenario(platform, Workload.jobs(4, seed=1), faults=gs.Faults.zones(seed=3)),
+        gs.Scenario(platform, Workload.bags(2, seed=1), faults=gs.Faults.of([0], [1.0], [2.0])),
+        gs.Scenario(platform, Workload.job_streams(2, seed=1), faults=gs.Faults.weibull(1.0, 9.0, 1.0, 2.0, seed=3)),
+        gs.Scenario(platform, Workload.bags(2, seed=1), faults=gs.Faults.poisson(50.0, seed=3)),
+        gs.Scenario(platform, Workload.bags(2, seed=1), fluctuation=gs.Fluctuation.uniform(seed=3, low=0.5, high=1.0, period=60.0)),
+    ]  # fmt: skip
+    for each in more:
+        yield each.to_toml().encode()
+    yield b'[platform]\nkind = "hosts"\nnodes = 1\nseed = 1\npath = "/dev/zero"\n[workload]\nkind = "bags"\nseed = 1\n'
+    yield b"seed" + b".a" * 60 + b" = 1\n"
+    yield b"seed = 0x" + b"f" * 5000 + b"\n"
+
+
+def one(data: bytes) -> None:
+    path = put("scenario.toml", data)
+    with suppress(OSError), refused(GridSimError):  # what it names need not be there
+        scenario = gs.Scenario.from_toml(path)
+        said = scenario.to_toml()
+        again = gs.Scenario.from_toml(said)
+        assert again == scenario and again.to_toml() == said
+        with refused(ScenarioError):
+            made(scenario)
+
+
+def made(scenario: gs.Scenario) -> None:
+    """What a run begins with, of a small scenario: numbers that are numbers."""
+    document = scenario.document()
+    if scenario.platform.nodes > 1000 or document["workload"].get("applications", 0) > 1000:
+        return
+    if document["workload"].get("tasks_per_node", 0) > 100 or document["workload"].get("streams", 0) > 1000:
+        return
+    applications = scenario.workload.realize(scenario.platform)
+    assert (np.diff(applications.release) >= 0).all() and np.isfinite(applications.release).all()
+    assert (applications.tasks >= 1).all() and np.isfinite(applications.task_size).all()
+    assert (applications.task_size > 0).all()
+    assert ((applications.submitter >= 0) & (applications.submitter < scenario.platform.nodes)).all()

@@ -1,0 +1,28 @@
+"""Results that state what does not hold: validated, explained and shown, whatever is in their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from files import put, refused
+from zips import mutate
+
+import gridsim as gs
+from gridsim.errors import GridSimError
+from gridsim.validation.results import validate_result
+
+from . import result
+
+__all__ = ["mutate", "one", "seeds"]
+
+
+def seeds() -> Iterator[bytes]:
+    return result.seeds()
+
+
+def one(data: bytes) -> None:
+    path = put("result.npz", data)
+    with refused(GridSimError):
+        read = gs.Result.load(path, verify=False)
+        for violation in validate_result(read):
+            assert str(violation).isprintable()
