@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.model import MOST_DATA, Columns, Floats, Integers
 from gridsim.platform import Platform, normalise, real, sequence, shown, text, whole
+from gridsim.room import OF_APPLICATION, OF_TASK, check_room
 from gridsim.streams import Streams, normal_factors
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class BagRecipe(
     def columns(self, platform: Platform) -> Columns:
         streams = Streams(self.seed)
         count = self.applications
+        check_room("workload.applications", count, "applications", OF_APPLICATION)
         gaps = streams("workload.arrivals").exponential(self.interarrival, count)
         middle = self.tasks_per_node * platform.nodes if self.tasks is None else self.tasks
         # A bound that is a whole number but for rounding counts as one.
@@ -131,7 +133,9 @@ class BagRecipe(
         submitter = streams("workload.submitters").integers(platform.nodes, size=count)
         task_size, sizes = self._sizes(streams), None
         if self.spread is not None:
-            sizes = np.repeat(task_size, _countable(tasks))
+            _countable(tasks)
+            check_room("workload.spread", int(tasks.sum()), "tasks with sizes of their own", OF_TASK)
+            sizes = np.repeat(task_size, tasks)
             sizes *= self.spread.factors(streams("workload.spread"), len(sizes))
         return Columns(np.cumsum(gaps), tasks, task_size, submitter, sizes=sizes)
 

@@ -38,6 +38,10 @@ class TraceFormatError(GridSimError, ValueError):
     """A trace file cannot be read; the message starts with ``file:line``, ``file`` if it does not open."""
 
 
+class OutOfMemory(GridSimError, MemoryError):
+    """A run that would take more memory than there is; the message says what takes how much."""
+
+
 class SchedulerError(GridSimError, RuntimeError):
     """A scheduler broke its contract; the message carries the simulated time in seconds."""
 

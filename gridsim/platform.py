@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
+from gridsim.room import OF_MACHINE, check_room
 from gridsim.streams import Streams, normal_factors
 
 Floats = NDArray[np.float64]
@@ -268,6 +269,7 @@ class Platform:
     @cached_property
     def speeds(self) -> Floats:
         """float64, read-only, Mflop/s of each machine."""
+        check_room("platform.nodes", self.nodes, "machines", OF_MACHINE)
         with np.errstate(over="ignore"):  # what comes out infinite is refused here
             speeds = self.recipe.speeds()
             if not math.isfinite(speeds.sum()):
