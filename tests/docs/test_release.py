@@ -1,0 +1,54 @@
+"""What a release says of itself: one version everywhere, the Pythons that are tested, whom it cites."""
+
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+if not (ROOT / "CITATION.cff").is_file():
+    pytest.skip("the files of a release are not part of this copy", allow_module_level=True)
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CITATION = (ROOT / "CITATION.cff").read_text()
+
+
+def cited(key: str) -> str | None:
+    found = re.search(rf"^{key}: (.+)$", CITATION, re.MULTILINE)
+    return found and found[1]
+
+
+def test_one_version() -> None:
+    """That of pyproject.toml: in the citation, on top of the changelog, and in the tag."""
+    newest = re.search(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest
+    own = PROJECT["project"]["version"]
+    assert (own, own) == (cited("version"), newest[1])
+    assert cited("date-released") == (None if newest[2] == "unreleased" else newest[2])
+    if os.environ.get("GITHUB_REF_TYPE") == "tag":
+        assert os.environ["GITHUB_REF_NAME"] == f"v{own}"
+        assert newest[2] != "unreleased"
+
+
+def test_the_pythons_that_are_named_are_built_and_tested() -> None:
+    kinds = PROJECT["project"]["classifiers"]
+    named = [found[1] for kind in kinds if (found := re.search(r":: Python :: (3\.\d+)$", kind))]
+    assert PROJECT["project"]["requires-python"] == f">={named[0]}"
+    assert PROJECT["tool"]["cibuildwheel"]["build"] == [f"cp{each.replace('.', '')}-*" for each in named]
+    workflow = ROOT / ".github" / "workflows" / "ci.yml"
+    if workflow.is_file():  # not in an sdist
+        assert f"python: {named}".replace("'", '"') in workflow.read_text()
+
+
+def test_the_citation_names_every_paper_that_the_documents_follow() -> None:
+    """Who is named as the source on a page of a scheduler is somebody whom CITATION.cff names."""
+    pages = sorted((ROOT / "docs" / "background").glob("*.md"))
+    if not pages:
+        pytest.skip("the documents are not part of this copy")
+    names = set()
+    for page in pages:
+        for sentence in re.findall(r"\bAfter ((?:[A-Z]\. )+[^;]*?)(?:\. |\.\n|;)", page.read_text()):
+            names |= set(re.findall(r"(?:[A-Z]\. )+((?:da )?[A-Z][a-z]+)", sentence))
+    assert {"Maheswaran", "Vasilakos", "Zhou", "da Silva"} <= names
+    assert not {name for name in names if f"family-names: {name}\n" not in CITATION and name not in CITATION}
