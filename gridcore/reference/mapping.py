@@ -31,7 +31,7 @@ def map_in_turn(
     on_met: bool = False,
 ) -> tuple[Integers, bool]:
     """See `gridcore.mapping.map_in_turn`."""
-    rows, count, at = _given(etc, counts, ready)
+    rows, count, at, _ = _given(etc, counts, ready)
     _check_rule(rule, _IN_TURN)
     if not 0.0 < percent <= 100.0:
         raise ValueError(f"percent must be in 0..100 and not 0, got {float(percent)!r}")
@@ -68,8 +68,7 @@ def map_batch(
     kind: ArrayLike | None = None,
 ) -> tuple[Integers, Integers]:
     """See `gridcore.mapping.map_batch`."""
-    rows, count, at = _given(etc, counts, ready, kind)
-    column = list(range(len(at))) if kind is None else integers(kind, "kind")
+    rows, count, at, column = _given(etc, counts, ready, kind)
     _check_rule(rule, _BATCH)
     waiting = [i for i, tasks in enumerate(count) for _ in range(tasks)]
     mapped: list[tuple[int, int]] = []
@@ -110,7 +109,8 @@ def _claims(
 
 def _given(
     etc: ArrayLike, counts: ArrayLike, ready: Floats, kind: ArrayLike | None = None
-) -> tuple[list[list[float]], list[int], list[float]]:
+) -> tuple[list[list[float]], list[int], list[float], list[int]]:
+    """Rows, counts, ready times, and the column of each machine."""
     matrix = np.asarray(etc, np.float64)
     if matrix.ndim != 2:
         raise ValueError(f"etc must have two dimensions, got {matrix.ndim}")
@@ -123,10 +123,10 @@ def _given(
         if not 0 <= count < 2**47:
             raise ValueError(f"counts[{i}] must be in 0..{2**47 - 1}, got {count}")
     rows, columns = matrix.shape
-    machines, like = columns, "a row of etc"
+    column, like = list(range(columns)), "a row of etc"
     if kind is not None:
-        machines, like = len(integers(kind, "kind")), "kind"
-        for u, c in enumerate(integers(kind, "kind")):
+        column, like = integers(kind, "kind"), "kind"
+        for u, c in enumerate(column):
             if not 0 <= c < columns:
                 raise ValueError(f"kind[{u}] must be in 0..{columns - 1}, got {c}")
     if not isinstance(ready, np.ndarray) or ready.dtype != np.float64:
@@ -135,8 +135,8 @@ def _given(
         raise ValueError(f"ready must have one dimension, got {ready.ndim}")
     if not ready.flags.c_contiguous or not ready.flags.writeable:
         raise ValueError("ready must be contiguous and writable, it is changed in place")
-    if len(ready) != machines:
-        raise ValueError(f"ready must have as many entries as {like}, got {len(ready)} and {machines}")
+    if len(ready) != len(column):
+        raise ValueError(f"ready must have as many entries as {like}, got {len(ready)} and {len(column)}")
     for u, at in enumerate(ready.tolist()):
         if not (isfinite(at) and at >= 0.0):
             raise ValueError(f"ready[{u}] must be finite and >= 0, got {at!r}")
@@ -147,9 +147,9 @@ def _given(
         total += count
         if total >= 2**47:
             raise ValueError(f"counts must add up to less than 2**47, got {count} in counts[{i}]")
-    if total and not machines:
+    if total and not column:
         raise ValueError(f"ready must have an entry, there are {total} tasks to map")
-    return matrix.tolist(), tasks, ready.tolist()
+    return matrix.tolist(), tasks, ready.tolist(), column
 
 
 def _check_rule(rule: str, known: tuple[str, ...]) -> None:

@@ -130,6 +130,85 @@ def test_many_entries_in_any_order():
             assert not edf.meets_deadlines(work[order] + 1, short[order], speed=3.0, now=1.0)
 
 
+@pytest.mark.parametrize("module", [edf, twin])
+def test_how_late_is_late(module):
+    # 1e-12 relative: 4504 of the steps of 2**-52 above 1, and the same share of 2**20.
+    for unit in (1.0, 2.0**20):
+        for steps, kept in ((4504, True), (4506, False)):
+            assert module.meets_deadlines([unit * (1 + steps * 2.0**-52)], [unit], speed=1.0, now=0.0) is kept
+
+
+def one_by_one(batch):
+    """Arguments of `optimal_stretch` for each node of a batch."""
+    for u, (start, end) in enumerate(zip(batch["offsets"][:-1], batch["offsets"][1:], strict=True)):
+        running = {name: batch[name][u] for name in ("running_release", "running_size")}
+        if math.isnan(running["running_size"]):
+            running = {}
+        entries = [batch[name][start:end] for name in ("release", "size", "work")]
+        yield entries, {"speed": batch["speed"][u], "now": batch["free_at"][u], **running}
+
+
+def many_queues(seed, nodes):
+    """Arguments of `project_queues`: quarters, so that ends meet; some work is 0, some nodes run a task."""
+    random = np.random.default_rng(seed)
+    offsets = np.cumsum([0, *random.integers(0, 7, nodes)])
+    n, free = offsets[-1], random.random(nodes) < 0.5
+    task_size = random.integers(1, 9, n) / 4
+    return {
+        "offsets": offsets,
+        "release": random.integers(-32, 1, n) / 4,
+        "size": random.integers(1, 96, n) / 4,
+        "work": task_size * random.integers(0, 5, n),
+        "task_size": task_size,
+        "speed": random.choice([0.5, 1.0, 2.0, 3.0], nodes),
+        "free_at": random.integers(0, 16, nodes) / 4,
+        "running_release": np.where(free, np.nan, random.integers(-32, 1, nodes) / 4),
+        "running_size": np.where(free, np.nan, random.integers(1, 24, nodes) / 4),
+    }
+
+
+def test_many_stretches_equal_twin():
+    for entries, options in one_by_one(many_queues(6, 250)):
+        for more in ({}, {"method": "bisection"}, {"method": "bisection", "rtol": 0.25}):
+            found = edf.optimal_stretch(*entries, **options, **more)
+            assert found == twin.optimal_stretch(*entries, **options, **more)
+
+
+def test_rounding_that_makes_the_fixed_point_late_is_repaired():
+    # Deadlines are small differences of large numbers: S w - 1e9, of which 1e-7 is rounded away.
+    random = np.random.default_rng(7)
+    for _ in range(60):
+        n = random.integers(1, 6)
+        entries = -1e9 - random.uniform(0, 1, n), random.uniform(1, 9, n), random.uniform(0.1, 2, n)
+        found = edf.optimal_stretch(*entries, speed=1.0, now=0.0)
+        assert found == twin.optimal_stretch(*entries, speed=1.0, now=0.0)
+        assert edf.meets_deadlines(entries[2], entries[0] + found * entries[1], speed=1.0, now=0.0)
+    # the second step of the repair is twice as long as the first
+    slow = [-10000.0], [7.8], [3.0]
+    assert edf.optimal_stretch(*slow, speed=7.0, now=0.0) == twin.optimal_stretch(*slow, speed=7.0, now=0.0)
+
+
+@pytest.mark.parametrize("module", [edf, twin])
+def test_the_first_of_equal_stretches_counts(module):
+    # 9 / 20 = 0.45, and 0.45 * 13 = 5.8500000000000005, which over 13 is more than 0.45 by rounding
+    queue = [-8.0, -3.8500000000000005], [20.0, 13.0], [1.0, 1.0]
+    assert module.optimal_stretch(*queue, speed=1.0, now=0.0) == 0.45
+
+
+@pytest.mark.parametrize("module", [edf, twin])
+def test_where_bisection_ends(module):
+    def stretch(work, **more):
+        return module.optimal_stretch([0.0], [1.0], [work], speed=1.0, now=0.0, method="bisection", **more)
+
+    # between 1/2 and 1 the difference is half of the upper end, which is not more
+    assert stretch(0.75, rtol=0.5) == 1.0
+    # no float lies between the ends any more
+    for work in (0.1, 0.3, 0.6, 0.7, 0.9, 1.1, 1.3):
+        assert stretch(work, rtol=1e-300) == pytest.approx(work, rel=2e-12)
+    early = {"speed": 1.0, "now": 0.0, "method": "bisection"}
+    assert module.optimal_stretch([9.0], [1.0], [1.0], **early) == 0.0
+
+
 # --- projection -----------------------------------------------------------------------------------
 
 
@@ -148,6 +227,38 @@ def test_projection_equals_twin(batch, until, preemptive):
     for a, b in zip(ours, expected, strict=True):
         assert a.dtype == b.dtype
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("preemptive", [None, False, True])
+def test_many_projections_equal_twin(preemptive):
+    batch = many_queues(8, 300)
+    how = {} if preemptive is None else {"preemptive": preemptive}
+    for until in (-1.0, 0.0, 0.5, 2.0, 3.75, 8.0, 24.0):
+        ours = edf.project_queues(**batch, until=until, **how)
+        expected = twin.project_queues(**batch, until=until, **how)
+        for a, b in zip(ours, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("module", [edf, twin])
+def test_what_counts_as_whole_tasks(module):
+    def project(work, task_size, free_at=4.0):
+        node = {"speed": [1.0], "free_at": [free_at], "until": 4.0}
+        return module.project_queues([0, 1], [0.0], [4.0], [work], [task_size], **node)[0][0]
+
+    # as many as float64 counts, and 1e-9 of a task more or less
+    assert project(2.0**53, 1.0) == 2.0**53 and project(1000.0, 1.0) == 1000.0
+    assert project(4.0 + 3e-9, 4.0) == 4.0 + 3e-9 and project(1e-9, 1.0) == 1e-9
+    for work, task_size in ((2.0**53 + 2, 1.0), (2.0**54, 1.0), (0.25 + 3e-9, 0.25)):
+        with pytest.raises(ValueError, match="must be a whole number of tasks"):
+            project(work, task_size)
+
+
+@pytest.mark.parametrize("module", [edf, twin])
+def test_a_queue_that_has_not_begun_may_take_longer_than_float64_can_hold(module):
+    queue = [0, 2], [0.0, 0.0], [1.0, 1.0], [1e308, 1e308], [1e308, 1e308]
+    left, end, at = module.project_queues(*queue, speed=[1.0], free_at=[3.0], until=3.0)
+    assert (left.tolist(), end.tolist(), at.tolist()) == ([1e308, 1e308], [3.0], [-1])
 
 
 @QUICK

@@ -101,6 +101,8 @@ def bad_values():
         yield function, {"running_size": [NAN, -1.0]}, "running_size[1] must be", "> 0, got -1.0"
         yield function, {"running_release": [NAN, INF]}, "running_release[1] must be", "got inf"
         yield function, {"running_size": [NAN]}, "must have as many entries as offsets[1:]", "got 1 and 2"
+        yield function, {"running_release": [0.0]}, "running_release must have as many entries", "got 1 and 2"
+        yield function, {"offsets": [0, -1, 2]}, "offsets[1] must be >= offsets[0]", "got -1 and 0"
         yield function, {"offsets": []}, "offsets must start with 0", ""
         yield function, {"offsets": [1, 1, 2]}, "offsets must start with 0", ""
         yield function, {"offsets": [0, 2, 1]}, "offsets[2] must be >= offsets[1]", "got 1 and 2"
@@ -109,11 +111,12 @@ def bad_values():
     yield "optimal_stretch", {"method": "newton"}, "method must be", "'newton'"
     yield "optimal_stretch", {"method": "bisection", "rtol": 0.0}, "rtol must lie between 0 and 1", "got 0.0"
     yield "optimal_stretch", {"method": "bisection", "rtol": NAN}, "rtol must lie between 0 and 1", "got nan"
+    yield "optimal_stretch", {"method": "bisection", "rtol": 1.0}, "rtol must lie between 0 and 1", "got 1.0"
     yield "project_queues", {"work": [2.0, 3.0]}, "work[1] must be a whole number of tasks of 2.0", "got 3.0"
     yield "sample_availability_batch", {"threads": 0}, "threads must be >= 1", "got 0"
     yield "aggregate", {"children": [1, 2]}, "children must have at least two dimensions", "got 1"
     yield "aggregate", {"children": [[1, -2]]}, "children[0, 1] must lie between 0 and 4294967295", "got -2"
-    yield "aggregate", {"children": [[1], [2**32]]}, "children[1, 0] must lie between", "got 4294967296"
+    yield "aggregate", {"children": [[0], [2**32]]}, "children[1, 0] must lie between", "got 4294967296"
     yield "aggregate_into", {"out": CELLS[0].copy()}, "out must have the shape of one child", "(2, 2)"
     yield "aggregate_into", {"out": CELLS.T}, "out must be C-contiguous and writable", ""
     for function in ("lookup", "debit"):
@@ -143,10 +146,15 @@ def bad_types():
         yield function, {"work": ["1", "2"]}, "work must hold real numbers, got dtype <U1"
         yield function, {"work": [1.0, 2j]}, "work must hold real numbers, got dtype complex128"
         yield function, {"work": [1.0, None]}, "work must hold real numbers, got dtype object"
+    for function in ("project_queues", "sample_availability_batch"):
+        for name in ("running_release", "running_size"):
+            yield function, {name: ["1", "2"]}, f"{name} must hold real numbers, got dtype <U1"
     yield "project_queues", {"offsets": [0.0, 1.0, 2.0]}, "offsets must hold integers, got dtype float64"
     yield "aggregate", {"children": [[0.5]]}, "children must hold integers, got dtype float64"
     yield "aggregate_into", {"out": CELLS.astype(np.int64)}, "out must be a uint32 array"
-    yield "lookup", {"leaves": 1.5}, "leaves must be an integer, got float"
+    for function in ("lookup", "debit"):
+        yield function, {"leaves": 1.5}, "leaves must be an integer, got float"
+        yield function, {"summary": CELLS.astype(float)}, "summary must hold integers, got dtype float64"
     yield "lowest_stretch", {"totals": [0.5, 1.0]}, "totals must hold integers, got dtype float64"
     yield "lowest_stretch", {"n_tasks": 1.0}, "n_tasks must be an integer, got float"
     yield "split", {"n_tasks": 1.0}, "n_tasks must be an integer, got float"
@@ -215,6 +223,12 @@ def test_bad_types(function, changes, message):
         ("optimal_stretch", {"size": [1e-300, 1.0], "work": [1e300, 1.0]}),
         ("optimal_stretch", {"size": [1e-300, 1.0], "work": [1e300, 1.0], "method": "bisection"}),
         ("gap", {"work": [1e308, 1e308]}),
+        ("gap", {"work": [1e308, 0.0], "release": [-1e308, 0.0]}),
+        ("gap", {"work": [1e300, 1.0], "speed": 1e-10}),
+        (
+            "project_queues",
+            {"size": [1e-300, 1.0], "work": [1e300, 1.0], "task_size": [1e300, 1.0], "offsets": [0, 0, 2]},
+        ),
         ("gap", {"release": [-1e308, 1.0], "free_at": 1e308}),
         ("sample_availability", {"work": [1e308, 1e308]}),
         ("sample_availability_batch", {"work": [1e308, 1e308], "offsets": [0, 0, 2]}),
@@ -222,6 +236,7 @@ def test_bad_types(function, changes, message):
         ("available_tasks", {"task_size_new": 5e-324, "stretch": 1e300, "size_new": 1e5}),
         ("project_queues", {"work": [1e308, 1e308], "task_size": [1e308, 1e308], "offsets": [0, 0, 2]}),
         ("debit_drop", {"task_size": [1e308, 1e308], "cell_task_size": 1e-9}),
+        ("debit_drop", {"tasks": [2**62, 1], "task_size": [1e300, 1.0]}),
     ],
 )
 def test_beyond_float64(function, changes):

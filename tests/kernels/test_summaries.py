@@ -44,6 +44,7 @@ def test_aggregate_equals_twin(children):
     expected = np.minimum(children.astype(np.uint64).sum(axis=0, dtype=np.uint64), MOST).astype(np.uint32)
     np.testing.assert_array_equal(summaries.aggregate(children), expected)
     np.testing.assert_array_equal(twin.aggregate(children), expected)
+    assert summaries.aggregate(children).dtype == twin.aggregate(children).dtype == np.uint32
     out = np.ones(children.shape[1:], dtype=np.uint32)
     assert summaries.aggregate_into(out, children) is out
     np.testing.assert_array_equal(out, expected)
@@ -86,6 +87,15 @@ def test_instruction_sets_agree():
     np.testing.assert_array_equal(results[0], results[2])
     np.testing.assert_array_equal(results[1], results[3])
     assert len(np.unique(results[1])) > 50
+
+
+GRID = SummaryGrid([0.5, 1.0, 2.0, 4.0], [1.0, 4.0, 8.0, 16.0], [0.5, 1.0, 2.0])
+
+
+def some_cells(random, most=60):
+    """Counts that grow with stretch and size and fall with the task size."""
+    cells = np.sort(np.sort(random.integers(0, most, GRID.shape, dtype=np.uint32), axis=0), axis=1)
+    return np.ascontiguousarray(np.sort(cells, axis=2)[:, :, ::-1])
 
 
 # --- look-up --------------------------------------------------------------------------------------
@@ -174,6 +184,39 @@ def test_lookup_at_another_release_is_never_above_the_truth(
         assert summaries.lookup(total, grid, stretch, size, task_size, **keywords) == 0
 
 
+def test_lookup_at_another_release_by_hand():
+    cells = np.zeros(GRID.shape, dtype=np.uint32)
+    cells[1, 2, 2] = 20  # stretch 1, size 8, task size 2
+    below = {"speed": 3.0, "leaves": 2, "longest_task": 1.5}
+    for module in (summaries, twin):
+
+        def at(release, size=7.0, stretch=1.0, module=module, **below):
+            return module.lookup(cells, GRID, stretch, size, 1.5, release=release, cell_release=3.0, **below)
+
+        # 2 s later: size 7 is due with size 5 + 2; lost are (3 * 2 + 2 * 1.5) / 2, rounded up, and one more
+        assert at(5.0, size=6.0, **below) == 20 - 5 - 1
+        assert at(3.5, **below | {"speed": 1.0}) == 0  # it reaches size 7.5, none of the cells
+        assert at(3.5, size=7.5, **below | {"speed": 1.0}) == 20 - 2 - 1
+        assert at(3.0, size=8.0) == 20
+        # not below zero, and nothing without all three
+        assert at(5.0, size=6.0, **below | {"speed": 19.0}) == at(5.0, size=6.0, **below | {"speed": 17.0}) == 0
+        assert at(5.0, size=6.0, **below | {"speed": 16.0}) == 20 - 18 - 1
+        for name in below:
+            assert at(5.0, size=6.0, **below | {name: None}) == 0
+
+
+def test_many_lookups_equal_twin():
+    random = np.random.default_rng(9)
+    for _ in range(400):
+        new = random.integers(1, 20, 3) / 4 * [1, 4, 0.5]
+        options = {"release": random.integers(0, 12) / 4, "cell_release": random.integers(0, 8) / 4}
+        if random.random() < 0.8:
+            options |= {"speed": random.integers(1, 9) / 2, "leaves": int(random.integers(1, 4))}
+            options |= {"longest_task": random.integers(0, 5) / 2}
+        cells = some_cells(random)
+        assert summaries.lookup(cells, GRID, *new, **options) == twin.lookup(cells, GRID, *new, **options)
+
+
 def test_a_cell_of_another_release_is_not_a_bound():
     # Queue (r, w, a, N) = (-1, 10, 1, 4): sampled for r = 4 the cell says 6, at r = 0 there is room for 2.
     grid = SummaryGrid([0.5], [4.0, 12.0], [1.0])
@@ -233,6 +276,8 @@ def test_ties_go_to_the_lower_index():
         assert m.split([3] * 20, 7).tolist() == [1] * 7 + [0] * 13
         assert m.split([0, 5], 5).tolist() == [0, 5]
         assert m.split([], 0).tolist() == []
+        assert m.split([1], 0).dtype == np.int64
+        assert m.split([2**63 - 1], 2**63 - 1).tolist() == [2**63 - 1]
 
 
 # --- debit ----------------------------------------------------------------------------------------
@@ -261,6 +306,34 @@ def test_debit_equals_twin(data, grid, leaves, rule):
     if n == 1:
         scalars = {name: value[0] if np.ndim(value) else value for name, value in arguments.items()}
         np.testing.assert_array_equal(result, summaries.debit(cells, grid, **scalars))
+
+
+@pytest.mark.parametrize("rule", [None, "subtree", "printed"])
+def test_many_debits_equal_twin(rule):
+    random, how = np.random.default_rng(10), {} if rule is None else {"rule": rule}
+    for _ in range(150):
+        n = random.integers(0, 4)
+        sent = {
+            "tasks": random.integers(0, 5, n),
+            "task_size": random.integers(1, 9, n) / 4,
+            "size": random.choice([0.5, 1.0, 4.0, 5.0, 16.0], n),
+            "stretch": random.choice([0.5, 1.0, 1.5, 4.0, 5.0], n),
+        }
+        cells, leaves = some_cells(random), int(random.integers(1, 5))
+        found = summaries.debit(cells, GRID, **sent, leaves=leaves, **how)
+        expected = twin.debit(cells, GRID, **sent, leaves=leaves, **how)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("module", [summaries, twin])
+def test_debits_of_very_many_tasks(module):
+    assert module.debit_drop([2**63 - 1], [1.0], 1.0, 1) == 2**63 - 1
+    # as printed, more than every count where float64 cannot hold the work
+    grid = SummaryGrid([1.0], [1.0], [1.0, 1e300])
+    cells = np.full(grid.shape, MOST, dtype=np.uint32)
+    sent = {"tasks": [2**62], "task_size": [2.0], "size": [1.0], "stretch": [1.0], "leaves": 1}
+    assert (module.debit(cells, grid, **sent, rule="printed") == 0).all()
 
 
 @settings(max_examples=100, deadline=None)

@@ -35,3 +35,45 @@ def test_jain_index_of_extremes():
     assert metrics.jain_index(np.full(4, 3.0)) == pytest.approx(1)
     assert metrics.jain_index(np.array([5.0, 0, 0, 0])) == pytest.approx(0.25)
     assert metrics.jain_index(np.zeros(3)) == 1.0
+
+
+def test_small_numbers_and_late_starts_by_hand():
+    """What is below 1, and what does not begin at 0: limits and differences show only there."""
+    release, size = np.array([4.0, 4.25]), np.array([1.0, 3.0])
+    assert metrics.makespan(release, np.array([5.0, math.nan])) == 1.0
+    assert metrics.offered_load(release, size, 8.0) == 2.0
+    assert metrics.offered_load(np.array([4.0, 4.0]), size, 8.0) == math.inf
+    assert metrics.request_utilization(release, np.array([1.0, 2.0]), size, 7) == 4.0
+    assert metrics.request_utilization(np.array([4.0, 4.0]), np.ones(2), size, 7) == math.inf
+    assert metrics.utilization(np.array([0.25]), 0.5).tolist() == [0.5]
+    assert metrics.jain_index(np.array([0.25, 0.0])) == 0.5
+    assert metrics.peak_to_mean(np.array([0.25, 0.75])) == 1.5
+    assert metrics.prediction_errors(np.array([0.25]), np.array([0.5])).tolist() == [0.5]
+
+
+def test_sums_are_rounded_once_and_none_is_lost_between_blocks():
+    values = np.full((1 << 16) + 2, 1.0)
+    values[:3] = 1e100, -1e100, 0.5
+    assert metrics.total(values) == (1 << 16) - 0.5
+    with pytest.raises(OverflowError):
+        metrics.total(np.array([1e308, 1e308]))
+
+
+def test_wasted_share_by_hand():
+    names = "useful", "redundant", "lost", "overhead", "slowed"
+    cycles = {
+        name: np.array(column)
+        for name, column in zip(names, ([0.125], [0.25, 0.25], [0.125], [0.25], [9.0]), strict=True)
+    }
+    assert metrics.wasted_share(cycles) == 0.875
+    assert math.isnan(metrics.wasted_share(dict.fromkeys(names, np.zeros(2))))
+
+
+def test_results_that_are_back_at_once_keep_their_order():
+    """More of them than a sort that is not stable leaves alone."""
+    turnaround = np.arange(1.0, 41.0)
+    returned = np.where(np.arange(40) % 2, 7.0, 3.0)
+    time, means = metrics.running_mean(returned, turnaround)
+    order = [*range(0, 40, 2), *range(1, 40, 2)]
+    assert time.tolist() == [3.0] * 20 + [7.0] * 20
+    assert means.tolist() == [sum(turnaround[order[: k + 1]]) / (k + 1) for k in range(40)]

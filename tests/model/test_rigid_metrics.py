@@ -34,12 +34,24 @@ def test_utilization_by_hand():
     assert rigid.request_series(edges, release, nodes, run_time, 4).tolist() == [0.75, 0.6, 0.0]
     start = np.array([5.0, 10.0, math.nan])
     assert rigid.effective_series(edges, start, start + run_time, nodes, 4).tolist() == [0.25, 0.6, 0.0]
+    # one that started and was never seen to end does not count
+    running = np.array([5.0, 10.0, 12.0])
+    assert rigid.effective_series(edges, running, start + run_time, nodes, 4).tolist() == [0.25, 0.6, 0.0]
+
+
+def test_what_is_released_outside_the_intervals_does_not_count():
+    edges, ones = np.array([10.0, 20.0, 30.0]), np.ones(4)
+    release = np.array([9.0, 10.0, 30.0, 31.0])
+    assert rigid.request_series(edges, release, ones, 5 * ones, 1).tolist() == [0.5, 0.0]
 
 
 def test_an_end_on_an_edge_begins_another_interval():
     assert rigid.intervals(1.0, 21.0, 10.0).tolist() == [1, 11, 21, 31]
     assert rigid.intervals(3.0, 3.0, 10.0).tolist() == [3, 13]
-    for wrong in ((0.0, 1.0, 0.0), (0.0, -1.0, 1.0), (0.0, math.inf, 1.0)):
+    assert rigid.intervals(6.0, 21.0, 10.0).tolist() == [6, 16, 26]
+    assert rigid.intervals(0.0, 1.0, 0.5).tolist() == [0, 0.5, 1, 1.5]
+    assert rigid.intervals(0, 25, 10).dtype == np.float64
+    for wrong in ((0.0, 1.0, 0.0), (0.0, 1.0, math.inf), (0.0, -1.0, 1.0), (0.0, math.inf, 1.0)):
         with pytest.raises(ValueError, match="no intervals"):
             rigid.intervals(*wrong)
 
@@ -48,6 +60,7 @@ def test_waiting_by_classes_by_hand():
     nodes = np.array([1.0, 1.0, 2.0, 4.0, 8.0])
     waiting = np.array([0.0, 10.0, 7.0, math.nan, 100.0])
     found = rigid.waiting_by(nodes, waiting, np.array([1.0, 2.0, 4.0, 8.0]))
+    assert (found.low.tolist(), found.high.tolist()) == ([1, 2, 4], [2, 4, 8])
     assert found.jobs.tolist() == [2, 1, 1]
     assert found.mean.tolist() == [5, 7, 100] == found.median.tolist()
     assert rigid.waiting_by(nodes, waiting, np.array([1.0, 3.0])).jobs.tolist() == [3]
@@ -66,6 +79,7 @@ def test_bins_by_hand():
 
 def test_large_jobs_by_hand():
     assert rigid.largest(np.array([1.0, 5.0, 3.0, 5.0]), 0.25).tolist() == [False, True, False, True]
+    assert rigid.largest(np.array([1.0, 2.0, 3.0]), 0.1).tolist() == [False, False, True]
     assert rigid.prompt_share(np.array([0.0, 60.0, 61.0, math.nan]), 60.0) == 0.5
     assert math.isnan(rigid.prompt_share(np.zeros(0), 60.0))
 
@@ -76,6 +90,10 @@ def test_rank_correlation_by_hand():
     assert rigid.rank_correlation(x, -x) == pytest.approx(-1)
     assert rigid.rank_correlation(x, np.array([1.0, 1.0, 2.0, 2.0])) == pytest.approx(4 / math.sqrt(20))
     assert math.isnan(rigid.rank_correlation(x, np.ones(4)))
+    # ranks 2, 2, 2, 4, 5: with two values only, wrong ranks of equal ones would not show
+    y = np.array([1.0, 1.0, 1.0, 2.0, 3.0])
+    assert rigid.rank_correlation(np.arange(5.0), y) == pytest.approx(8 / math.sqrt(80))
+    assert rigid.rank_correlation(x[:2], x[:2]) == pytest.approx(1)
 
 
 def test_a_run_has_run_what_was_requested():

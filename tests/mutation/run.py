@@ -1,0 +1,224 @@
+"""Mutation testing of one module: `python tests/mutation/run.py edf` (see docs/project/mutation.md).
+
+mutmut makes the mutants, all in one module behind a switch. This runner imports that module in place of the
+true one, collects its tests once, runs them once, and then forks for each mutant: the child throws the switch
+and runs the tests that reach the mutated function, the quick ones and those that killed before first, up to
+the first that fails. So a mutant costs hundredths of a second besides its tests; `mutmut run`, which starts
+pytest for each, takes several times as long for the same verdicts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import difflib
+import gc
+import importlib.abc
+import importlib.util
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+
+import pytest
+from mutmut.mutation.file_mutation import MutatedFile, mutate_file_contents
+from mutmut.mutation.trampoline import set_mutant_under_test
+from mutmut.state import state
+
+ROOT = Path(__file__).resolve().parents[2]
+TWINS = (
+    "availability", "backfill", "central", "dispatch", "edf", "links", "mapping", "overlay", "queues",
+    "slots", "summaries", "tree", "walk",
+)  # fmt: skip
+SHARED = {
+    "availability": ["test_refusals"],
+    "edf": ["test_refusals", "test_availability"],
+    "links": ["test_states"],
+    "queues": ["test_states"],
+    "slots": ["test_states"],
+    "summaries": ["test_refusals"],
+    "tree": ["test_states"],
+}
+MODEL = {
+    "bound_search": ["model/test_bounds.py", "golden/test_golden_bounds.py"],
+    "bounds": ["model/test_bounds.py", "golden/test_golden_bounds.py"],
+    "metrics": ["model/test_metrics.py", "model/test_rigid.py", "model/test_turnaround.py"],
+    "rigid_metrics": ["model/test_rigid_metrics.py"],
+    "series": ["model/test_series.py"],
+    "turnaround": ["model/test_turnaround.py"],
+}
+MEMORY = 4 << 30  # bytes of address space: an endless list ends as a MemoryError
+SILENCE = 120  # seconds of wall time after which a test that uses no CPU is given up
+
+
+def place(name: str) -> tuple[str, Path, list[str]]:
+    """The module's full name, its file and its test files."""
+    if name in MODEL:
+        return f"gridsim.{name}", ROOT / "gridsim" / f"{name}.py", [f"tests/{file}" for file in MODEL[name]]
+    files = [f"tests/kernels/{test}.py" for test in (f"test_{name}", *SHARED.get(name, ()))]
+    return f"gridcore.reference.{name}", ROOT / "gridcore" / "reference" / f"{name}.py", files
+
+
+class Mutated(SourceFileLoader):
+    """Loads a module with all its mutants in place of its file."""
+
+    def __init__(self, name: str, path: str, code: str) -> None:
+        super().__init__(name, path)
+        self.code = code
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self.code, self.path, "exec", dont_inherit=True)
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds one module as its mutated self."""
+
+    def __init__(self, name: str, path: Path, code: str) -> None:
+        self.name, self.path, self.code = name, path, code
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self.name:
+            return None
+        loader = Mutated(fullname, str(self.path), self.code)
+        return importlib.util.spec_from_file_location(fullname, self.path, loader=loader)
+
+
+class Runner:
+    """The pytest plugin: one clean run, then a child for each mutant."""
+
+    def __init__(self, module: str, mutants: list[str]) -> None:
+        self.module, self.mutants = module, mutants
+        self.verdicts: dict[str, str] = {}
+        self.killers: dict[str, str] = {}
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        seconds: dict[str, float] = {}
+        reached: dict[str, list[pytest.Item]] = defaultdict(list)
+        set_mutant_under_test("stats")
+        for item in session.items:
+            start = time.process_time()
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+            seconds[item.nodeid] = time.process_time() - start
+            if session.testsfailed:
+                raise session.Failed(f"{item.nodeid} fails without a mutant")
+            for function in state()._stats:
+                reached[function].append(item)
+            state()._stats.clear()
+        kills: Counter[str] = Counter()
+        gc.collect()
+        gc.freeze()
+        for done, mutant in enumerate(self.mutants):
+            function = mutant.rpartition("__mutmut_")[0]
+            tests = reached.get(f"{self.module}.{function}", [])
+            tests = sorted(tests, key=lambda item: (-kills[f"{function} {item.nodeid}"], seconds[item.nodeid]))
+            verdict, killer = self.judge(mutant, tests, seconds)
+            if killer:
+                kills[f"{function} {killer}"] += 1
+                self.killers[mutant] = killer
+            self.verdicts[mutant] = verdict
+            if done % 20 == 19:
+                counts = ", ".join(f"{k} {n}" for k, n in sorted(Counter(self.verdicts.values()).items()))
+                print(f"{done + 1} of {len(self.mutants)}: {counts}", file=sys.__stdout__, flush=True)
+        return True
+
+    def judge(self, mutant: str, tests: list[pytest.Item], seconds: dict[str, float]) -> tuple[str, str]:
+        """The verdict on one mutant and the test that brought it."""
+        if not tests:
+            return "no test", ""
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            self.try_tests(mutant, tests, seconds, write)
+        os.close(write)
+        with os.fdopen(read) as pipe:
+            last = pipe.read().split("\n")[-1]
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status == 0:
+            return "survived", ""
+        if status == 1:
+            return "killed", last
+        return ("timed out" if -status in (signal.SIGPROF, signal.SIGALRM) else "crashed"), last
+
+    def try_tests(self, mutant: str, tests: list[pytest.Item], seconds: dict[str, float], write: int) -> None:
+        """In the child: runs the tests up to the first that fails; ends the process with 1 then, else 0."""
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        set_mutant_under_test(f"{self.module}.{mutant}")
+        for item in tests:
+            os.write(write, f"\n{item.nodeid}".encode())
+            signal.setitimer(signal.ITIMER_PROF, 1.0 + 5.0 * seconds[item.nodeid])
+            signal.alarm(SILENCE)
+            try:
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+            except BaseException:  # what pytest itself does not survive kills the mutant, too
+                os._exit(1)
+            if item.session.testsfailed:
+                os._exit(1)
+        os._exit(0)
+
+
+def functions(code: str) -> dict[str, list[str]]:
+    """The lines of each function of a mutated module, by name."""
+    lines = code.splitlines()
+    return {
+        node.name: lines[node.lineno : node.end_lineno]
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.FunctionDef) and "__mutmut" in node.name
+    }
+
+
+def change(bodies: dict[str, list[str]], mutant: str) -> list[str]:
+    """The lines that the mutant takes out and puts in."""
+    original = bodies[mutant.rpartition("_")[0] + "_orig"]
+    lines = difflib.unified_diff(original, bodies[mutant], lineterm="", n=0)
+    return [line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("module", choices=(*TWINS, *MODEL))
+    parser.add_argument("--only", default="", help="mutants whose names contain this")
+    parser.add_argument("--again", type=Path, help="only what survived in this earlier result")
+    parser.add_argument("--tests", action="append", default=[], help="these test files in place of all")
+    parser.add_argument("--output", type=Path, help="JSON of the verdicts")
+    arguments = parser.parse_args()
+    module, path, tests = place(arguments.module)
+    mutated: MutatedFile = mutate_file_contents(str(path), path.read_text(encoding="utf-8"))
+    mutants = [name for name in mutated.mutant_names if arguments.only in name]
+    before: dict[str, str] = {}
+    if arguments.again:
+        before = json.loads(arguments.again.read_text(encoding="utf-8"))["verdicts"]
+        mutants = [name for name in mutants if before.get(name) in (None, "survived", "no test")]
+    sys.path.insert(0, str(ROOT))
+    sys.meta_path.insert(0, Finder(module, path, mutated.code))
+    runner = Runner(module, mutants)
+    options = ["-qq", "--tb=no", "--hypothesis-profile=mutation", "-p", "no:cacheprovider", "-s"]
+    os.chdir(ROOT)
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        failed = pytest.main([*options, *(arguments.tests or tests)], plugins=[runner])
+    if failed or not runner.verdicts:
+        sys.exit(f"the tests of {module} fail without a mutant, or there is none")
+    bodies = functions(mutated.code)
+    runner.verdicts = {m: v for m, v in before.items() if m in mutated.mutant_names} | runner.verdicts
+    left = {m: {"verdict": v, "change": change(bodies, m)} for m, v in runner.verdicts.items() if v != "killed"}
+    counts = Counter(runner.verdicts.values())
+    print(f"{module}: {len(runner.verdicts)} mutants, " + ", ".join(f"{n} {k}" for k, n in sorted(counts.items())))
+    if arguments.output:
+        result = {"module": module, "counts": counts, "left": left, "verdicts": runner.verdicts}
+        arguments.output.write_text(json.dumps(result, indent=1, ensure_ascii=False), encoding="utf-8")
+    else:
+        for mutant, row in left.items():
+            print(mutant, row["verdict"], *row["change"], sep="\n    ")
+
+
+if __name__ == "__main__":
+    main()
