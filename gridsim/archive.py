@@ -66,7 +66,7 @@ class Reader:
     """Reads an archive from a stream; what a damaged one makes of zip, npy and JSON is raised as it is.
 
     Raises ValueError for one that unpacks to more than this machine's memory, for names of members that come
-    twice, and for arrays whose header does not agree with what there is of them.
+    twice or are read twice, and for arrays whose header does not agree with what there is of them.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -77,7 +77,7 @@ class Reader:
             raise ValueError(f"it unpacks to {size_of(size)}, this machine has {size_of(most)} of memory")
         if len({member.filename for member in members}) < len(members):
             raise ValueError("it has members of the same name")
-        self._room = most
+        self._unread = {member.filename for member in members}
 
     def __enter__(self) -> Reader:
         return self
@@ -99,10 +99,10 @@ class Reader:
         return found
 
     def _content(self, name: str) -> bytes:
-        # a member that is asked for again and again takes room each time
-        self._room -= self._zip.getinfo(name).file_size
-        if self._room < 0:
-            raise ValueError(f"what is read of it takes more than the {size_of(memory())} of this machine")
+        # once, so that what is made of all members is no larger than they are
+        if name not in self._unread:
+            raise ValueError(f"it has no member {name}, or wants it twice")
+        self._unread.remove(name)
         # read to the end: only then does zipfile compare the checksum
         return self._zip.read(name)
 

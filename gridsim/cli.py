@@ -19,11 +19,18 @@ import click
 
 from gridsim.cli_scenario import inputs, prepare, recorded, run_options
 from gridsim.compare_command import compare
-from gridsim.errors import CheckpointWarning, GridSimError, ModelWarning, ScenarioError, TraceWarning
+from gridsim.errors import (
+    CheckpointWarning,
+    GridSimError,
+    ModelWarning,
+    ScenarioError,
+    TraceWarning,
+    printable,
+)
 from gridsim.extras import MissingExtra
 from gridsim.interchange_command import export
 from gridsim.ladder_command import ladder_command
-from gridsim.output import check_output, deliver, in_folder, progress_of
+from gridsim.output import check_output, deliver, in_folder, progress_of, say
 from gridsim.plot_command import plot
 from gridsim.report_command import check_report, report
 from gridsim.repro import repro
@@ -103,7 +110,7 @@ def _of_system(error: OSError) -> str:
 
 
 def _one_line(message: str) -> str:
-    return " ".join(message.split())
+    return printable(" ".join(message.split()))
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -217,7 +224,7 @@ def trace_info(file: str, kind: str | None, as_json: bool) -> None:
     for key, value in facts.items():
         if isinstance(value, dict):
             value = ", ".join(f"{name} {_one_line(str(entry))}" for name, entry in value.items()) or "-"
-        click.echo(f"{key:<18}  {value}")
+        say(f"{key:<18}  {value}")
 
 
 @trace.command("lint")

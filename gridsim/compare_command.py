@@ -11,7 +11,7 @@ import click
 from gridsim.cli_scenario import Flags, inputs, prepare, recorded, run_options, scenario_of
 from gridsim.cli_study import check_figure, draw, names_of, places, replica_options, where_options
 from gridsim.errors import ScenarioError
-from gridsim.output import file_name, progress_of
+from gridsim.output import file_name, progress_of, say
 from gridsim.report_command import check_report
 
 #: Whether a workload has rigid jobs -> the schedulers that are compared on it.
@@ -112,7 +112,7 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
         about = {"files": files, "report": flags["report"], "not_applicable": refused}
         click.echo(to_json({**comparison.to_dict(), **about}))
         return
-    click.echo(comparison.format())
+    say(comparison.format())
     for name, why in refused.items():
         click.echo(f"not applicable: {name}: {why}")
     for file in [*files.values(), *filter(None, [flags["report"]])]:
@@ -161,7 +161,7 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
         about |= {name: flags[name] for name in ("figure", "report")}
         click.echo(to_json({**found.to_dict(), **about}))
     else:
-        click.echo(found.format())
+        say(found.format())
         for name, why in refused.items():
             click.echo(f"not applicable: {name}: {why}")
         for name in ("figure", "report"):

@@ -6,12 +6,18 @@ from __future__ import annotations
 LONGEST = 2000
 
 
+def printable(text: str) -> str:
+    """`text` as a terminal only shows it: what else it holds is spelt out, as in ``\\x1b``; lines stay."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c == "\n" else " " if c in "\r\t" else ascii(c)[1:-1] for c in text
+    )
+
+
 def one_line(text: str) -> str:
-    """`text` as one line that a terminal only shows: what else it holds is spelt out, as in ``\\x1b``."""
-    if not text.isprintable():
-        text = "".join(
-            c if c.isprintable() else " " if c in "\n\r\t" else ascii(c)[1:-1] for c in text.strip()
-        )
+    """`text` as one printable line, not too long."""
+    text = printable(text.strip()).replace("\n", " ")
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim import provenance
-from gridsim.errors import ScenarioError, TraceWarning
+from gridsim.errors import ScenarioError, TraceWarning, one_line
 from gridsim.metrics import job_slowdown, total
 from gridsim.platform import Platform, real, text, whole
 from gridsim.records import Table, atomic_file
@@ -160,7 +160,7 @@ def to_swf(result: Result, path: StrPath) -> int:
     header = {
         "Version": "2.2",
         "Computer": f"simulated, {machines} machines",
-        "Information": f"schedule of {result.scheduler['name']}, digest {result.digest}",
+        "Information": one_line(f"schedule of {result.scheduler['name']}, digest {result.digest}"),
         "MaxJobs": len(release),
         "MaxRecords": len(release),
         "MaxNodes": machines,
@@ -355,7 +355,7 @@ def _machines(file: str, header: dict[str, str], procs_per_node: int) -> int:
             count = -(-count // procs_per_node) if key == "MaxProcs" else count
             if count > _MOST_MACHINES:
                 raise ScenarioError(
-                    f"machines must be given: the header of {file} tells of {count}, more than {_MOST_MACHINES}"
+                    f"machines must be given: {file} tells of {count}, more than {_MOST_MACHINES}"
                 )
             return count
     raise ScenarioError(f"machines must be given: {file} has no MaxProcs and no MaxNodes in its header")

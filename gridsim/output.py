@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gridsim.errors import ScenarioError
+from gridsim.errors import ScenarioError, printable
 
 if TYPE_CHECKING:
     from gridsim.progress import Progress
     from gridsim.results import BoundKind, Result
+
+
+def say(text: str) -> None:
+    """Show a text, in which names of files of others may stand, on standard output."""
+    click.echo(printable(text))
 
 
 def check_output(flag: str, path: str) -> None:
@@ -72,7 +77,7 @@ def deliver(
         answer = {**result.summary(bound), "provenance": result.provenance, "units": UNITS}
         click.echo(to_json({"name": name, **answer, "file": out, "report": report}))
         return
-    click.echo(result.format(name, bound))
+    say(result.format(name, bound))
     if out is not None:
         click.echo(f"saved         {out}")
     if report is not None:

@@ -15,11 +15,14 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.errors import one_line
 from gridsim.extras import need
 
 Column = NDArray[Any]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: What JSON may hold as it is, but no terminal (or encoding) should get.
+_UNSEEN = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 _SHOWN = 10  # rows that a table shows of itself
 _LONG = 230  # bytes of a file name, of which file systems have 255, that leave room for a longer one
 
@@ -152,7 +155,7 @@ class Table:
         columns = [["", *map(str, shown)]]
         for name, column in self._columns.items():
             cells = (column[row].item() for row in shown)
-            columns.append([name, *(f"{c:.6g}" if isinstance(c, float) else str(c) for c in cells)])
+            columns.append([name, *(f"{c:.6g}" if isinstance(c, float) else one_line(str(c)) for c in cells)])
         lines = align(columns)
         if not whole:
             lines.insert(1 + half, "...")
@@ -222,7 +225,8 @@ def to_json(value: Any, *, indent: int | None = 2) -> str:
             return {key: strict(entry) for key, entry in item.items()}
         return [strict(entry) for entry in item] if isinstance(item, list) else item
 
-    return json.dumps(strict(plain(value)), indent=indent, allow_nan=False, ensure_ascii=False)
+    said = json.dumps(strict(plain(value)), indent=indent, allow_nan=False, ensure_ascii=False)
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", said)
 
 
 @contextmanager

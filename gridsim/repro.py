@@ -89,6 +89,7 @@ def repro(file: str, name: str | None, imports: tuple[str, ...], as_json: bool) 
     from dataclasses import asdict
 
     from gridsim.naming import scheduler_from
+    from gridsim.output import say
     from gridsim.records import to_json
     from gridsim.results import Result
 
@@ -100,11 +101,11 @@ def repro(file: str, name: str | None, imports: tuple[str, ...], as_json: bool) 
         click.echo(to_json({"file": file, **asdict(found)}))
     else:
         for key, (then, now) in found.changed.items():
-            click.echo(f"changed: {key} was {then}, is {now}")
+            say(f"changed: {key} was {then}, is {now}")
         if found.difference is None:
             click.echo(f"{file}: the same digest, {found.found}")
         else:
             click.echo(f"{file}: digest {found.stated}, found {found.found}")
-            click.echo(f"first difference (then, and now): {found.difference}")
+            say(f"first difference (then, and now): {found.difference}")
     if found.difference is not None:
         sys.exit(1)

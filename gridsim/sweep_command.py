@@ -10,7 +10,7 @@ import click
 
 from gridsim.cli_study import check_figure, draw, names_of, places, where_options
 from gridsim.errors import ScenarioError
-from gridsim.output import check_output, progress_of
+from gridsim.output import check_output, progress_of, say
 
 if TYPE_CHECKING:
     from gridsim.sweep_results import SweepResult
@@ -54,7 +54,7 @@ def sweep(
     if flags["as_json"]:
         click.echo(to_json({**found.to_dict(), "store": str(where["store"].path), "out": out}))
     else:
-        click.echo(found.format())
+        say(found.format())
         click.echo(f"kept in {where['store'].path}")
         for path in filter(None, (out, flags["figure"])):
             click.echo(f"saved {path}")

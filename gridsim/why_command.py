@@ -16,6 +16,7 @@ def why(file: str, application: int, task: int | None, as_json: bool) -> None:
     Of a saved result with decisions (run --decisions).  Applications and tasks are counted from 0.
     """
     from gridsim.errors import ScenarioError
+    from gridsim.output import say
     from gridsim.records import to_json
     from gridsim.results import Result
 
@@ -24,4 +25,4 @@ def why(file: str, application: int, task: int | None, as_json: bool) -> None:
         found = result.why(application, task)
     except IndexError as error:
         raise ScenarioError(f"{file} has no {error}") from error
-    click.echo(to_json({"file": file, **found.to_dict()}) if as_json else found.format())
+    say(to_json({"file": file, **found.to_dict()}) if as_json else found.format())

@@ -25,7 +25,7 @@ _SHOWN = 60
 LONGEST_LINE = 1 << 24
 #: How much larger than the file what gzip makes of it may be, from so many bytes on; of real logs it is 12
 #: times as large at most.
-MOST_PACKED, PACKED_FROM = 100, 1 << 26
+MOST_PACKED, PACKED_FROM = 100, 1 << 24
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -44,6 +44,11 @@ def warn_repairs(path: StrPath, repairs: Iterable[tuple[int, int, str]]) -> None
         warnings.warn(message, TraceWarning, stacklevel=3)
 
 
+def cut(word: str) -> str:
+    """A word of a file, for an error: of one that is no trace only the beginning."""
+    return word if len(word) <= _SHOWN else f"{word[:_SHOWN]}..."
+
+
 def parse_number(word: str) -> float | None:
     """The value of a plain decimal number, None for anything else (float() alone takes 1_000 and more)."""
     try:
@@ -56,7 +61,7 @@ def number_fault(field: str, word: str, *, whole: bool = False, most: float = LA
     """What is wrong with the word of a field, a number of at most `most` either way, or a whole one of at
     most 2**53; None when nothing is."""
     value = parse_number(word)
-    shown = repr(word if len(word) <= _SHOWN else f"{word[:_SHOWN]}...")
+    shown = repr(cut(word))
     if value is None:
         return f"field {field} is {shown}, expected a number"
     if not math.isfinite(value):

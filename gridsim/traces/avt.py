@@ -11,7 +11,7 @@ from array import array
 import numpy as np
 
 from gridsim.errors import TraceFormatError
-from gridsim.traces._text import LARGEST, StrPath, format_error, number_fault, text_lines, warn_repairs
+from gridsim.traces._text import LARGEST, StrPath, cut, format_error, number_fault, text_lines, warn_repairs
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, assemble
 
 
@@ -42,13 +42,15 @@ def parse_avt(path: StrPath) -> tuple[list[str], RawIntervals]:
             continue
         name = words[0]
         if name in seen:
-            raise format_error(path, number, f"host {name} was already given at line {seen[name]}")
+            raise format_error(path, number, f"host {cut(name)} was already given at line {seen[name]}")
         count = parse_count(words[1]) if len(words) > 1 else None
         if count is None:
-            found = repr(words[1]) if len(words) > 1 else "missing"
-            raise format_error(path, number, f"n of host {name} is {found}, expected a number of intervals")
+            found = repr(cut(words[1])) if len(words) > 1 else "missing"
+            raise format_error(
+                path, number, f"n of host {cut(name)} is {found}, expected a number of intervals"
+            )
         if len(words) != 2 + 2 * count:
-            message = f"host {name} has n = {count}, expected {2 * count} times, found {len(words) - 2}"
+            message = f"host {cut(name)} has n = {count}, expected {2 * count} times, found {len(words) - 2}"
             raise format_error(path, number, message)
         seen[name] = number
         counts.append(count)
@@ -66,13 +68,15 @@ def parse_avt(path: StrPath) -> tuple[list[str], RawIntervals]:
     names = list(seen)
     for row in np.flatnonzero(~(np.abs(pairs) <= LARGEST).all(axis=1))[:1]:  # which NaN is not
         message = (
-            f"host {names[host[row]]} is up from {pairs[row, 0]} to {pairs[row, 1]}, expected finite "
+            f"host {cut(names[host[row]])} is up from {pairs[row, 0]} to {pairs[row, 1]}, expected finite "
             f"times of at most {LARGEST:g} s"
         )
         raise format_error(path, int(raw.line[row]), message)
     for row in np.flatnonzero(raw.end < raw.start)[:1]:
         interval = f"from {raw.start[row]:.15g} s to {raw.end[row]:.15g} s"
-        raise format_error(path, int(raw.line[row]), f"host {names[host[row]]} is up {interval}: end < start")
+        raise format_error(
+            path, int(raw.line[row]), f"host {cut(names[host[row]])} is up {interval}: end < start"
+        )
     return names, raw
 
 

@@ -20,6 +20,7 @@ from gridsim.traces._text import (
     LARGEST,
     LARGEST_COUNT,
     StrPath,
+    cut,
     format_error,
     number_fault,
     text_lines,
@@ -95,7 +96,9 @@ def parse_host_speeds(
     header = [name.strip() for name in header]
     for name in ("cpu_model", "computers", column):
         if name not in header:
-            raise format_error(path, 1, f"no column {name}, the header has: {', '.join(header) or 'nothing'}")
+            raise format_error(
+                path, 1, f"no column {name}, the header has: {cut(', '.join(header)) or 'nothing'}"
+            )
     model_at, weight_at, speed_at = (header.index(name) for name in ("cpu_model", "computers", column))
 
     models: list[str] = []
@@ -111,7 +114,7 @@ def parse_host_speeds(
             if fault := number_fault(field, word, whole=whole, most=most):
                 raise format_error(path, number, fault)
             if float(word) < 0:
-                raise format_error(path, number, f"field {field} is {word}, expected 0 or more")
+                raise format_error(path, number, f"field {field} is {cut(word)}, expected 0 or more")
         models.append(row[model_at])
         speed.append(float(row[speed_at]))
         weight.append(int(float(row[weight_at])))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gridsim.traces import read_jobs
-from gridsim.traces._text import LARGEST_COUNT, StrPath, format_error, number_fault, text_lines
+from gridsim.traces._text import LARGEST_COUNT, StrPath, cut, format_error, number_fault, text_lines
 from gridsim.traces.avt import parse_count
 from gridsim.validation.common import Floats, Integers, Violation, broken, differs, over_capacity, overlaps
 
@@ -281,10 +281,12 @@ def _interval_set(path: StrPath, number: int, text: str, room: int) -> Integers:
         last = parse_count(high) if dash else first
         if first is None or last is None:
             raise format_error(
-                path, number, f"field allocated_resources has {part!r}, expected a resource or LOW-HIGH"
+                path, number, f"field allocated_resources has {cut(part)!r}, expected a resource or LOW-HIGH"
             )
         if last < first:
-            raise format_error(path, number, f"field allocated_resources has {part!r}, which is no interval")
+            raise format_error(
+                path, number, f"field allocated_resources has {cut(part)!r}, which is no interval"
+            )
         room -= last - first + 1
         if room < 0:
             raise format_error(path, number, f"field allocated_resources makes more than {_MOST} of them")

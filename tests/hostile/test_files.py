@@ -1,0 +1,560 @@
+"""Files of others, some made to do harm: one clear error, soon and in little room."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import pickle
+import struct
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from archives import changed, npy
+
+import gridsim as gs
+from gridsim import inputs
+from gridsim.archive import Reader
+from gridsim.checkpoint import Checkpoint, save
+from gridsim.errors import LONGEST, GridSimError, ScenarioError, TraceFormatError
+from gridsim.naming import make_scheduler
+from gridsim.output import file_name
+from gridsim.platform import Platform
+from gridsim.simulation import Options, Simulation
+from gridsim.store import Store
+from gridsim.sweeps import Sweep
+from gridsim.traces import read_avt, read_fta, read_gwf, read_host_speeds, read_swf
+from gridsim.traces._text import LONGEST_LINE, text_lines
+from gridsim.validation.logs import validate_batsim, validate_swf
+
+JOB = "1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n"
+READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "swf": (read_swf, JOB),
+    "gwf": (read_gwf, JOB.strip() + " -1" * 11 + "\n"),
+    "avt": (read_avt, "h 1 0 10\n"),
+    "fta": (read_fta, "0\t0\t1\t1\ta\t1\t100\t200\tx\n"),
+    "hosts": (read_host_speeds, "cpu_model,computers,gflops_core\nA,2,1.5\n"),
+}
+OPENERS: dict[str, Callable[[Any], Any]] = {
+    **{name: read for name, (read, _) in READERS.items()},
+    "scenario": gs.Scenario.from_toml,
+    "sweep": Sweep.from_toml,
+    "result": gs.Result.load,
+    "checkpoint": Checkpoint,
+    "batsim": validate_batsim,
+}
+
+
+# -- decompression bombs ------------------------------------------------------------------------------------
+
+
+def bomb(path: Path, unit: bytes, size: int) -> Path:
+    """gzip of `unit` again and again: some 200 kB for 200 MB."""
+    block = unit * (1 + (1 << 20) // len(unit))
+    with gzip.open(path, "wb", compresslevel=9) as stream:
+        for _ in range(1 + size // len(block)):
+            stream.write(block)
+    return path
+
+
+@pytest.mark.parametrize("unit", [b"0", b";\n", JOB.encode(), b"\n"])
+def test_bombs_of_gzip(tmp_path: Path, unit: bytes) -> None:
+    path = bomb(tmp_path / "bomb.swf.gz", unit, 30 << 20)
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(TraceFormatError) as error:
+        read_swf(path)
+    assert any(said in str(error.value) for said in ("gzip makes more than", "a line of more", "comments"))
+
+
+def test_no_more_than_the_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = bomb(tmp_path / "log.swf.gz", JOB.encode(), 3 << 20)
+    assert sum(1 for _ in text_lines(path)) > 1000  # which is fine
+    monkeypatch.setattr("gridsim.traces._text.memory", lambda: 1 << 20)
+    with pytest.raises(
+        TraceFormatError, match=r"gzip makes more than 1\.0\d+ MB of its .*: the memory of this"
+    ):
+        read_swf(path)
+
+
+def test_endless_lines(tmp_path: Path) -> None:
+    path = tmp_path / "line.avt"
+    path.write_bytes(b"h 1 0 10\nx " + b"1" * (LONGEST_LINE + (1 << 19)))
+    with pytest.raises(TraceFormatError, match=f"line.avt:2: a line of more than {LONGEST_LINE} bytes"):
+        read_avt(path)
+    # the longest lines of real traces are far from that
+    path.write_text("h 200000 " + " ".join(f"{2 * k} {2 * k + 1}" for k in range(200_000)))
+    assert len(read_avt(path).start) == 200_000
+
+
+def test_a_table_of_few_bytes_and_many_resources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gridsim.validation.logs._MOST", 500_000)
+    head = "job_id,submission_time,requested_number_of_resources,starting_time,execution_time,finish_time,"
+    path = tmp_path / "jobs.csv"
+    path.write_text(f"{head}allocated_resources\n" + "1,0,1,0,1,1,0-99999\n" * 6)
+    with pytest.raises(
+        TraceFormatError, match="jobs.csv:7: field allocated_resources makes more than 500000"
+    ):
+        validate_batsim(path)
+
+
+# -- archives -----------------------------------------------------------------------------------------------
+
+BUSY = "tables/machines/busy.npy"
+
+
+@pytest.mark.parametrize(
+    ("member", "said"),
+    [
+        (npy([1.0], shape=(10**12,)), "8 bytes for an array of (1000000000000,) of float64"),
+        (npy([1.0], shape=(2**62, 2**62)), "8 bytes for an array"),
+        (npy([1.0], shape=(-1,)), "8 bytes for an array of (-1,)"),
+        (npy([1.0, 2.0], shape=(-2, -1)), "for an array of (-2, -1)"),
+        (npy(shape=(10**12,), descr="<U0"), "0 bytes for an array of (1000000000000,) of"),
+        (npy(shape=(10**12,), descr="|V0"), "0 bytes for an array of (1000000000000,) of"),
+        (npy([1.0, 2.0], shape=(1,)), "16 bytes for an array of (1,)"),
+        (npy([1.0], descr="|O"), "holds objects"),
+        (npy([1.0], descr=[("a", "<f8")]), "must be one-dimensional numbers or text"),
+        (npy([1.0, 2.0], shape=(1, 2)), "must be one-dimensional numbers or text"),
+        (npy([1.0, 2.0], descr="<M8[s]"), "must be one-dimensional numbers or text"),
+        (npy([1.0]).replace(b"'<f8'", b"exit()"), "malformed node"),
+        (npy([1.0]).replace(b"'<f8'", b"(((((("), "not a sound result file"),
+        (npy([1.0]).replace(b"NUMPY\x01", b"NUMPY\x03"), "npy version (3, 0)"),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "not a sound result file"),
+        (b"", "not a sound result file"),
+    ],
+)
+def test_headers_of_arrays(file: Path, member: bytes, said: str) -> None:
+    """Nothing is made room for before the header agrees with what is there."""
+    with pytest.raises(GridSimError) as error:
+        gs.Result.load(changed(file, {BUSY: member}))
+    message = str(error.value)
+    assert said in message and message.startswith(f"{file}: ") and message.isprintable()
+
+
+def test_other_orders_are_only_orders(file: Path, result: gs.Result) -> None:
+    busy = result.machines["busy"]
+    swapped = npy(busy.view(np.uint64).byteswap().view(np.float64), descr=">f8", fortran=True)
+    assert gs.Result.load(changed(file, {BUSY: swapped})).digest == result.digest
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.npy", npy(np.arange(6.0), shape=(2, 3), fortran=True))
+    with open(file, "rb") as stream, Reader(stream) as read:
+        assert read.array("a.npy").tolist() == [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]]
+
+
+class Harm:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("kind", ["npy", "whole", "json"])
+def test_pickles_are_never_loaded(file: Path, tmp_path: Path, kind: str) -> None:
+    """One that would leave a folder behind."""
+    harm = pickle.dumps(np.array([Harm(tmp_path / "harm")], object))
+    with pytest.raises(GridSimError):
+        if kind == "npy":
+            gs.Result.load(changed(file, {BUSY: npy(shape=(1,), descr="|O") + harm}))
+        elif kind == "whole":
+            file.write_bytes(harm)
+            gs.Result.load(file)
+        else:
+            changed(file, {"result.json": harm})
+            gs.Result.load(file)
+    assert not (tmp_path / "harm").exists()
+    pickle.loads(harm)
+    assert (tmp_path / "harm").exists()  # so it would have been seen
+
+
+def stated(file: Path, name: str, size: int) -> Path:
+    """The archive whose directory states another size of a member, there and at the member."""
+    data = bytearray(file.read_bytes())
+    with zipfile.ZipFile(file) as archive:
+        info = archive.getinfo(name)
+    struct.pack_into("<I", data, info.header_offset + 22, size)
+    at = data.rindex(b"PK\x01\x02", 0, data.rindex(name.encode()))
+    struct.pack_into("<I", data, at + 24, size)
+    file.write_bytes(data)
+    return file
+
+
+def test_sizes_that_are_stated(file: Path) -> None:
+    whole = file.read_bytes()
+    for size in (0, 8, 2**32 - 2):
+        file.write_bytes(whole)
+        with pytest.raises(GridSimError, match="not a sound result file"):
+            gs.Result.load(stated(file, BUSY, size))
+
+
+def test_zips_that_unpack_to_too_much(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed(file, {f"more/{k}.npy": bytes(1 << 24) for k in range(16)})
+    assert file.stat().st_size < 1 << 20
+    monkeypatch.setattr("gridsim.archive.memory", lambda: 200 << 20)
+    with pytest.raises(GridSimError, match=r"it unpacks to 268\.\d+ MB, this machine has 209\.715 MB"):
+        gs.Result.load(file)
+
+
+def test_nothing_is_read_twice(tmp_path: Path) -> None:
+    """Or a few bytes that name an array again and again would fill the memory."""
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", npy(np.zeros(1 << 17)))
+    with open(tmp_path / "a.zip", "rb") as stream, Reader(stream) as read:
+        assert len(read.array("a.npy")) == 1 << 17
+        with pytest.raises(ValueError, match="no member a.npy, or wants it twice"):
+            read.array("a.npy")
+
+
+def test_members_of_one_name_and_one_place(file: Path) -> None:
+    with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr(BUSY, npy([7.0, 7.0]))
+    with pytest.raises(GridSimError, match="members of the same name"):
+        gs.Result.load(file)
+
+
+@pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/b", "C:\\x", "a\0b", "x" * 300, "", "a.b", 7, None])
+def test_names_of_tables_lead_nowhere(file: Path, tmp_path: Path, name: Any) -> None:
+    members = {f"tables/machines/{name}.npy": npy([1.0, 2.0])} if isinstance(name, str) else {}
+    before = sorted(tmp_path.iterdir())
+    changed(file, members, lambda about: about["tables"]["machines"].append(name))
+    if name == "x" * 300:  # letters are a name
+        with pytest.raises(GridSimError, match="states digest"):
+            gs.Result.load(file)
+    else:
+        with pytest.raises(GridSimError, match="not a sound result file"):
+            gs.Result.load(file)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        lambda told: told.update(tables=[]),
+        lambda told: told.update(tables={"machines": 5}),
+        lambda told: told["tables"].update(machines=["busy", "busy"] * 3),
+        lambda told: told.update(facts={"x": [[]] * 3}, digest=5),
+        lambda told: told.update(format=10**400 if hasattr(sys, "set_int_max_str_digits") else 7),
+        lambda told: told.clear(),
+    ],
+)
+def test_what_a_result_tells_of_itself(file: Path, about: Any) -> None:
+    with pytest.raises(GridSimError):
+        gs.Result.load(changed(file, about=about))
+
+
+def test_json_too_deep(file: Path) -> None:
+    with pytest.raises(GridSimError, match="not a sound result file"):
+        gs.Result.load(changed(file, {"result.json": b"[" * 100_000}))
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        {"list": [{"array": 0}] * 100_000},
+        {"array": "../../x"},
+        {"array": -1},
+        {"arrays": 5},
+        {"generator": {"bit_generator": "PCG64", "state": {"state": 10**400, "inc": -1}}},
+        {"set": [{"list": []}]},
+        {"SimpleNamespace": [["x"]]},
+        {"os.system": ["true"]},
+        {},
+        [],
+        None,
+    ],
+)
+def test_states_of_checkpoints(scenario: gs.Scenario, tmp_path: Path, harm: Any) -> None:
+    path = tmp_path / "run.checkpoint"
+    simulation = Simulation(scenario, make_scheduler("mincent"), Options())
+    save(path, simulation, simulation.about(600.0, {}))
+
+    def about(told: Any) -> None:
+        told["state"]["state"]["engine"] = harm
+
+    if isinstance(harm, dict) and "generator" in harm:  # digits that JSON of Python does not read
+        sys.set_int_max_str_digits(0)
+    try:
+        changed(path, about=about, name="checkpoint.json")
+    finally:
+        sys.set_int_max_str_digits(4300)
+    with pytest.raises(GridSimError, match="not a sound checkpoint"), Checkpoint(path) as kept:
+        kept.restore(Simulation(scenario, make_scheduler("mincent"), Options()))
+
+
+def test_stores(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    Store(folder)
+    for text in (b"[" * 50_000, b"\xff", b"7", b'{"gridsim store": "\x1b"}'):
+        (folder / "store.json").write_bytes(text)
+        with pytest.raises(GridSimError) as error:
+            Store(folder)
+        assert str(error.value).isprintable()
+
+
+# -- numbers ------------------------------------------------------------------------------------------------
+
+#: What no field of a trace may be.
+NUMBERS = ["nan", "inf", "-inf", "1e19", "-1e308", "1e999", "9" * 5000, "0x10", "1_0", "", "²", "1\x1b[31m"]
+
+
+@pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
+@pytest.mark.parametrize("name", READERS)
+def test_every_field_of_traces(name: str, tmp_path: Path) -> None:
+    """One field after the other: refused with the line, or a number that later sums cannot lose."""
+    read, text = READERS[name]
+    split = {"fta": "\t", "hosts": ","}.get(name, " ")
+    *head, row = text.removesuffix("\n").split("\n")
+    path = tmp_path / ("event_trace.tab" if name == "fta" else f"a.{name}")
+    words = row.split(split)
+    refused = 0
+    for place in range(len(words)):
+        for number in NUMBERS:
+            line = split.join([*words[:place], number, *words[place + 1 :]])
+            path.write_text("\n".join([*head, line]))
+            try:
+                read(path)
+            except TraceFormatError as error:
+                refused += 1
+                message = str(error)
+                assert message.startswith(f"{path}:{len(head) + 1}: ") and message.isprintable(), message
+                assert len(message) < 400
+    numeric = {"swf": 18, "gwf": 11, "avt": 3, "fta": 5, "hosts": 2}[name]
+    assert refused >= numeric * (len(NUMBERS) - 3)
+
+
+def test_sums_of_the_largest(tmp_path: Path) -> None:
+    """What is allowed does not overflow what is made of it."""
+    count, most = str(2**40), "1e18"
+    (tmp_path / "a.csv").write_text("cpu_model,computers,gflops_core\n" + f"A,{count},{most}\n" * 100)
+    hosts = read_host_speeds(tmp_path / "a.csv")
+    assert hosts.mean() == pytest.approx(1e21) and set(
+        Platform.from_hosts(tmp_path / "a.csv", 3, 1).speeds
+    ) == {1e21}
+    (tmp_path / "a.avt").write_text(f"h 1 -{most} {most}\n")
+    assert math.isfinite(read_avt(tmp_path / "a.avt").up_time().sum())
+    for text in (
+        "cpu_model,computers,gflops_core\nA,2,1e308\n",
+        f"cpu_model,computers,gflops_core\nA,{2**41},1\n",
+    ):
+        (tmp_path / "a.csv").write_text(text)
+        with pytest.raises(TraceFormatError, match="expected at most"):
+            read_host_speeds(tmp_path / "a.csv")
+
+
+def test_headers_of_logs(tmp_path: Path) -> None:
+    path = tmp_path / "a.swf"
+    for stated in ("²", "9" * 5000, "٣", "1073741824"):
+        path.write_text(f"; MaxProcs: {stated}\n{JOB}")
+        assert validate_swf(path) == []
+        with pytest.raises(ScenarioError, match="machines must be given"):
+            gs.result_from_log(path)
+
+
+SCENARIO = """
+seed = 1
+[platform]
+kind = "equal"
+nodes = 2
+speed = 1000.0
+[workload]
+kind = "bags"
+seed = 1
+applications = 2
+interarrival = 10.0
+tasks = 3.0
+task_size = 500.0
+[faults]
+kind = "exponential"
+up = 100.0
+down = 10.0
+seed = 1
+[network]
+latency = 0.1
+jitter = 0.05
+bandwidth = 1e6
+"""
+FIELDS = [line.split(" = ")[0] for line in SCENARIO.splitlines() if " = " in line]
+
+
+@pytest.mark.parametrize(
+    "number", ["nan", "inf", "-inf", "-1", "9223372036854775808", "0x" + "f" * 4000, "1e308"]
+)
+def test_every_field_of_scenarios(number: str) -> None:
+    """A ScenarioError that names the field, or what reads and writes the same; nothing is made of it."""
+    lines = SCENARIO.splitlines()
+    for place in [k for k, line in enumerate(lines) if " = " in line and '"' not in line]:
+        name = lines[place].split(" = ")[0]
+        text = "\n".join([*lines[:place], f"{name} = {number}", *lines[place + 1 :]])
+        try:
+            scenario = gs.Scenario.from_toml(text)
+        except ScenarioError as error:
+            message = str(error)
+            assert message.isprintable() and len(message) < 300
+            assert name in message or "number of more than 100 digits" in message or number == "1e308"
+        else:
+            assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
+
+
+def test_nothing_is_made_of_what_is_only_named() -> None:
+    text = SCENARIO.replace("nodes = 2", f"nodes = {2**30}").replace(
+        "applications = 2", "applications = 1000000000000"
+    )
+    scenario = gs.Scenario.from_toml(text)
+    assert scenario.platform.nodes == 2**30 and gs.Scenario.from_toml(scenario.to_toml()) == scenario
+    with pytest.raises(ScenarioError, match=r"platform.nodes must be a whole number in 1\.\.1073741824"):
+        gs.Scenario.from_toml(SCENARIO.replace("nodes = 2", "nodes = 1000000000000"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = " + "[" * 5000 + "\n", "too deeply"),
+        ("x = " + "[" * 100 + "]" * 100 + "\n", "too deeply"),
+        ("\nseed" + ".a" * 200_000 + " = 1\n", ":2: a key of more than 64 parts"),
+        ("\n[a." + "'b' . " * 100_000 + "c]\n", ":2: a key of more than 64 parts"),
+        ("x = { " + "y = { " * 5000 + "\n", "too deeply"),
+        ("\n\nseed = " + "9" * 5000 + "\n", ":3: a number of more than 100 digits"),
+        ("seed = 0x" + "f" * 5000 + "\n", "a number of more than 100 digits"),
+        ("#" + "x" * (17 << 20) + "\n", "more than 16777216 bytes"),
+        ("\n\x00\n", ":2: column 1"),
+        ('"\\u001b[31mred" = 1\n', "\\x1b[31mred is not a known key"),
+    ],
+)
+def test_toml_made_to_do_harm(tmp_path: Path, text: str, said: str) -> None:
+    """Which the parser, or a message on it, would take hours or the stack for."""
+    path = tmp_path / "a.toml"
+    path.write_text(text)
+    for read in (gs.Scenario.from_toml, Sweep.from_toml):
+        with pytest.raises(ScenarioError) as error:
+            read(path)
+        message = str(error.value)
+        assert said in message and message.isprintable() and len(message) <= LONGEST + 5
+
+
+def test_long_lists_are_read() -> None:
+    speeds = ", ".join(["1000.0"] * 200_000)
+    text = f'[platform]\nkind = "list"\nspeeds = [{speeds}]\n[workload]\nkind = "bags"\nseed = 1\n'
+    assert gs.Scenario.from_toml(text).platform.nodes == 200_000
+
+
+# -- what is no file ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("opener", OPENERS)
+@pytest.mark.parametrize("kind", ["zero", "null", "pipe", "folder", "link", "missing", "nul"])
+def test_what_is_no_file(opener: str, kind: str, tmp_path: Path) -> None:
+    """No reader waits for whoever writes to a pipe, or reads what never ends."""
+    path = {"zero": "/dev/zero", "null": "/dev/null", "nul": "a\0b"}.get(kind, str(tmp_path / kind))
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        os.mkdir(path)
+    elif kind == "link":
+        os.symlink("/dev/zero", path)
+    with pytest.raises((GridSimError, OSError)) as error:
+        OPENERS[opener](path)
+    said = str(error.value)
+    assert said.isprintable()
+    if kind in ("zero", "null", "link", "pipe"):
+        assert "not a regular file" in said
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "/dev/zero", "pipe", ".", "", "a\\u0000b"])
+def test_paths_in_scenarios(path: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    before = sorted(tmp_path.iterdir())
+    workload = f'kind = "log"\npath = "{path}"'
+    for text in (
+        SCENARIO.replace(
+            'kind = "equal"\nnodes = 2\nspeed = 1000.0',
+            f'kind = "hosts"\nnodes = 2\nseed = 1\npath = "{path}"',
+        ),
+        SCENARIO.split("[workload]")[0] + f"[workload]\n{workload}\n",
+    ):
+        (tmp_path / "s.toml").write_text(text)
+        with pytest.raises(GridSimError) as error:
+            scenario = gs.Scenario.from_toml(tmp_path / "s.toml")
+            scenario.workload.realize(scenario.platform)
+        said = str(error.value)
+        assert "daemon" not in said and len(said) < 300 and said.isprintable()
+    assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "s.toml"])
+
+
+def test_checkpoints_that_name_pipes(scenario: gs.Scenario, tmp_path: Path) -> None:
+    """A checkpoint says which files the run read; they are looked at, and no more."""
+    os.mkfifo(tmp_path / "pipe")
+    simulation = Simulation(scenario, make_scheduler("mincent"), Options())
+    about = msgspec.structs.replace(simulation.about(600.0, {}), files={str(tmp_path / "pipe"): "0"})
+    save(tmp_path / "run.checkpoint", simulation, about)
+    with pytest.raises(OSError, match="not a regular file"):
+        gs.resume(tmp_path / "run.checkpoint")
+
+
+@pytest.mark.parametrize("name", ["../../x", "/etc/x", "a/b", "..", "a\0b", "\x1b[31m", "a\nb", "C:\\x", ""])
+def test_names_that_become_files(name: str) -> None:
+    """As those of results in a folder."""
+    made = file_name(name)
+    assert os.path.basename(made) == made and made not in (".", "..") and made.isprintable()
+    assert made.endswith(".npz")
+
+
+# -- terminals ----------------------------------------------------------------------------------------------
+
+ESCAPE = "\x1b]0;owned\x07\x9b31m\u202e\ud800"
+
+
+def test_what_errors_quote_is_printable(tmp_path: Path) -> None:
+    path = tmp_path / "a.avt"
+    path.write_text("h\x1b[31m 1 0 10\nh\x1b[31m 1 0 10\n")
+    with pytest.raises(TraceFormatError, match=r"host h\\x1b\[31m was already given at line 1"):
+        read_avt(path)
+    for error in (GridSimError(ESCAPE), ScenarioError(ESCAPE), gs.TraceWarning(ESCAPE)):
+        assert str(error).isprintable() and "owned" in str(error)
+    assert str(GridSimError("a\nb\tc")) == "a b c"
+
+
+def test_what_commands_show_is_printable(file: Path, tmp_path: Path, run: Any, result: gs.Result) -> None:
+    """A result that says so of its scheduler, as an answer, as JSON, and as a log for others."""
+
+    def about(told: Any) -> None:
+        told["scheduler"]["name"] = ESCAPE + "\n1 2 3"
+
+    changed(file, about=about)
+    path = str(tmp_path / "a.swf")
+    for arguments in (
+        ["export", str(file), "--format", "swf", "--out", path],
+        ["validate", str(file), "--json"],
+    ):
+        assert all(line.isprintable() for line in run(arguments).splitlines())
+    assert len(read_swf(path)) == len(result.tables["schedule"])
+    log = tmp_path / "b.swf"
+    log.write_text(f"; Computer: \x1b[31mred\x9b\n{JOB}")
+    for arguments in (["trace", "info", str(log)], ["trace", "info", str(log), "--json"]):
+        assert all(line.isprintable() for line in run(arguments).splitlines())
+    loaded = gs.Result.load(file)
+    assert all(line.isprintable() for line in repr(gs.Table({"kind": [ESCAPE[:-1]]})).splitlines())
+    assert loaded.scheduler["name"].startswith("\x1b")  # as it was: only what is shown is changed
+
+
+@pytest.fixture
+def run() -> Callable[[list[str]], str]:
+    from click.testing import CliRunner
+
+    from gridsim.cli import cli
+
+    def invoke(arguments: list[str]) -> str:
+        done = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+        assert done.exit_code in (0, 1), done.output
+        return str(done.output)
+
+    return invoke
+
+
+def test_memory_is_known() -> None:
+    assert 1 << 20 < inputs.memory() <= sys.maxsize
