@@ -25,7 +25,7 @@ KERNELS = [
     "walk",
 ]
 CHECKED = os.environ.get("GRIDCORE_CHECKED") == "1"
-# for clang, such as "address,undefined"; with "fuzzer-no-link" a fuzzer sees which branches are taken
+# such as "address,undefined" with CC=clang, or "thread"; with "fuzzer-no-link" a fuzzer sees branches taken
 SANITIZE = os.environ.get("GRIDCORE_SANITIZE", "")
 
 # Results must not depend on the processor: no fused multiply-add, no fast-math, no -march.  A checked build
@@ -38,8 +38,10 @@ if SANITIZE:
     # A finding ends the run.  Python's own flags say -fwrapv, under which no sum overflows: here one may.
     checks = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all"]
     FLAGS += [*checks, "-fno-wrapv", "-fno-omit-frame-pointer", "-g", "-O1", "-Wno-pass-failed"]
-    # Python is no program of ours: the run-time library is a shared one, which is loaded before Python.
-    LINK = [*checks, "-shared-libsan"]
+    # Python is not built so: the run-time library is a shared one, to be loaded before Python (LD_PRELOAD).
+    # That of gcc is one anyway, and so is clang's on macOS.
+    shared = sys.platform == "linux" and "clang" in os.environ.get("CC", "")
+    LINK = [*checks, *["-shared-libsan"] * shared]
 # What is built otherwise lies elsewhere, or files of one build would be taken for those of another.
 FLAVOUR = "-".join(["checked"] * CHECKED + [*filter(None, SANITIZE.split(","))])
 BUILD = f"build/{FLAVOUR}" if FLAVOUR else "build"

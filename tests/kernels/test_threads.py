@@ -212,7 +212,7 @@ def methods(kernel: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_who_comes_while_it_is_in_use_is_refused(name: str) -> None:
-    """All public methods, of what an object works on too; from a callback, so that it is no matter of luck."""
+    """All public methods, of what an object works on too; from a callback, so that luck has no part."""
     made = work.objects()
     own = {what: each for what, each in made.items() if what == name or what.startswith(f"{name}: ")}
     refused: set[tuple[str, str]] = set()
