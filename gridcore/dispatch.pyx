@@ -21,7 +21,7 @@ from gridcore.tournament cimport (
 )
 from gridcore.work cimport (
     ALL, ASK_MACHINE, ASK_TASK, BEGUN, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task, Work,
-    work_change, work_clear, work_complete, work_enrank, work_forget_ranking, work_is_idle, work_link,
+    work_change, work_clear, work_complete, work_drop_ranking, work_enrank, work_forget_ranking, work_is_idle, work_link,
     work_make_ranking, work_newest, work_queue_failed, work_room_for_rows, work_save, work_set_idle, work_start,
 )
 
@@ -668,12 +668,15 @@ cdef class WorkQueue:
             work_forget_ranking(w, b)
             free(w.seen[b])
             w.seen[b] = NULL
+        made = True
         for b in given["ranked_bags"].tolist():
-            if not work_make_ranking(w, b):
-                raise MemoryError
+            made = made and work_make_ranking(w, b)
         for k in given["ranked"].tolist():
-            if not work_enrank(w, k):
-                raise MemoryError
+            made = made and work_enrank(w, k)
+        if not made:
+            for b in range(w.bags):
+                work_drop_ranking(w, b)
+            raise MemoryError
         # which checkpoints are looked at is kept, too
         for u in given["running"].tolist():
             agenda_set(&w.due, u, due[u])

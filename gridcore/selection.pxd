@@ -6,7 +6,8 @@ from gridcore.outlook cimport outlook_until
 from gridcore.progress cimport NEVER, lasts
 from gridcore.tournament cimport OUT, tournament_best, tournament_first, tournament_from
 from gridcore.work cimport (
-    ALL, AVAIL, BEGUN, FIRST, RANDOM, Bag, Work, work_enrank, work_is_idle, work_make_ranking, work_newest,
+    ALL, AVAIL, BEGUN, FIRST, RANDOM, Bag, Work, work_drop_ranking, work_enrank, work_is_idle, work_make_ranking,
+    work_newest,
 )
 
 
@@ -49,6 +50,7 @@ cdef inline Py_ssize_t pick_task(Work* w, Py_ssize_t number) noexcept nogil:
             return -1
         for k in range(b.first, b.first + b.tasks):
             if not work_enrank(w, k):
+                work_drop_ranking(w, number)
                 return -1
     group = w.ranking[number]
     while group.n == 0:

@@ -125,6 +125,15 @@ cdef inline void work_watch(Work* w, Py_ssize_t u, bint checkpoints) noexcept no
     agenda_set(&w.due, u, at)
 
 
+cdef inline bint work_room_in(Work* w, Py_ssize_t b, Py_ssize_t running) noexcept nogil:
+    """Room for a further task of bag b with so many instances, if these are ranked; False without memory."""
+    cdef Agenda* group
+    if w.ranking[b] == NULL or running == 0 or running >= w.most:
+        return True
+    group = &w.ranking[b][running - 1]
+    return agenda_reserve(group, group.n + 1)
+
+
 cdef inline bint work_enrank(Work* w, Py_ssize_t k) noexcept nogil:
     """Task k may get a further instance, if so; False without memory."""
     cdef Task* t = &w.task[k]
@@ -132,9 +141,9 @@ cdef inline bint work_enrank(Work* w, Py_ssize_t k) noexcept nogil:
     cdef Agenda* group
     if w.ranking[t.bag] == NULL or t.running == 0 or t.running >= w.most:
         return True
-    group = work_ranking(w, k)
-    if not agenda_reserve(group, group.n + 1):
+    if not work_room_in(w, t.bag, t.running):
         return False
+    group = work_ranking(w, k)
     if w.order == RANDOM:
         bunch_add(group, k)
         return True
@@ -173,6 +182,14 @@ cdef inline void work_forget_ranking(Work* w, Py_ssize_t b) noexcept nogil:
             free(w.ranking[b][group].item)
         free(w.ranking[b])
         w.ranking[b] = NULL
+
+
+cdef inline void work_drop_ranking(Work* w, Py_ssize_t b) noexcept nogil:
+    """The same while tasks are in it."""
+    cdef Py_ssize_t k
+    for k in range(w.bag[b].first, w.bag[b].first + w.bag[b].tasks):
+        w.place[k] = ABSENT
+    work_forget_ranking(w, b)
 
 
 cdef inline void work_open(Work* w, Py_ssize_t b) noexcept nogil:
@@ -266,7 +283,8 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
         begin = m.local_saved if m.local_task == k else 0.0
     else:
         begin = work_newest(w, k)
-    if not work_room_for_rows(w) or not work_meet(w, number, u):
+    # all that may want memory comes before anything is changed
+    if not work_room_for_rows(w) or not work_room_in(w, number, t.running + 1) or not work_meet(w, number, u):
         return NO_MEMORY
     if not instance_begin(&m.run, &w.rules, u, m.run.speed, begin, t.size, w.now):
         return TOO_LATE
@@ -285,7 +303,8 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
     if t.running == w.most:
         work_close(w, number)
     work_watch(w, u, False)
-    return FINE if work_enrank(w, k) else NO_MEMORY
+    work_enrank(w, k)
+    return FINE
 
 
 cdef inline Spent work_leave(Work* w, Py_ssize_t u, bint completed) noexcept nogil:
@@ -354,8 +373,8 @@ cdef inline void work_save(Work* w, Py_ssize_t u) noexcept nogil:
     work_watch(w, u, w.place[k] != ABSENT)
 
 
-cdef inline bint work_fail(Work* w, Py_ssize_t u) noexcept nogil:
-    """The instance on machine u is lost; False without memory."""
+cdef inline void work_fail(Work* w, Py_ssize_t u) noexcept nogil:
+    """The instance on machine u is lost; there is room for its task where it comes then."""
     cdef Machine* m = &w.machine[u]
     cdef Py_ssize_t k = m.task
     cdef Task* t = &w.task[k]
@@ -375,11 +394,11 @@ cdef inline bint work_fail(Work* w, Py_ssize_t u) noexcept nogil:
     if t.running == w.most - 1:
         work_open(w, number)
     if t.running > 0:
-        return work_enrank(w, k)
+        work_enrank(w, k)
+        return
     t.state |= RESUBMITTED
     b.resubmitted += 1
     work_queue_failed(w, k)
-    return True
 
 
 cdef inline bint work_change(Work* w, Py_ssize_t u, bint up, long long until) noexcept nogil:
@@ -391,10 +410,12 @@ cdef inline bint work_change(Work* w, Py_ssize_t u, bint up, long long until) no
         outlook_up(&w.outlook, u, w.now, until)
         work_set_idle(w, u)
     elif m.up and not up:
+        if m.task >= 0 and not work_room_in(w, w.task[m.task].bag, w.task[m.task].running - 1):
+            return False
         outlook_down(&w.outlook, u, w.now)
         m.up = False
         w.up -= 1
         tournament_set(&w.idle, w.rank[u], OUT)
         if m.task >= 0:
-            return work_fail(w, u)
+            work_fail(w, u)
     return True
