@@ -220,6 +220,18 @@ def test_batch_is_one_by_one(batch, grid, release, threads):
         np.testing.assert_array_equal(cells, one)
 
 
+@pytest.mark.parametrize("module", [availability, twin])
+def test_a_node_that_runs_nothing_keeps_every_stretch(module):
+    # Both are free at 0; what the second runs will have had a stretch of 1 by then.
+    grid = SummaryGrid([0.5, 1.0], [4.0], [1.0])
+    nodes = {"speed": [1.0, 1.0], "free_at": [0.0, 0.0]}
+    running = {"running_release": [np.nan, -2.0], "running_size": [np.nan, 2.0]}
+    cells = module.sample_availability_batch(grid, 0.0, [0, 0, 0], [], [], [], **nodes, **running)
+    assert cells[:, :, 0, 0].tolist() == [[2, 4], [0, 4]] and cells.dtype == np.uint32
+    one = module.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
+    assert one.tolist() == cells[0].tolist() and one.dtype == np.uint32
+
+
 def test_threads_do_not_matter():
     # Enough cells for threads to be started at all.
     random = np.random.default_rng(4)

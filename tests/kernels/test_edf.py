@@ -163,7 +163,7 @@ def many_queues(seed, nodes):
         "speed": random.choice([0.5, 1.0, 2.0, 3.0], nodes),
         "free_at": random.integers(0, 16, nodes) / 4,
         "running_release": np.where(free, np.nan, random.integers(-32, 1, nodes) / 4),
-        "running_size": np.where(free, np.nan, random.integers(1, 24, nodes) / 4),
+        "running_size": np.where(free, np.nan, random.integers(1, 96, nodes) / 4),
     }
 
 

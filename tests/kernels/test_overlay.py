@@ -228,7 +228,7 @@ def test_the_tables_are_not_to_be_written() -> None:
 )
 def test_bad_views(kind: Callable[..., Any], arguments: tuple[Any, ...], said: str) -> None:
     more = arguments[-1] if isinstance(arguments[-1], dict) else {"shuffle": 1}
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=f"^{said}$"):
         kind(*arguments[:2], **more)
 
 
@@ -247,7 +247,7 @@ def test_bad_views(kind: Callable[..., Any], arguments: tuple[Any, ...], said: s
     ],
 )
 def test_bad_input(kind: Callable[..., Any], call: Callable[[Any], Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=f"^{said}$"):
         call(kind(4, 2, shuffle=2))
 
 

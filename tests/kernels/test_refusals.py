@@ -149,7 +149,7 @@ def bad_types():
     for function in ("project_queues", "sample_availability_batch"):
         for name in ("running_release", "running_size"):
             yield function, {name: ["1", "2"]}, f"{name} must hold real numbers, got dtype <U1"
-    yield "project_queues", {"offsets": [0.0, 1.0, 2.0]}, "offsets must hold integers, got dtype float64"
+        yield function, {"offsets": [0.0, 1.0, 2.0]}, "offsets must hold integers, got dtype float64"
     yield "aggregate", {"children": [[0.5]]}, "children must hold integers, got dtype float64"
     yield "aggregate_into", {"out": CELLS.astype(np.int64)}, "out must be a uint32 array"
     for function in ("lookup", "debit"):

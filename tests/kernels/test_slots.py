@@ -233,14 +233,20 @@ def test_a_search_step_by_step(kind: Callable[..., Any]) -> None:
         (lambda s: s.reserve([9], [0], [1], [0], 0), r"nodes\[0\] must be in 0..2, got 9"),
         (lambda s: s.reserve([0], [-1], [1], [0], 0), r"starts\[0\] must be in 0..\d+, got -1"),
         (lambda s: s.reserve([0], [0], [0], [0], 0), r"slots\[0\] must be in 1..\d+, got 0"),
-        (lambda s: s.reserve([0], [2**61], [1], [0], 0), r"starts\[0\] must be in"),
-        (lambda s: s.reserve([0, 1], [0], [1], [0], 0), "equally long, got 2, 1, 1, 1"),
+        (
+            lambda s: s.reserve([0], [2**61], [1], [0], 0),
+            r"starts\[0\] must be in 0..2305843009213693951, got 2305843009213693952",
+        ),
+        (lambda s: s.reserve([0, 1], [0], [1], [0], 0), "all arguments must be equally long, got 2, 1, 1, 1"),
         (lambda s: s.release([0], [3], 0, ends=[2]), r"ends\[0\] must not be before starts\[0\], 3, got 2"),
         (lambda s: s.earliest_start([0, 1, 0], 1, 1, 0), r"candidates\[2\] must be different .*, got 0"),
         (lambda s: s.earliest_start([0], 0, 1, 0), "n_nodes must be >= 1, got 0"),
         (lambda s: s.earliest_start([0], 1, 0, 0), r"slots must be in 1..\d+, got 0"),
         (lambda s: s.earliest_start([0], 1, 1, -1), r"not_before must be in 0..\d+, got -1"),
-        (lambda s: s.is_free([0], 0, 1, as_of=[1]), "as_of must be None for schedules that are not kept"),
+        (
+            lambda s: s.is_free([0], 0, 1, as_of=[1]),
+            r"as_of must be None for schedules that are not kept as they were \(stale=True\)",
+        ),
         (lambda s: s.reservations(3), "node must be in 0..2, got 3"),
         (lambda s: s.search(np.zeros((2, 1), np.int32), [0], 1, 1, 0), "views must have 3 rows, got 2"),
         (
@@ -251,20 +257,20 @@ def test_a_search_step_by_step(kind: Callable[..., Any]) -> None:
     ],
 )
 def test_bad_input(kind: Callable[..., Any], call: Callable[[Any], Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=f"^{said}$"):
         call(kind(3))
 
 
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("count", [-1, 2**31, 1.5, True, None])
 def test_how_many_nodes(kind: Callable[..., Any], count: Any) -> None:
-    with pytest.raises(ValueError, match="nodes must be in"):
+    with pytest.raises(ValueError, match=rf"^nodes must be in 0..2147483647, got {count}$"):
         kind(count)
 
 
 def test_as_of_has_an_entry_for_each() -> None:
     for kind in BOTH:
-        with pytest.raises(ValueError, match="as_of must have an entry for each of candidates, 2, got 1"):
+        with pytest.raises(ValueError, match="^as_of must have an entry for each of candidates, 2, got 1$"):
             kind(3, stale=True).earliest_start([0, 1], 1, 1, 0, as_of=[5])
 
 

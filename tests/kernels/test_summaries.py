@@ -199,7 +199,9 @@ def test_lookup_at_another_release_by_hand():
         assert at(3.5, size=7.5, **below | {"speed": 1.0}) == 20 - 2 - 1
         assert at(3.0, size=8.0) == 20
         # not below zero, and nothing without all three
-        assert at(5.0, size=6.0, **below | {"speed": 19.0}) == at(5.0, size=6.0, **below | {"speed": 17.0}) == 0
+        assert (
+            at(5.0, size=6.0, **below | {"speed": 19.0}) == at(5.0, size=6.0, **below | {"speed": 17.0}) == 0
+        )
         assert at(5.0, size=6.0, **below | {"speed": 16.0}) == 20 - 18 - 1
         for name in below:
             assert at(5.0, size=6.0, **below | {name: None}) == 0

@@ -350,6 +350,47 @@ def test_near_cancellation(offset):
         assert found.stretch == pytest.approx(float(best), rel=1e-7)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_of_nearly_equal_applications_the_exact_least_counts(seed):
+    """All have the same value but for rounding, some are tiny: floats cannot tell which has the least."""
+    size = np.random.default_rng(seed).uniform(0.01, 30.0, 40)
+    end = size.sum() / 3.0
+    release = end - end / size.max() * size
+    found = fluid_bound(release, size, 3.0)
+    value = found.verify(release, size, 3.0)
+    assert len(found.applications) > 30
+    assert Fraction(found.stretch) <= value < Fraction(math.nextafter(found.stretch, math.inf))
+
+
+def test_releases_that_are_too_far_apart_for_a_float():
+    """Their difference is infinite, the bound is not."""
+    release, ones = [-1e308, 1e308], [1.0, 1.0]
+    assert fluid_bound(release, ones, 1.0).stretch == 1.0
+    assert discrete_bound(release, ones, ones, [1, 1], [1.0]).stretch == 1.0
+
+
+def test_as_many_tasks_as_floats_can_count():
+    assert discrete_bound([0.0], [2.0**53], [1.0], [2**53], [1.0]).stretch == 1.0
+
+
+def test_what_is_exact_is_not_rounded_and_where_bounds_are_equal_the_first_is_taken():
+    assert fluid_bound([0.0], [4.0], 2.0).stretch == 0.5
+    found = discrete_bound([0.0], [8.0], [2.0], [4], [4.0, 4.0])
+    assert (found.stretch, found.time, found.task_size) == (0.125, 1.0, None)
+    # the ends of equal machines: two each, at 1/4 and 1/2
+    whole = dataclasses.replace(found, task_size=2.0)
+    assert whole.verify([0.0], [8.0], [4.0, 4.0], task_size=[2.0], tasks=[4]) == Fraction(1, 8)
+
+
+def test_five_thresholds_if_not_told():
+    a, ones = np.array([2.0, 6.0, 17.0, 26.0, 32.0, 34.0, 37.0]), np.ones(7)
+    one, five, six = (
+        discrete_bound(0 * a, a, a, ones, ones[:3], **options).stretch
+        for options in ({}, {"thresholds": 5}, {"thresholds": 6})
+    )
+    assert one == five < six
+
+
 # -- certificates -----------------------------------------------------------------------------------------
 
 
@@ -364,10 +405,18 @@ def test_certificates_that_are_none_are_refused():
         ({"applications": np.array([0, 3])}, "applications must be some of 3"),
         ({"first": 2}, "applications must be some of 3, 2 among them"),
         ({"first": 1, "applications": np.array([0, 1])}, "must not be released before application 1"),
-        ({"task_size": 1.0}, "task_size and tasks must be given"),
+        ({"task_size": 1.0}, "^task_size and tasks must be given for a bound by task size$"),
     ):
         with pytest.raises(ValueError, match=message):
             dataclasses.replace(found, **change).verify(release, size, speeds)
+    for half in ({"task_size": [1.0] * 3}, {"tasks": [4, 2, 2]}):
+        with pytest.raises(ValueError, match="task_size and tasks must be given"):
+            dataclasses.replace(found, task_size=1.0).verify(release, size, speeds, **half)
+    # 1e-9 of 10**9 is 1
+    near = dataclasses.replace(found, stretch=1e9 - 1, applications=np.array([0]), latency=1e9 - 1)
+    assert near.verify([0.0], [1.0], 1.0) == 10**9
+    with pytest.raises(ValueError, match="but its certificate has 1000000000.0"):
+        dataclasses.replace(near, stretch=1e9 - 1.25).verify([0.0], [1.0], 1.0)
     with pytest.raises(ValueError, match="but its certificate has"):
         found.verify(release, size, 1.9)
 
@@ -381,14 +430,26 @@ GOOD = {"release": [0.0, 1.0], "size": [4.0, 6.0], "task_size": [2.0, 3.0], "tas
         ({"release": [0.0, math.nan]}, r"release\[1\] must be a finite number s, got nan"),
         ({"release": [0.0, "x"]}, r"release must be a list of numbers, got \[0.0, 'x'\]"),
         ({"release": []}, r"release must be a list of at least one number, got the shape \(0,\)"),
-        ({"release": 3.0}, "release must be a list of at least one number, got the shape"),
+        ({"release": 3.0}, r"release must be a list of at least one number, got the shape \(\)"),
         ({"size": [4.0]}, "size must be as long as release, 2, got 1"),
         ({"size": [4.0, 0.0]}, r"size\[1\] must be a finite number > 0 Mflop, got 0.0"),
         ({"size": [1e308, 1e308]}, "size must have a finite sum, got 1e[+]308 among them"),
         ({"size": [4.0, 6.1]}, r"size\[1\] must be tasks \* task_size = 6.0 Mflop, got 6.1"),
         ({"task_size": [2.0, -3.0]}, r"task_size\[1\] must be a finite number > 0 Mflop, got -3.0"),
+        ({"size": [4.0, 6.00001]}, r"size\[1\] must be tasks \* task_size = 6.0 Mflop, got 6.00001"),
+        (
+            {"size": [4.0, 3e-10], "task_size": [2.0, 1e-10]},
+            r"size\[1\] must be tasks \* task_size = 2e-10 Mflop, got 3e-10",
+        ),
+        ({"task_size": [2.0]}, "task_size must be as long as release, 2, got 1"),
+        ({"tasks": [2]}, "tasks must be as long as release, 2, got 1"),
+        ({"tasks": [2, 0]}, r"tasks\[1\] must be a finite number > 0 tasks, got 0.0"),
+        ({"release": ["x" * 99, 1.0]}, r"release must be a list of numbers, got \['x{58}"),
+        ({"speeds": [1e308, 1e308]}, "speeds must have a finite sum, got 1e[+]308 among them"),
+        ({"thresholds": True}, "thresholds must be a whole number >= 1, got True"),
+        ({"thresholds": 1.5}, "thresholds must be a whole number >= 1, got 1.5"),
         ({"tasks": [2, 1.5]}, r"tasks\[1\] must be a whole number, got 1.5"),
-        ({"tasks": [2**53, 2]}, r"tasks must be at most 2\*\*53 in all"),
+        ({"tasks": [2**53, 2]}, r"tasks must be at most 2\*\*53 in all, got 9007199254740994.0"),
         ({"speeds": [1.0, math.inf]}, r"speeds\[1\] must be a finite number > 0 Mflop/s, got inf"),
         ({"speeds": [1e-320]}, "speeds must do 2 Mflop in finite time, got 1e-320 in all"),
         ({"thresholds": 0}, "thresholds must be a whole number >= 1, got 0"),
@@ -397,7 +458,7 @@ GOOD = {"release": [0.0, 1.0], "size": [4.0, 6.0], "task_size": [2.0, 3.0], "tas
 )
 def test_wrong_arguments_are_named(change, message):
     arguments = {**GOOD, **change}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
         discrete_bound(**arguments)
 
 
@@ -405,10 +466,12 @@ def test_wrong_arguments_are_named(change, message):
 def test_wrong_speeds_are_named(speed):
     with pytest.raises(ValueError, match="aggregate_speed must be a finite number > 0 Mflop/s, got"):
         fluid_bound([0.0], [1.0], speed)
+    with pytest.raises(ValueError, match="^latency must be a finite number >= 0 s, got -1.0$"):
+        fluid_bound([0.0], [1.0], 1.0, latency=-1.0)
 
 
 def test_values_that_no_float_holds_are_refused():
-    with pytest.raises(ValueError, match="must leave time and stretch finite"):
+    with pytest.raises(ValueError, match="^size and speeds must leave time and stretch finite, "):
         fluid_bound([0.0], [1e300], 1e-300)
     with pytest.raises(ValueError, match="must leave time and stretch finite"):
         fluid_bound([0.0, 0.0], [1e-300, 1e-300], 1e-310)

@@ -45,6 +45,7 @@ def test_small_numbers_and_late_starts_by_hand():
     assert metrics.offered_load(np.array([4.0, 4.0]), size, 8.0) == math.inf
     assert metrics.request_utilization(release, np.array([1.0, 2.0]), size, 7) == 4.0
     assert metrics.request_utilization(np.array([4.0, 4.0]), np.ones(2), size, 7) == math.inf
+    assert metrics.job_slowdown(np.array([15.0]), np.array([5.0])).tolist() == [2.0]
     assert metrics.utilization(np.array([0.25]), 0.5).tolist() == [0.5]
     assert metrics.jain_index(np.array([0.25, 0.0])) == 0.5
     assert metrics.peak_to_mean(np.array([0.25, 0.75])) == 1.5
@@ -63,9 +64,9 @@ def test_wasted_share_by_hand():
     names = "useful", "redundant", "lost", "overhead", "slowed"
     cycles = {
         name: np.array(column)
-        for name, column in zip(names, ([0.125], [0.25, 0.25], [0.125], [0.25], [9.0]), strict=True)
+        for name, column in zip(names, ([1.125], [0.25, 0.25], [0.125], [0.25], [9.0]), strict=True)
     }
-    assert metrics.wasted_share(cycles) == 0.875
+    assert metrics.wasted_share(cycles) == 0.4375
     assert math.isnan(metrics.wasted_share(dict.fromkeys(names, np.zeros(2))))
 
 

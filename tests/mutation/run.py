@@ -99,7 +99,6 @@ class Runner:
     def __init__(self, module: str, mutants: list[str]) -> None:
         self.module, self.mutants = module, mutants
         self.verdicts: dict[str, str] = {}
-        self.killers: dict[str, str] = {}
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         seconds: dict[str, float] = {}
@@ -114,13 +113,15 @@ class Runner:
             for function in state()._stats:
                 reached[function].append(item)
             state()._stats.clear()
-        kills: Counter[str] = Counter()
+        kills: Counter[tuple[str, str]] = Counter()
         gc.collect()
         gc.freeze()
         for done, mutant in enumerate(self.mutants):
             function = mutant.rpartition("__mutmut_")[0]
             tests = reached.get(f"{self.module}.{function}", [])
-            tests = sorted(tests, key=lambda item: (-kills[f"{function} {item.nodeid}"], seconds[item.nodeid]))
+            tests = sorted(
+                tests, key=lambda item: (-kills[f"{function} {item.nodeid}"], seconds[item.nodeid])
+            )
             verdict, killer = self.judge(mutant, tests, seconds)
             if killer:
                 kills[f"{function} {killer}"] += 1
@@ -170,7 +171,7 @@ def functions(code: str) -> dict[str, list[str]]:
     """The lines of each function of a mutated module, by name."""
     lines = code.splitlines()
     return {
-        node.name: lines[node.lineno : node.end_lineno]
+        node.name: [line.replace(node.name, "") for line in lines[node.lineno - 1 : node.end_lineno]]
         for node in ast.walk(ast.parse(code))
         if isinstance(node, ast.FunctionDef) and "__mutmut" in node.name
     }
@@ -209,9 +210,14 @@ def main() -> None:
         sys.exit(f"the tests of {module} fail without a mutant, or there is none")
     bodies = functions(mutated.code)
     runner.verdicts = {m: v for m, v in before.items() if m in mutated.mutant_names} | runner.verdicts
-    left = {m: {"verdict": v, "change": change(bodies, m)} for m, v in runner.verdicts.items() if v != "killed"}
+    left = {
+        m: {"verdict": v, "change": change(bodies, m)} for m, v in runner.verdicts.items() if v != "killed"
+    }
     counts = Counter(runner.verdicts.values())
-    print(f"{module}: {len(runner.verdicts)} mutants, " + ", ".join(f"{n} {k}" for k, n in sorted(counts.items())))
+    print(
+        f"{module}: {len(runner.verdicts)} mutants, "
+        + ", ".join(f"{n} {k}" for k, n in sorted(counts.items()))
+    )
     if arguments.output:
         result = {"module": module, "counts": counts, "left": left, "verdicts": runner.verdicts}
         arguments.output.write_text(json.dumps(result, indent=1, ensure_ascii=False), encoding="utf-8")
