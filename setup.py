@@ -1,29 +1,14 @@
-"""Lists the compiled kernels and their directives; everything else is in pyproject.toml."""
+"""Finds the kernels to compile, and has their directives; everything else is in pyproject.toml."""
 
 import os
 import sys
+from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-# the slowest to compile first
-KERNELS = [
-    "summaries",
-    "queues",
-    "tree",
-    "links",
-    "availability",
-    "edf",
-    "slots",
-    "overlay",
-    "central",
-    "dispatch",
-    "jobflow",
-    "backfill",
-    "mapping",
-    "flow",
-    "walk",
-]
+# the largest first: they take longest to compile
+KERNELS = sorted(Path("gridcore").glob("*.pyx"), key=lambda path: (-path.stat().st_size, path.name))
 CHECKED = os.environ.get("GRIDCORE_CHECKED") == "1"
 # such as "address,undefined" with CC=clang, or "thread"; with "fuzzer-no-link" a fuzzer sees branches taken
 SANITIZE = os.environ.get("GRIDCORE_SANITIZE", "")
@@ -52,13 +37,13 @@ setup(
     ext_modules=cythonize(
         [
             Extension(
-                f"gridcore.{name}",
-                [f"gridcore/{name}.pyx"],
+                f"gridcore.{path.stem}",
+                [path.as_posix()],
                 extra_compile_args=FLAGS,
                 extra_link_args=LINK,
-                depends=["gridcore/bits.h", "gridcore/cells.h", "gridcore/memory.h", "gridcore/shuffle.h"],
+                depends=sorted(path.as_posix() for path in Path("gridcore").glob("*.h")),
             )
-            for name in KERNELS
+            for path in KERNELS
         ],
         build_dir=BUILD if FLAVOUR else None,
         compiler_directives={

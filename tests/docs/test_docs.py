@@ -412,6 +412,11 @@ def test_scenario_names_the_tables():
     assert [name for name, row in rows.items() if row[3] == "required"] == ["platform", "workload"]
 
 
+def test_scenario_names_every_scheduler():
+    said = names(sections(DOCS / "reference/scenario.md")["Schedulers"])
+    assert {name for name in registered() if not re.search(r"ET-\w+Info$", name)} <= said  # which are a range
+
+
 # -- rjss.md ------------------------------------------------------------------------------------------------
 
 
