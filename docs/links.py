@@ -12,7 +12,11 @@ from sphinx.util.nodes import make_refnode
 import gridsim
 
 #: Files at the top of the repository -> the pages that include them.
-PAGES = {"CONTRIBUTING.md": "project/contributing.md", "CHANGELOG.md": "project/changes.md"}
+PAGES = {
+    "CONTRIBUTING.md": "project/contributing.md",
+    "CHANGELOG.md": "project/changes.md",
+    "SECURITY.md": "project/security.md",
+}
 BELOW = re.compile(r"<!-- pages: (\S+) -->")
 
 
