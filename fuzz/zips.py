@@ -15,7 +15,8 @@ import numpy as np
 NASTY: list[Any] = [
     None, True, False, 0, -1, 1, 2, 3, 7, 2**31, 2**63 - 1, 2**63, -(2**63), 10**30, 0.5, -0.0, 1e308, 1e-320,
     float("nan"), float("inf"), "", "x", "../x", "\x00", "\x1b[31m", [], {}, [[]], [0], {"array": 0},
-    {"arrays": [0]}, {"scalar": 0}, {"list": []}, {"dict": []}, {"state": {}}, {"set": [[]]}, {"generator": {}},
+    {"arrays": [0]}, {"scalar": 0}, {"list": []}, {"dict": []}, {"state": {}},
+    {"set": [[]]}, {"generator": {}},
 ]  # fmt: skip
 DTYPES = ["<f8", "<i8", ">i8", "<i4", "|b1", "|u1", "<U3", "<U0", "|V0", "|O", "<M8[s]", "<c16"]
 

@@ -32,6 +32,7 @@ from gridsim.sweeps import Sweep
 from gridsim.traces import read_avt, read_fta, read_gwf, read_host_speeds, read_swf
 from gridsim.traces._text import LONGEST_LINE, text_lines
 from gridsim.validation.logs import validate_batsim, validate_swf
+from gridsim.validation.results import validate_result
 
 JOB = "1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n"
 READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -246,6 +247,34 @@ def test_names_of_tables_lead_nowhere(file: Path, tmp_path: Path, name: Any) -> 
 def test_what_a_result_tells_of_itself(file: Path, about: Any) -> None:
     with pytest.raises(GridSimError):
         gs.Result.load(changed(file, about=about))
+
+
+@pytest.mark.parametrize(
+    ("member", "said"),
+    [
+        ("applications/finish", "applications.finish is of float32"),
+        ("schedule/machine", "schedule.machine is of float32"),
+        ("messages/kind", "messages.kind is of float32"),
+    ],
+)
+def test_columns_of_another_kind(file: Path, member: str, said: str) -> None:
+    with zipfile.ZipFile(file) as archive:
+        rows = np.load(archive.open(f"tables/{member}.npy")).shape[0]
+    content = npy(np.zeros((rows + 1) // 2), shape=(rows,), descr="<f4")[: 128 + 4 * rows]
+    if member == "applications/finish":
+        content, said = npy(np.zeros(rows), descr="<i8"), "applications.finish is of int64"
+    with pytest.raises(GridSimError, match=said):
+        gs.Result.load(changed(file, {f"tables/{member}.npy": content}), verify=False)
+
+
+def test_tables_without_sense(file: Path) -> None:
+    """They are validated as far as that goes, and no further."""
+    content = npy(np.full(2, 1e300), shape=(2,))
+    found = validate_result(changed(file, {"tables/machines/speed.npy": content}))
+    assert found and all(str(each).isprintable() for each in found)
+    changed(file, about=lambda told: told["provenance"].update(scenario=7))
+    with pytest.raises(GridSimError):
+        validate_result(file)
 
 
 def test_json_too_deep(file: Path) -> None:
