@@ -84,7 +84,7 @@ def mutate_json(content: bytes, chance: random.Random) -> bytes:
         del owner[key]
     elif act < 0.35:
         other, at = chance.choice(places)
-        owner[key] = json.loads(json.dumps(other.get(at) if isinstance(other, dict) else other[:][at - 1]))
+        owner[key] = json.loads(json.dumps(other[at]))
     elif act < 0.6 and type(owner[key]) in (int, float):
         owner[key] += chance.choice([-1, 1, 2**31, -(2**31), 2**62])
     elif act < 0.7 and isinstance(owner, dict):
@@ -112,7 +112,7 @@ def mutate_npy(content: bytes, chance: random.Random) -> bytes:
     elif act < 0.75:
         size = chance.choice([0, 1, len(array.reshape(-1)) - 1, len(array.reshape(-1)) + 1])
         array = np.resize(array.reshape(-1), max(0, size)).astype(array.dtype)
-    elif act < 0.85:
+    elif act < 0.85 and array.dtype.kind in "biuf":
         array = array.astype(chance.choice(["<f8", "<i8", "<i4", ">i8", "|b1"]))
     else:
         shape = chance.choice([(10**12,), (0,), (-1,), (2**32, 2**32), array.shape * 2, (1, *array.shape)])

@@ -14,9 +14,9 @@ from gridsim.errors import GridSimError, ScenarioError
 from gridsim.platform import Platform
 from gridsim.workload import Workload
 
-KEYS = "seed kind nodes low high step tasks task_size path latency jitter speeds release".split()
-KINDS = "uniform pareto list equal bags jobs poisson weibull trace zones".split()
-TABLES = "platform workload faults network fluctuation schedulers.x".split()
+KEYS = ["seed", "kind", "nodes", "low", "high", "step", "tasks", "task_size", "path", "latency", "jitter"]
+KINDS = ["uniform", "pareto", "list", "equal", "bags", "jobs", "poisson", "weibull", "trace", "zones"]
+TABLES = ["platform", "workload", "faults", "network", "fluctuation", "schedulers.x"]
 DICTIONARY = [
     *(f"{key} = ".encode() for key in KEYS),
     *(f'"{kind}"'.encode() for kind in KINDS),

@@ -37,7 +37,8 @@ def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
     recorded schedule (`simulate(record=True)`) the tables alone are checked.
 
     Raises GridSimError for a file that cannot be read as a result, or whose tables have no sense,
-    ScenarioError for one made of a job log, ScenarioError or TraceFormatError when the scenario cannot be made again.
+    ScenarioError for one made of a job log, ScenarioError or TraceFormatError when the scenario cannot be
+    made again.
     """
     if not isinstance(result, Result):
         result = Result.load(result, verify=False)

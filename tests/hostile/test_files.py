@@ -326,6 +326,28 @@ def test_stores(tmp_path: Path) -> None:
         assert str(error.value).isprintable()
 
 
+@pytest.mark.parametrize(
+    ("folder", "columns", "said"),
+    [
+        ("cells", {"key": [1]}, "key is of int64"),
+        ("cells", {"key": [["a"]]}, "key is of list"),
+        ("cells", {"key": ["a"], "error": [5]}, "error is of int64"),
+        ("cells", {"key": ["a"], "makespan": ["x"]}, "makespan is of string"),
+        ("cells", {"key": ["a"], "own": ["x"]}, "own is of string"),
+        ("cells", {"seed": [1]}, "key"),
+        ("scenarios", {"scenario": ["n"], "toml": [5]}, "toml is of int64"),
+        ("scenarios", {"scenario": ["n"]}, "toml"),
+    ],
+)
+def test_shards_of_other_columns(tmp_path: Path, folder: str, columns: Any, said: str) -> None:
+    parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    store = Store(tmp_path / "store")
+    parquet.write_table(arrow.table(columns), tmp_path / "store" / folder / "a.parquet")
+    ask: Any = store.find if folder == "cells" else store.scenario
+    with pytest.raises(GridSimError, match=f"a.parquet: not a sound shard of a store .*{said}"):
+        ask("n")
+
+
 # -- numbers ------------------------------------------------------------------------------------------------
 
 #: What no field of a trace may be.
