@@ -8,7 +8,6 @@ import random
 import zipfile
 from typing import Any
 
-import atheris
 import numpy as np
 
 #: In the place of a value.
@@ -21,12 +20,20 @@ NASTY: list[Any] = [
 DTYPES = ["<f8", "<i8", ">i8", "<i4", "|b1", "|u1", "<U3", "<U0", "|V0", "|O", "<M8[s]", "<c16"]
 
 
+def usual(data: bytes, max_size: int) -> bytes:
+    """libFuzzer's own change of the bytes."""
+    import atheris  # which a replay does without
+
+    changed: bytes = atheris.Mutate(data, max_size)
+    return changed
+
+
 def mutate(data: bytes, max_size: int, seed: int) -> bytes:
     """A zip with a member changed, left out or called otherwise; now and then a change of the bytes."""
     chance = random.Random(seed)
     members = unzipped(data)
     if not members or chance.random() < 0.1:
-        return atheris.Mutate(data, max_size)
+        return usual(data, max_size)
     name = chance.choice(sorted(members))
     act = chance.random()
     if act < 0.05:
@@ -38,7 +45,7 @@ def mutate(data: bytes, max_size: int, seed: int) -> bytes:
     elif name.endswith(".npy") and act < 0.7:
         members[name] = mutate_npy(members[name], chance)
     else:
-        members[name] = atheris.Mutate(members[name], len(members[name]) + 64)
+        members[name] = usual(members[name], len(members[name]) + 64)
     made = zipped(members)
     return made if len(made) <= max_size else data[:max_size]
 
@@ -68,7 +75,7 @@ def mutate_json(content: bytes, chance: random.Random) -> bytes:
     try:
         whole = json.loads(content)
     except (ValueError, RecursionError):
-        return atheris.Mutate(content, len(content) + 64)
+        return usual(content, len(content) + 64)
     places: list[tuple[Any, Any]] = []
     level: list[Any] = [whole]
     while level:
@@ -99,7 +106,7 @@ def mutate_npy(content: bytes, chance: random.Random) -> bytes:
     try:
         array = np.load(io.BytesIO(content), allow_pickle=False)
     except Exception:  # whatever an earlier change has made of it
-        return atheris.Mutate(content, len(content) + 64)
+        return usual(content, len(content) + 64)
     act = chance.random()
     if act < 0.5 and array.size and array.dtype.kind in "biuf":
         array = array.copy()

@@ -488,6 +488,16 @@ def test_toml_made_to_do_harm(tmp_path: Path, text: str, said: str) -> None:
         assert said in message and message.isprintable() and len(message) <= LONGEST + 5
 
 
+@pytest.mark.parametrize(
+    "text", ["replicates = 10000001\n", "[over]\n" + "".join(f"a{k} = [1, 2]\n" for k in range(24))]
+)
+def test_sweeps_of_too_many_runs(tmp_path: Path, text: str) -> None:
+    scenario = 'kind = "equal"\nnodes = 2\n[scenario.workload]\nkind = "bags"\nseed = 1\n'
+    (tmp_path / "a.toml").write_text(f'schedulers = ["mincent"]\n{text}[scenario.platform]\n{scenario}')
+    with pytest.raises(ScenarioError, match="over and replicates must make at most 10000000 runs, got 1"):
+        Sweep.from_toml(tmp_path / "a.toml")
+
+
 def test_long_lists_are_read() -> None:
     speeds = ", ".join(["1000.0"] * 200_000)
     text = f'[platform]\nkind = "list"\nspeeds = [{speeds}]\n[workload]\nkind = "bags"\nseed = 1\n'
