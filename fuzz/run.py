@@ -18,7 +18,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -43,7 +42,7 @@ PACKAGES = ["gridsim", "gridcore"]
 class Outcome:
     """One target's share of a call.
 
-    executions, seconds : how many, in how long.  features : coverage: edges, and how often.
+    executions, seconds : how many, in how many s of a processor.  features : coverage: edges, and how often.
     corpus : inputs kept.  findings : files that show one.  said : the end of the output, with a finding.
     """
 
@@ -172,15 +171,16 @@ def run_target(
     ]
     # one thread each, and what a target writes into temporary folders goes away with this one
     alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TMPDIR": str(scratch)}
-    began = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, __file__, "child", name, str(corpus), "--", *options],
-        env={**os.environ, **alone},
-        capture_output=True,
-        check=False,
+    command = [sys.executable, __file__, "child", name, str(corpus), "--", *options]
+    output = folder / f"{name}.output"
+    with output.open("wb") as stream:
+        process = subprocess.Popen(command, env={**os.environ, **alone}, stdout=stream, stderr=stream)
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    said = output.read_text(errors="replace")
+    outcome = Outcome(
+        name, seconds=round(used.ru_utime + used.ru_stime, 3), corpus=len(list(corpus.iterdir()))
     )
-    said = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
-    outcome = Outcome(name, seconds=round(time.monotonic() - began, 3), corpus=len(list(corpus.iterdir())))
     if executed := re.findall(r"(?:number_of_executed_units: |^#)(\d+)", said, re.MULTILINE):
         outcome.executions = max(map(int, executed))
     if features := re.findall(r" ft: (\d+)", said):
@@ -190,9 +190,9 @@ def run_target(
         to = findings / f"{name}-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
         shutil.copyfile(file, to)
         outcome.findings.append(str(to))
-    if done.returncode or outcome.findings:
+    if process.returncode or outcome.findings:
         lines = [line for line in said.splitlines() if line.strip() and not NOISE.match(line)]
-        outcome.said = "\n".join(lines[-40:]) or f"ended with {done.returncode}"
+        outcome.said = "\n".join(lines[-40:]) or f"ended with {process.returncode}"
     return outcome
 
 

@@ -18,6 +18,18 @@ from gridsim.records import Table, atomic_file, frozen
 #: Version of the file format.
 FORMAT = 1
 _ABOUT = "result.json"
+_FLOATS = ("release", "first_start", "finish", "task_size", "size", "stretch", "stretch_agg")
+_MESSAGES = ("sent", "delivered", "dropped", "in_flight", "bytes")
+#: Columns that all results have in these tables, and those of records where they are: name -> kinds of numpy.
+_COLUMNS = {
+    "applications": dict.fromkeys(_FLOATS, "f")
+    | dict.fromkeys(("tasks", "submitter", "resubmitted", "nodes_used"), "iu"),
+    "machines": dict.fromkeys(("speed", "busy", "utilization"), "f"),
+    "messages": {"kind": "U"} | dict.fromkeys(_MESSAGES, "iu"),
+    "schedule": dict.fromkeys(("machine", "application", "tasks", "completed"), "iu")
+    | dict.fromkeys(("start", "end"), "f"),
+    "arrivals": dict.fromkeys(("machine", "application", "tasks"), "iu") | {"time": "f"},
+}
 
 
 def write(
@@ -57,9 +69,30 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
                 for table, keys in about["tables"].items()
             }
         rest = {key: about[key] for key in ("facts", "scheduler", "provenance")}
+        _check(tables, rest)
         return about["digest"], {"tables": tables, **rest}
     except Exception as error:
         raise damaged(name, error) from error
+
+
+def _check(tables: Mapping[str, Table], rest: Mapping[str, Any]) -> None:
+    """That what is read can be shown: the columns that all have, names and parameters."""
+    for name, columns in _COLUMNS.items():
+        if name in ("schedule", "arrivals") and name not in tables:
+            continue
+        for column, kinds in columns.items():
+            if tables[name][column].dtype.kind not in kinds:
+                raise ValueError(f"{name}.{column} is of {tables[name][column].dtype}")
+    for name in ("applications", "machines"):
+        if not len(tables[name]):
+            raise ValueError(f"{name} has no row")
+    for name, about in rest.items():
+        if not isinstance(about, dict):
+            raise ValueError(f"{name} is no table")
+    scheduler = rest["scheduler"]
+    for key, kind in (("name", str), ("class", str), ("parameters", dict)):
+        if not isinstance(scheduler.get(key), kind):
+            raise ValueError(f"scheduler.{key} is no {'text' if kind is str else 'table'}")
 
 
 def damaged(name: str, error: Exception) -> Exception:

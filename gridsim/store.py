@@ -57,6 +57,8 @@ _COLUMNS = {
     "wall_seconds": "double",
     "peak_memory": "int64",
 }
+#: And the usual metrics; those of the user are numbers, too.
+_TYPES = _COLUMNS | dict.fromkeys(METRICS, "double")
 
 
 class Store:
@@ -176,10 +178,17 @@ class Store:
         """The rows of all shards in a folder, or those whose `column` is among `values`; and the shards."""
         compute = need("pyarrow.compute", "data", "a store")
         shards, tables = self._shards(folder), []
+        known = _TYPES if folder == "cells" else dict.fromkeys(("scenario", "toml"), "string")
+        required = ("key",) if folder == "cells" else ("scenario", "toml")
         for shard in shards:
             try:
-                table = self._parquet.read_table(shard)
-                table.schema.field(column)
+                with opened(shard) as stream:
+                    table = self._parquet.read_table(stream)
+                for field in table.schema:
+                    if str(field.type) != known.get(field.name, "double"):
+                        raise ValueError(f"{field.name} is of {field.type}")
+                for name in required:
+                    table.schema.field(name)
             except MemoryError:
                 raise
             except FileNotFoundError:  # somebody has just put it together with others
@@ -192,8 +201,7 @@ class Store:
                 among = self._arrow.array(sorted(values), "string")
                 table = table.filter(compute.is_in(table[column], among))
             tables.append(table)
-        known = [*_COLUMNS.items(), *((name, "double") for name in METRICS)] if folder == "cells" else []
-        empty = self._arrow.schema(known).empty_table()
+        empty = self._arrow.schema([*known.items()]).empty_table()
         return self._arrow.concat_tables([empty, *tables], promote_options="default"), shards
 
     def _read(self, keys: set[str] | None = None) -> tuple[Any, list[Path]]:

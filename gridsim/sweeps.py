@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -31,6 +32,8 @@ from gridsim.sweep_results import COLUMNS, Point, SweepResult, column_of, label_
 #: What an axis goes through: values of the entry that it is called after, or name -> entries and values.
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
 _SCHEDULERS = "schedulers."
+#: Of a sweep: each is an object before the first begins.
+_MOST_RUNS = 10_000_000
 _KEYS = ("scenario", "schedulers", "replicates", "baseline", "metrics", "hold", "time_limit", "over")
 
 
@@ -77,6 +80,9 @@ class Sweep:
             labels = self.labels[name]
             if not labels or len(set(labels)) < len(labels):
                 raise ScenarioError(f"over.{name} must have different values and at least one, got {labels}")
+        runs = math.prod(map(len, self.labels.values())) * self.replicates * len(self.schedulers)
+        if runs > _MOST_RUNS:
+            raise ScenarioError(f"over and replicates must make at most {_MOST_RUNS} runs, got {runs}")
         self._check_apart()
 
     def _check_apart(self) -> None:

@@ -14,15 +14,19 @@ from gridsim.traces.lint import lint
 
 from .avt import machines, sound
 
-HEAD = b"#event_id\tcomponent_id\tnode_id\tplatform_id\tnode_name\tevent_type\tevent_start_time\tevent_stop_time\n"
+HEAD = b"#event_id component_id node_id platform_id node_name event_type event_start_time event_stop_time\n"
+ROWS = b"""0 0 1 1 a 1 100 200 NULL
+1 0 1 1 a 0 200 300 NULL
+2 0 2 1 b 1 150 250.5 x
+"""
 DICTIONARY = [b"\t1\t", b"\t0\t", b"NULL", b"1e18", b"-1", b"nan", b"\x00\x01", b"event_start_time"]
 #: What stands between the two files of an input.
 CUT = b"\n%%\n"
 
 
 def seeds() -> Iterator[bytes]:
-    rows = b"0\t0\t1\t1\ta\t1\t100\t200\tNULL\n1\t0\t1\t1\ta\t0\t200\t300\tNULL\n2\t0\t2\t1\tb\t1\t150\t250.5\tx\n"
-    yield HEAD + rows + CUT + b"#node\n1\t1\ta.b\n3\t1\tc\n"
+    head, rows = (text.replace(b" ", b"\t") for text in (HEAD, ROWS))
+    yield head + rows + CUT + b"#node\n1\t1\ta.b\n3\t1\tc\n"
     yield rows + rows.replace(b"\t0\t2", b"\t1\t2")
     yield rows.replace(b"100", b"-1e18").replace(b"250.5", b"1e18")
 

@@ -23,10 +23,11 @@ DICTIONARY = [
     b"\r\n",
     b"nan",
 ]
+HEAD = b"cpu_model,computers,avg_cores,gflops_core,gflops_computer\n"
 
 
 def seeds() -> Iterator[bytes]:
-    yield b'cpu_model,computers,avg_cores,gflops_core,gflops_computer\nA,2,4,1.5,6\n"B, C",1,2,0,4\n\n"D",3,1,2.5,2\n'
+    yield HEAD + b'A,2,4,1.5,6\n"B, C",1,2,0,4\n\n"D",3,1,2.5,2\n'
     yield b"cpu_model,computers,gflops_core\n" + b"A,1099511627776,1e18\n" * 3
 
 

@@ -14,29 +14,49 @@ from gridsim.errors import GridSimError, ScenarioError
 from gridsim.platform import Platform
 from gridsim.workload import Workload
 
+KEYS = ["seed", "kind", "nodes", "low", "high", "step", "tasks", "task_size", "path", "latency", "jitter"]
+KINDS = ["uniform", "pareto", "list", "equal", "bags", "jobs", "poisson", "weibull", "trace", "zones"]
+TABLES = ["platform", "workload", "faults", "network", "fluctuation", "schedulers.x"]
 DICTIONARY = [
-    *(f"{key} = ".encode() for key in ("seed", "kind", "nodes", "low", "high", "step", "tasks", "task_size", "path")),
-    *(f'"{kind}"'.encode() for kind in ("uniform", "list", "equal", "bags", "jobs", "poisson", "trace", "zones")),
-    b"[platform]\n", b"[workload]\n", b"[faults]\n", b"[network]\n", b"[fluctuation]\n", b"[schedulers.x]\n", b"inf",
-    b"nan", b"9223372036854775807", b"1e308", b"1e-320", b"-0.0", b"0x", b"1979-05-27", b'"""', b"{}", b'"\\u001b[31m"',
-]  # fmt: skip
+    *(f"{key} = ".encode() for key in KEYS),
+    *(f'"{kind}"'.encode() for kind in KINDS),
+    *(f"[{table}]\n".encode() for table in TABLES),
+    *(
+        b"inf",
+        b"nan",
+        b"9223372036854775807",
+        b"1e308",
+        b"1e-320",
+        b"-0.0",
+        b"0x",
+        b"1979-05-27",
+        b'"""',
+        b"{}",
+    ),
+    b'"\\u001b[31m"',
+]
 
 
 def seeds() -> Iterator[bytes]:
-    platform = Platform.of([1000.0, 2000.0])
+    two = Platform.of([1000.0, 2000.0])
+    bags, listed = Workload.bags(2, seed=1), Workload.of([0.0, 1.0], [2, 3], [5.0, 6.0])
+    network = gs.Network(latency=0.1, jitter=0.05)
     more = [
-        BAGS, RIGID,
-        gs.Scenario(Platform.pareto(3, 1), Workload.of([0.0, 1.0], [2, 3], [5.0, 6.0]), schedulers={"dgs": {"x": [1]}}),
-        gs.Scenario(Platform.normal(3, 1), Workload.of_tasks([0.0], [[1.0, 2.0]]), gs.Network(latency=0.1, jitter=0.05)),
-        gs.Scenario(platform, Workload.jobs(4, seed=1), faults=gs.Faults.zones(seed=3)),
-        gs.Scenario(platform, Workload.bags(2, seed=1), faults=gs.Faults.of([0], [1.0], [2.0])),
-        gs.Scenario(platform, Workload.job_streams(2, seed=1), faults=gs.Faults.weibull(1.0, 9.0, 1.0, 2.0, seed=3)),
-        gs.Scenario(platform, Workload.bags(2, seed=1), faults=gs.Faults.poisson(50.0, seed=3)),
-        gs.Scenario(platform, Workload.bags(2, seed=1), fluctuation=gs.Fluctuation.uniform(seed=3, low=0.5, high=1.0, period=60.0)),
-    ]  # fmt: skip
+        BAGS,
+        RIGID,
+        gs.Scenario(Platform.pareto(3, 1), listed, schedulers={"dgs": {"x": [1]}}),
+        gs.Scenario(Platform.normal(3, 1), Workload.of_tasks([0.0], [[1.0, 2.0]]), network),
+        gs.Scenario(two, Workload.jobs(4, seed=1), faults=gs.Faults.zones(seed=3)),
+        gs.Scenario(two, bags, faults=gs.Faults.of([0], [1.0], [2.0])),
+        gs.Scenario(
+            two, Workload.job_streams(2, seed=1), faults=gs.Faults.weibull(1.0, 9.0, 1.0, 2.0, seed=3)
+        ),
+        gs.Scenario(two, bags, faults=gs.Faults.poisson(50.0, seed=3)),
+        gs.Scenario(two, bags, fluctuation=gs.Fluctuation.uniform(seed=3, low=0.5, high=1.0, period=60.0)),
+    ]
     for each in more:
         yield each.to_toml().encode()
-    yield b'[platform]\nkind = "hosts"\nnodes = 1\nseed = 1\npath = "/dev/zero"\n[workload]\nkind = "bags"\nseed = 1\n'
+    yield b'[platform]\nkind = "hosts"\nnodes = 1\nseed = 1\npath = "/dev/zero"\n'
     yield b"seed" + b".a" * 60 + b" = 1\n"
     yield b"seed = 0x" + b"f" * 5000 + b"\n"
 

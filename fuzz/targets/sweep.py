@@ -12,8 +12,9 @@ from gridsim.errors import GridSimError
 from gridsim.sweeps import Sweep
 
 DICTIONARY = [
-    b"replicates = ", b"[over]\n", b'"platform.nodes" = ', b"schedulers = [", b'"mincent"', b"metrics = [", b"hold = [",
-    b'"max_stretch"', b"baseline = ", b"time_limit = ", b'"schedulers.mincent.x" = ', b"[over.both.a]\n", b"inf", b"1e308",
+    b"replicates = ", b"[over]\n", b'"platform.nodes" = ', b"schedulers = [", b'"mincent"', b"metrics = [",
+    b"hold = [", b'"max_stretch"', b"baseline = ", b"time_limit = ", b'"schedulers.mincent.x" = ',
+    b"[over.both.a]\n", b"inf", b"1e308",
 ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.courses import outages
-from gridsim.errors import ScenarioError
+from gridsim.errors import GridSimError, ScenarioError
 from gridsim.faults import Faults
 from gridsim.metrics import job_slowdown
 from gridsim.model import Applications, durations
@@ -36,13 +36,23 @@ def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
     The scenario in it says what machines there are, when they fail and what was to be done.  Without a
     recorded schedule (`simulate(record=True)`) the tables alone are checked.
 
-    Raises GridSimError for a file that cannot be read as a result, ScenarioError for one made of a job log,
-    ScenarioError or TraceFormatError when the scenario cannot be made again.
+    Raises GridSimError for a file that cannot be read as a result, or whose tables have no sense,
+    ScenarioError for one made of a job log, ScenarioError or TraceFormatError when the scenario cannot be
+    made again.
     """
     if not isinstance(result, Result):
         result = Result.load(result, verify=False)
     if "tasks" not in result.machines:
         raise ScenarioError("result must tell what machines did; of a job log, validate the log itself")
+    try:
+        return _violations(result)
+    except GridSimError:
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise GridSimError(f"result must be one of gridsim ({type(error).__name__}: {error})") from error
+
+
+def _violations(result: Result) -> list[Violation]:
     given = result.scenario.workload.realize(result.scenario.platform)
     found = _digest(result) + _applications(result, given) + _machines(result) + check_messages(result)
     if "schedule" in result.tables:

@@ -32,6 +32,7 @@ from gridsim.sweeps import Sweep
 from gridsim.traces import read_avt, read_fta, read_gwf, read_host_speeds, read_swf
 from gridsim.traces._text import LONGEST_LINE, text_lines
 from gridsim.validation.logs import validate_batsim, validate_swf
+from gridsim.validation.results import validate_result
 
 JOB = "1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n"
 READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -248,6 +249,34 @@ def test_what_a_result_tells_of_itself(file: Path, about: Any) -> None:
         gs.Result.load(changed(file, about=about))
 
 
+@pytest.mark.parametrize(
+    ("member", "said"),
+    [
+        ("applications/finish", "applications.finish is of float32"),
+        ("schedule/machine", "schedule.machine is of float32"),
+        ("messages/kind", "messages.kind is of float32"),
+    ],
+)
+def test_columns_of_another_kind(file: Path, member: str, said: str) -> None:
+    with zipfile.ZipFile(file) as archive:
+        rows = np.load(archive.open(f"tables/{member}.npy")).shape[0]
+    content = npy(np.zeros((rows + 1) // 2), shape=(rows,), descr="<f4")[: 128 + 4 * rows]
+    if member == "applications/finish":
+        content, said = npy(np.zeros(rows), descr="<i8"), "applications.finish is of int64"
+    with pytest.raises(GridSimError, match=said):
+        gs.Result.load(changed(file, {f"tables/{member}.npy": content}), verify=False)
+
+
+def test_tables_without_sense(file: Path) -> None:
+    """They are validated as far as that goes, and no further."""
+    content = npy(np.full(2, 1e300), shape=(2,))
+    found = validate_result(changed(file, {"tables/machines/speed.npy": content}))
+    assert found and all(str(each).isprintable() for each in found)
+    changed(file, about=lambda told: told["provenance"].update(scenario=7))
+    with pytest.raises(GridSimError):
+        validate_result(file)
+
+
 def test_json_too_deep(file: Path) -> None:
     with pytest.raises(GridSimError, match="not a sound result file"):
         gs.Result.load(changed(file, {"result.json": b"[" * 100_000}))
@@ -295,6 +324,28 @@ def test_stores(tmp_path: Path) -> None:
         with pytest.raises(GridSimError) as error:
             Store(folder)
         assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("folder", "columns", "said"),
+    [
+        ("cells", {"key": [1]}, "key is of int64"),
+        ("cells", {"key": [["a"]]}, "key is of list"),
+        ("cells", {"key": ["a"], "error": [5]}, "error is of int64"),
+        ("cells", {"key": ["a"], "makespan": ["x"]}, "makespan is of string"),
+        ("cells", {"key": ["a"], "own": ["x"]}, "own is of string"),
+        ("cells", {"seed": [1]}, "key"),
+        ("scenarios", {"scenario": ["n"], "toml": [5]}, "toml is of int64"),
+        ("scenarios", {"scenario": ["n"]}, "toml"),
+    ],
+)
+def test_shards_of_other_columns(tmp_path: Path, folder: str, columns: Any, said: str) -> None:
+    parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    store = Store(tmp_path / "store")
+    parquet.write_table(arrow.table(columns), tmp_path / "store" / folder / "a.parquet")
+    ask: Any = store.find if folder == "cells" else store.scenario
+    with pytest.raises(GridSimError, match=f"a.parquet: not a sound shard of a store .*{said}"):
+        ask("n")
 
 
 # -- numbers ------------------------------------------------------------------------------------------------
@@ -435,6 +486,16 @@ def test_toml_made_to_do_harm(tmp_path: Path, text: str, said: str) -> None:
             read(path)
         message = str(error.value)
         assert said in message and message.isprintable() and len(message) <= LONGEST + 5
+
+
+@pytest.mark.parametrize(
+    "text", ["replicates = 10000001\n", "[over]\n" + "".join(f"a{k} = [1, 2]\n" for k in range(24))]
+)
+def test_sweeps_of_too_many_runs(tmp_path: Path, text: str) -> None:
+    scenario = 'kind = "equal"\nnodes = 2\n[scenario.workload]\nkind = "bags"\nseed = 1\n'
+    (tmp_path / "a.toml").write_text(f'schedulers = ["mincent"]\n{text}[scenario.platform]\n{scenario}')
+    with pytest.raises(ScenarioError, match="over and replicates must make at most 10000000 runs, got 1"):
+        Sweep.from_toml(tmp_path / "a.toml")
 
 
 def test_long_lists_are_read() -> None:
