@@ -38,8 +38,8 @@ cdef inline int messagelog_add(MessageLog* l, const Passage* passage) except -2:
         l.missed += 1
         return -1
     if l.n == l.room:
+        l.passage = <Passage*> grown(l.passage, (2 * l.room + 256) * sizeof(Passage))
         l.room = 2 * l.room + 256
-        l.passage = <Passage*> grown(l.passage, l.room * sizeof(Passage))
     l.passage[l.n] = passage[0]
     l.n += 1
     return <int> (l.n - 1)

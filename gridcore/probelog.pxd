@@ -27,8 +27,8 @@ cdef inline Py_ssize_t probelog_add(ProbeLog* l, const Look* look) except -2:
         l.lost += 1
         return -1
     if l.n == l.room:
+        l.look = <Look*> grown(l.look, (2 * l.room + 256) * sizeof(Look))
         l.room = 2 * l.room + 256
-        l.look = <Look*> grown(l.look, l.room * sizeof(Look))
     l.look[l.n] = look[0]
     l.n += 1
     return l.n - 1
