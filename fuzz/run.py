@@ -26,7 +26,9 @@ from typing import Any
 import click
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+#: Where kernels with sanitizers and native coverage are built; in such a process they come first.
+NATIVE = HERE / "build"
+sys.path[:0] = [*([str(NATIVE)] if "GRIDSIM_FUZZ_NATIVE" in os.environ else []), str(HERE.parent), str(HERE)]
 
 from targets import load, names  # noqa: E402  (found by the line above)
 
@@ -34,6 +36,8 @@ from targets import load, names  # noqa: E402  (found by the line above)
 TIMEOUT, MEMORY, SPACE, INPUT = 20, 2048, 6 << 30, 1 << 16
 #: Lines of libFuzzer's that say nothing of a finding.
 NOISE = re.compile(r"#|stat::|INFO: |WARNING: |MS: |0x|Base64: |artifact_prefix|.*site-packages/click")
+#: Of the kernels of `build`.
+SANITIZERS = "address,undefined,fuzzer-no-link"
 #: What is instrumented; numpy is compiled, and its Python parts are not ours.
 PACKAGES = ["gridsim", "gridcore"]
 
@@ -97,6 +101,7 @@ def list_() -> None:
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the choices made.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Targets at a time.")
 @click.option("--json", "ledger", type=click.Path(path_type=Path), help="Add a line a target to this ledger.")
+@click.option("--native", is_flag=True, help="With the kernels of `build`: coverage and sanitizers in them.")
 @click.option(
     "--findings",
     type=click.Path(file_okay=False, path_type=Path),
@@ -111,6 +116,7 @@ def fuzz(
     seed: int,
     jobs: int,
     ledger: Path | None,
+    native: bool,
     findings: Path,
 ) -> None:
     """Fuzz TARGETS, or "all"; without a limit, 60 s."""
@@ -118,6 +124,8 @@ def fuzz(
     for name in chosen:
         if name not in names():
             raise click.BadParameter(f"{name!r} is no target; known: {', '.join(names())}")
+    if native:
+        os.environ.update(of_native())
     if runs is None:
         seconds = (60.0 if seconds is None else seconds) * min(jobs, len(chosen)) / len(chosen)
     failed: list[Outcome] = []
@@ -144,6 +152,32 @@ def fuzz(
         for file in outcome.findings:
             click.echo(f"replay: python fuzz/run.py replay {outcome.target} {file}", err=True)
     sys.exit(1 if failed else 0)
+
+
+@main.command()
+def build() -> None:
+    """Compile the kernels with clang for --native, into fuzz/build."""
+    shutil.copytree(
+        HERE.parent / "gridcore", NATIVE / "gridcore", dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.so", "*.c")
+    )
+    shutil.copyfile(HERE.parent / "setup.py", NATIVE / "setup.py")
+    tools = {"CC": "clang", "LDSHARED": "clang -shared", "GRIDCORE_SANITIZE": SANITIZERS}
+    command = [sys.executable, "setup.py", "build_ext", "--inplace"]
+    subprocess.run(command, cwd=NATIVE, env={**os.environ, **tools}, check=True)
+
+
+def of_native() -> dict[str, str]:
+    """The environment of a process with the kernels of `build`."""
+    import atheris
+
+    return {
+        "GRIDSIM_FUZZ_NATIVE": "1",
+        "LD_PRELOAD": str(Path(atheris.path()) / "asan_with_fuzzer.so"),
+        # what cannot be had is a MemoryError; Python keeps much until its end
+        "ASAN_OPTIONS": "allocator_may_return_null=1:max_allocation_size_mb=1024:detect_leaks=0:"
+        "handle_segv=1:quarantine_size_mb=16",
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    }
 
 
 def run_target(

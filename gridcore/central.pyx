@@ -22,6 +22,8 @@ __all__ = ["PullQueue", "bind_earliest"]
 
 cdef long long _NEVER = 9223372036854775807
 cdef double _LONGEST = 9.2e18
+# The last double before 2**63.
+cdef long long _LAST = 9223372036854774784
 
 
 cdef inline Py_ssize_t drop(Entry* heap, Py_ssize_t n, const long long[::1] machine,
@@ -104,9 +106,9 @@ cdef class PullQueue:
         check_array(given, "speed", POSITIVE)
         if not isinstance(applications, int | np.integer):
             raise TypeError(f"applications must be an integer, got {applications!r}")
-        if applications < 0:
-            raise ValueError(f"applications must be >= 0, got {applications}")
-        self.speed = given.copy()
+        if not 0 <= applications < 2**31:
+            raise ValueError(f"applications must be in 0..{2**31 - 1}, got {applications}")
+        self.speed = np.array(given)
         self.machines = given.shape[0]
         self.applications = applications
         self.log = log
@@ -479,7 +481,7 @@ def bind_earliest(free_at, speed, double task_size, n_tasks, long long now):
     cdef long long[::1] at = writable(free_at, "free_at")
     cdef const double[::1] s = doubles(speed, "speed")
     cdef Py_ssize_t n = s.shape[0], u
-    cdef long long rest
+    cdef long long rest, bulk
     cdef Entry* heap
     cdef long long* length
     cdef bint fine
@@ -509,9 +511,8 @@ def bind_earliest(free_at, speed, double task_size, n_tasks, long long now):
     with nogil:
         for u in range(n):
             length[u] = duration(task_size, s[u])
-        if rest > n:
-            rest -= take_bulk(at, length, out, rest, now)
-        fine = take_first(at, length, heap, out, rest, now)
+        bulk = take_bulk(at, length, out, rest, now) if rest > n else 0
+        fine = bulk >= 0 and take_first(at, length, heap, out, rest - bulk, now)
         if fine:
             for u in range(n):
                 if out[u] > 0:
@@ -527,36 +528,48 @@ cdef long long take_bulk(const long long[::1] at, const long long* length, long 
     """Take all ends up to an instant by which there are at most `tasks`; how many that are.
 
     The instant is where machines that could do parts of tasks would have done `tasks`, found by Newton
-    steps on a convex function, from above; if that is not good enough, nothing is taken.
+    steps on a convex function, from above; if that is not good enough, nothing is taken.  -1 if the last
+    of them is after the last instant for sure.
     """
     cdef Py_ssize_t n = at.shape[0], u, step
-    cdef double rate = 0.0, done = 0.0, start, latest = <double> now, instant, gap
-    cdef long long limit, base, count = 0
+    cdef double rate = 0.0, done = 0.0, start, latest = <double> now, instant, gap, aim = <double> tasks
+    cdef long long limit = _LAST, base, count = 0
+    if tasks > 1099511627776:           # 2**40
+        # so many that float64 cannot tell: those left over are taken one by one
+        aim -= aim * 4e-12
     for u in range(n):
+        base = at[u] if at[u] > now else now
         if length[u] == 0:
-            return 0
+            # who takes no time takes all that is left when it is free
+            limit = min(limit, base - 1)
+            continue
         start = <double> (at[u] if at[u] > now else now)
         if start > latest:
             latest = start
         rate += 1.0 / <double> length[u]
-    instant = latest + <double> tasks / rate
+    if rate == 0.0:
+        return 0
+    instant = latest + aim / rate
     for step in range(64):
         rate = 0.0
         done = 0.0
         for u in range(n):
             gap = instant - <double> (at[u] if at[u] > now else now)
-            if gap > 0.0:
+            if gap > 0.0 and length[u] > 0:
                 rate += 1.0 / <double> length[u]
                 done += gap / <double> length[u]
-        if not done > <double> tasks * (1.0 + 1e-12):
+        if not done > aim * (1.0 + 1e-12):
             break
-        instant -= (done - <double> tasks) / rate
-    if not (0.0 < instant < _LONGEST):
+        instant -= (done - aim) / rate
+    if not instant > 0.0:
         return 0
-    limit = <long long> instant
+    if instant < <double> _LAST:
+        limit = min(limit, <long long> instant)
+    elif instant > 9.3e18 and limit == _LAST:
+        return -1
     for u in range(n):
         base = at[u] if at[u] > now else now
-        if base < limit:
+        if base < limit and length[u] > 0:
             out[u] = (limit - base) // length[u]
             if out[u] > tasks - count:
                 for u in range(n):

@@ -72,6 +72,13 @@ cdef int check_array(const double[::1] values, str name, int rule) except -1:
     return 0
 
 
+cdef int check_instant(long long value, str name) except -1:
+    """ValueError unless it is ns of a run: 0..2**61, so that sums of a few cannot overflow."""
+    if not 0 <= value <= 2305843009213693952:
+        raise ValueError(f"{name} must be in 0..{2305843009213693952} ns, got {value}")
+    return 0
+
+
 cdef int check_lengths(Py_ssize_t n, Py_ssize_t m, str first, str second) except -1:
     if n != m:
         raise ValueError(f"{second} must have as many entries as {first}, got {m} and {n}")

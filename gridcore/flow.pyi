@@ -16,8 +16,8 @@ SHARE: np.dtype[Any]
 @disjoint_base
 class TreeFlow:
     goal: int
-    def __init__(
-        self,
+    def __new__(
+        cls,
         tree: SummaryTree,
         queues: TaskQueues,
         links: Links,
@@ -30,7 +30,7 @@ class TreeFlow:
         goal: int,
         cell: int = 0,
         threads: int = 1,
-    ) -> None: ...
+    ) -> TreeFlow: ...
     def advance(self, limit: int) -> int: ...
     def report(self, nodes: ArrayLike, now: int) -> None: ...
     def take_turns(self, now: int) -> NDArray[np.int64]: ...

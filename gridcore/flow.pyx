@@ -15,10 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from libc.stdlib cimport calloc, free, malloc
 
-from gridcore.edf cimport Queue, _Held, doubles, hold, indices, minimum_stretch
+from gridcore.edf cimport Queue, _Held, check_instant, doubles, hold, indices, minimum_stretch
 from gridcore.links cimport Links
 from gridcore.memory cimport prefetch
-from gridcore.payloads cimport payloads_drop, payloads_fill, payloads_new, payloads_release, payloads_shrink, payloads_wide
+from gridcore.payloads cimport (payloads_drop, payloads_fill, payloads_new, payloads_release, payloads_shrink,
+                                payloads_wide, payloads_within)
 from gridcore.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
                                pending_read)
 from gridcore.queues cimport Scratch, TaskQueues, scratch_free, scratch_make
@@ -31,7 +32,7 @@ from gridcore.tree import DECISION
 
 __all__ = ["NEVER", "SHARE", "TreeFlow"]
 
-cdef long long _NEVER = 9223372036854775807
+cdef long long _NEVER = 9223372036854775807, _LATEST = LATEST
 NEVER = _NEVER
 
 #: What a leaf tells a submitter: so many tasks of the application have come, or have been completed.
@@ -131,15 +132,16 @@ cdef class TreeFlow:
     cdef long long[::1] made_at
     cdef Py_ssize_t n_made
 
-    def __cinit__(self):
-        self.scratch = NULL
-        self.sampled = NULL
-
-    def __init__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary, request, accept,
-                 idle_minimum, submitter, long long goal, long long cell=0, Py_ssize_t threads=1):
-        cdef _Held alone = hold(&self.occupied)
-        if threads < 1:
-            raise ValueError(f"threads must be >= 1, got {threads}")
+    def __cinit__(self, SummaryTree tree not None, TaskQueues queues not None, Links links not None, *, summary, request,
+                  accept, idle_minimum, submitter, long long goal, long long cell=0, Py_ssize_t threads=1):
+        if not 1 <= threads <= 1024:
+            raise ValueError(f"threads must be in 1..1024, got {threads}")
+        if not 0 <= cell <= _LATEST:
+            raise ValueError(f"cell must be in 0..{_LATEST} ns, got {cell}")
+        if links.machine_of.shape[0] != tree.nodes:
+            raise ValueError(f"links must have {tree.nodes} nodes, got {links.machine_of.shape[0]}")
+        if tree.size.shape[0] != queues.n_applications:
+            raise ValueError(f"queues must have {tree.size.shape[0]} applications, got {queues.n_applications}")
         if queues.machines != tree.leaves:
             raise ValueError(f"queues must have {tree.leaves} machines, got {queues.machines}")
         self.idle_minimum = doubles(idle_minimum, "idle_minimum")
@@ -175,6 +177,8 @@ cdef class TreeFlow:
         if self.links.width[number] != width:
             raise ValueError(f"records of kind {number} must be {width} bytes wide, "
                              f"got {self.links.width[number]}")
+        if not 0 <= nbytes < 2**31:
+            raise ValueError(f"{name} must be of 0..{2**31 - 1} bytes, got {nbytes}")
         kind.number, kind.nbytes, kind.length = <int> number, nbytes, self.links._length(nbytes)
         return kind
 
@@ -223,6 +227,10 @@ cdef class TreeFlow:
         summaries = self.links._take(self.summary.number, now)
         for k in range(summaries):
             summary = (<Summary*> self._record(k, summaries))[0]
+            # anybody may send anything
+            if not (0 < summary.sender < self.tree.nodes and summary.node == (summary.sender - 1) // 2
+                    and payloads_within(&self.tree.payloads, summary.payload)):
+                raise ValueError(f"a summary {summary.payload} from node {summary.sender} to {summary.node}")
             self._receive(&summary, now)
         # by receiver, routers before leaves: so their messages leave in order of kind and sender
         n = self.links._take(self.request.number, now)
@@ -231,7 +239,7 @@ cdef class TreeFlow:
             if k + _AHEAD < n:
                 self.tree._read_ahead(<Request*> self._at(k + _AHEAD))
             request = (<Request*> self._record(k, n))[0]
-            if not (0 <= request.application < self.queues.n_applications and request.tasks >= 1):
+            if not (0 <= request.application < self.submitter.shape[0] and 1 <= request.tasks < 2**52):
                 raise ValueError(f"a request for {request.tasks} tasks of application {request.application}")
             if request.node < self.tree.first_leaf:
                 self._route(&request, now)
@@ -243,11 +251,13 @@ cdef class TreeFlow:
         """Forget summaries that were dropped; True if something else was, which the caller must be told."""
         cdef Py_ssize_t k, left = 0
         cdef int slot
+        cdef long long payload
         for k in range(self.links.n_missing):
             slot = self.links.missing[k]
             if self.links.message[slot].kind == self.summary.number:
-                payloads_drop(&self.tree.payloads,
-                              <int> (<Summary*> (self.links.data + slot * self.links.stride)).payload)
+                payload = (<Summary*> (self.links.data + slot * self.links.stride)).payload
+                if payloads_within(&self.tree.payloads, payload):
+                    payloads_drop(&self.tree.payloads, <int> payload)
                 self.links._give_back(slot)
             else:
                 self.links.missing[left] = slot
@@ -474,11 +484,13 @@ cdef class TreeFlow:
     def report(self, nodes, long long now):
         """`nodes` (ascending) report at `now` ns, or when their turn comes."""
         cdef _Held alone = self._hold()
+        check_instant(now, "now")
         self._tell(indices(nodes, "nodes", 0, self.tree.nodes).astype(np.int32), now)
 
     def take_turns(self, long long now):
         """int64[k]: nodes that must report at `now` ns because their turn has come or their queue changed."""
         cdef _Held alone = self._hold()
+        check_instant(now, "now")
         self._take_turns(now)
         return self.reports.taken()
 
@@ -549,7 +561,7 @@ cdef class TreeFlow:
             if kind == self.summary.number:
                 self.tree._check_summary(summary, k)
             elif kind == self.request.number:
-                if not (0 <= request.application < self.queues.n_applications and 1 <= request.tasks < 2**52):
+                if not (0 <= request.application < self.submitter.shape[0] and 1 <= request.tasks < 2**52):
                     raise ValueError(f"a request for {request.tasks} tasks of application {request.application}")
         return 0
 

@@ -9,7 +9,7 @@ the same digest, which is how it is tested; it has no twin of its own.
 from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memset
 
-from gridcore.edf cimport _Held, hold, indices
+from gridcore.edf cimport _Held, check_instant, hold, indices
 from gridcore.links cimport Links
 from gridcore.memory cimport grown
 from gridcore.outbox cimport (Delayed, Outbox, Row, delayed_add, delayed_clear, delayed_free, delayed_take, outbox_add,
@@ -47,6 +47,22 @@ cdef enum:
 # What becomes of a job, in the policy too: BROKEN has lost a machine, which its scheduling node does not know yet.
 cpdef enum:
     NEW, SEARCHING, COMMITTING, WAITING, PLACED, BROKEN, DONE, FAILED
+
+
+_JOBS = ("phase", "tasks", "length", "lasts", "submitter", "attempt", "searches", "in_vain", "conflicts", "late", "reached",
+         "first_start", "end", "done")
+_NODES = ("received", "changes", "busy", "tasks", "first")
+_NUMBERS = ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "forward", "hops", "rounds", "tries")
+_FLAGS = ("wide", "push", "pull", "poll", "stale", "record")
+# No setting is larger: sums of them are instants.
+cdef long long _LONGEST = 10**17
+
+
+cdef int _check_names(str what, dict given, tuple names) except -1:
+    for name in names:
+        if name not in given:
+            raise ValueError(f"{what} must have {name}")
+    return 0
 
 
 cdef int ascending(const void* x, const void* y) noexcept nogil:
@@ -98,26 +114,30 @@ cdef class JobFlow:
     cdef bint record
     cdef object _waiting, _given_up     # jobs of which the policy must be told
 
-    def __cinit__(self, SlotSchedules schedules, Views views, Links links, *, kinds, dict jobs, dict nodes, counts,
-                  dict settings):
+    def __cinit__(self, SlotSchedules schedules not None, Views views not None, Links links not None, *, kinds,
+                  dict jobs not None, dict nodes not None, counts, dict settings not None):
         cdef Py_ssize_t k
+        _check_names("jobs", jobs, _JOBS)
+        _check_names("settings", settings, (*_NUMBERS, *_FLAGS, "seed"))
         self.schedules, self.views, self.links = schedules, views, links
         self.nodes = schedules.nodes
         self.jobs = len(jobs["tasks"])
+        if links.machine_of.shape[0] != self.nodes:
+            raise ValueError(f"links must have {self.nodes} nodes, got {links.machine_of.shape[0]}")
         if views.nodes != self.nodes:
             raise ValueError(f"views must be of {self.nodes} nodes, got {views.nodes}")
         if len(kinds) != KINDS:
             raise ValueError(f"kinds must be {KINDS} pairs, got {len(kinds)}")
         for k, (number, nbytes) in enumerate(kinds):
-            if not 0 <= number < links.kinds or links.width[number] != _RECORDS[k].itemsize:
+            if not 0 <= number < links.kinds or links.deferred[number] or links.width[number] != _RECORDS[k].itemsize:
                 raise ValueError(f"kinds[{k}] must be a kind of such messages, got {number}")
             self.number[k], self.nbytes[k], self.span[k] = number, nbytes, links._length(nbytes)
             self.fields[k] = _RECORDS[k].itemsize // 8
             links.inner[number] = True
-        for name in ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "seed", "forward", "hops",
-                     "rounds", "tries", "wide", "push", "pull", "poll", "stale", "record"):
-            if name not in settings:
-                raise ValueError(f"settings must have {name}")
+        for name in _NUMBERS:
+            low = 1 if name in ("slot", "hops", "rounds") or (name == "period" and settings["poll"]) else 0
+            if not low <= settings[name] <= _LONGEST:
+                raise ValueError(f"settings[{name!r}] must be in {low}..{_LONGEST}, got {settings[name]!r}")
         self.slot, self.one_way, self.latency = settings["slot"], settings["one_way"], settings["latency"]
         self.at_least, self.opening, self.period = settings["at_least"], settings["opening"], settings["period"]
         self.width, self.seed, self.forward = settings["width"], settings["seed"], settings["forward"]
@@ -139,9 +159,15 @@ cdef class JobFlow:
             if not (isinstance(values, np.ndarray) and values.dtype == dtype and values.shape == (n,)):
                 raise ValueError(f"{name} must be {np.dtype(dtype)}[{n}], shared with the policy")
             return values
+        _check_names("jobs", jobs, _JOBS)
+        _check_names("nodes", nodes, _NODES)
         of = {name: column(values, name, self.jobs, np.int8 if name == "phase" else np.int64)
               for name, values in jobs.items()}
         at = {name: column(values, name, self.nodes) for name, values in nodes.items()}
+        counts = column(counts, "counts", KINDS)
+        indices(of["tasks"], "tasks", 1, 2**31)
+        indices(of["length"], "length", 1, _LATEST // self.slot + 1)
+        indices(of["lasts"], "lasts", 0, _LATEST + 1)
         self.phase = of["phase"]
         self.tasks, self.length, self.lasts = of["tasks"].copy(), of["length"].copy(), of["lasts"].copy()
         self.submitter = indices(of["submitter"], "submitter", 0, self.nodes)
@@ -150,7 +176,7 @@ cdef class JobFlow:
         self.first_start, self.end, self.done = of["first_start"], of["end"], of["done"]
         self.received, self.changes, self.busy, self.done_by = at["received"], at["changes"], at["busy"], at["tasks"]
         self.first = at["first"]
-        self.counts = column(counts, "counts", len(counts))
+        self.counts = counts
 
     def __dealloc__(self):
         cdef Py_ssize_t k
@@ -209,8 +235,14 @@ cdef class JobFlow:
         cdef _Held alone = self._hold()
         cdef const long long[::1] job = indices(jobs, "jobs", 0, self.jobs)
         cdef Py_ssize_t k
+        check_instant(now, "now")
         for k in range(job.shape[0]):
-            self._search(job[k], now)
+            if self.phase[job[k]] not in (NEW, WAITING):
+                raise ValueError(f"jobs[{k}] must be a job that is new or waits, got {job[k]}")
+        for k in range(job.shape[0]):
+            # named twice, it may be looking for nodes already
+            if self.phase[job[k]] in (NEW, WAITING):
+                self._search(job[k], now)
 
     cdef int _search(self, Py_ssize_t job, long long now) except -1:
         cdef Py_ssize_t k, n, home = self.submitter[job]
@@ -417,9 +449,10 @@ cdef class JobFlow:
         for k in range(n):
             row = &self.row[k]
             job = row.job
-            if self.searches[job] != row.a or self.phase[job] != SEARCHING:
-                continue
             talk = self.talk[job]
+            # who has answered may not do so twice: a message of a state may be there twice
+            if (self.searches[job] != row.a or self.phase[job] != SEARCHING or talk == NULL or talk.missing <= 0):
+                continue
             if row.b >= 0:
                 for i in range(talk.n_found):
                     if talk.found[i].searcher == row.sender:
@@ -452,7 +485,7 @@ cdef class JobFlow:
         cdef Py_ssize_t job = row.job
         cdef Talk* talk = self.talk[job]
         cdef Row* cancel
-        if row.a != self.attempt[job] or self.phase[job] != COMMITTING:
+        if row.a != self.attempt[job] or self.phase[job] != COMMITTING or talk == NULL or talk.missing <= 0:
             if row.c == 1:
                 cancel = self._out(CANCEL_KIND, row.sender, row.node, job)
                 cancel.a = row.b
@@ -522,6 +555,7 @@ cdef class JobFlow:
         cdef _Held alone = self._hold()
         cdef long long at, ends
         cdef const Event* first
+        cdef bint any_
         while True:
             first = pending_first(&self.ending)
             ends = _NEVER if first == NULL else first.time
@@ -540,17 +574,20 @@ cdef class JobFlow:
                 if self.over:
                     return ends
                 continue
+            any_ = False
             while True:
                 # what has been thought of answers after what has arrived
                 arrived = self._arrive(at)
                 arrived = self._think(at) or arrived
                 if not arrived:
                     break
+                any_ = True
                 self._flush(at)
                 if self.over:
                     break
                 self.links._advance(at)
-            if self._waiting or self._given_up:
+            # what arrives is for somebody else
+            if self._waiting or self._given_up or not any_:
                 return at
 
     @property

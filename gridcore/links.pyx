@@ -18,7 +18,7 @@ from libc.math cimport llrint
 from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memcpy, memset
 
-from gridcore.edf cimport _Held, hold, indices, integers
+from gridcore.edf cimport _Held, check_instant, hold, indices, integers
 from gridcore.mailboxes cimport (Letter, mailboxes_clear, mailboxes_count, mailboxes_due, mailboxes_free,
                                  mailboxes_make, mailboxes_put, mailboxes_reserve, mailboxes_take, mailboxes_tidy)
 from gridcore.memory cimport copy_words, grown, prefetch
@@ -42,6 +42,8 @@ LOGGED = ("kind", "sender", "receiver", "sent", "delivered", "nbytes", "subject"
 cdef Py_ssize_t _AHEAD = 8
 # The longest message, and the latest start of one: no sum of two can overflow.
 cdef long long _LONGEST = 2**40, _LATEST = 2**61
+# Bytes of a record: so many messages as there can be fit into an address.
+cdef Py_ssize_t _WIDEST = 2**20
 
 
 cdef int by_node(const void* a, const void* b) noexcept nogil:
@@ -59,9 +61,9 @@ cdef class Links:
     ----------
     machine_of : int64[nodes], the machine that each node sits on.
     machines : number of machines.
-    latency : ns.
+    latency : ns, at most 2**61.
     bandwidth : bytes/s of each interface; ``inf`` for no transmission time.
-    widths : bytes of a record of each kind (at least 16).
+    widths : bytes of a record of each kind (16..2**20).
     deferred : per kind, True if nobody must be told at the instant: `drain` hands such messages out later,
         with their true times.  Such a kind cannot be one to keep.
     fifo : whether messages wait for one another at the interfaces.
@@ -71,14 +73,15 @@ cdef class Links:
     level_of : int64[nodes], 0..63; messages and bytes are also counted by the level of their sender.
     """
 
-    def __init__(self, machine_of, Py_ssize_t machines, *, long long latency, double bandwidth, widths, deferred,
-                 bint fifo=True, keep=None, level_of=None, long long jitter=0, unsigned long long seed=0):
-        cdef _Held alone = hold(&self.occupied)
+    def __cinit__(self, machine_of, Py_ssize_t machines, *, long long latency, double bandwidth, widths, deferred,
+                  bint fifo=True, keep=None, level_of=None, long long jitter=0, unsigned long long seed=0):
+        if not 0 <= machines < 2**31:
+            raise ValueError(f"machines must be in 0..{2**31 - 1}, got {machines}")
         self.machine_of = indices(machine_of, "machine_of", 0, machines)
         if self.machine_of.shape[0] >= 2**31:
             raise ValueError(f"machine_of must have fewer than 2**31 entries, got {self.machine_of.shape[0]}")
-        if latency < 0:
-            raise ValueError(f"latency must be >= 0 ns, got {latency}")
+        if not 0 <= latency <= _LATEST:
+            raise ValueError(f"latency must be in 0..{_LATEST} ns, got {latency}")
         if not 0 <= jitter <= latency:
             raise ValueError(f"jitter must be in 0..{latency} ns, got {jitter}")
         self.jitter, self.seed = jitter, seed
@@ -92,8 +95,8 @@ cdef class Links:
             raise MemoryError
         self.stride = 16
         for k in range(self.kinds):
-            if self.width[k] < 16:
-                raise ValueError(f"widths[{k}] must be at least 16 bytes, got {self.width[k]}")
+            if not 16 <= self.width[k] <= _WIDEST:
+                raise ValueError(f"widths[{k}] must be in 16..{_WIDEST} bytes, got {self.width[k]}")
             self.stride = max(self.stride, self.width[k])
         self.deferred = np.array(deferred, np.uint8)
         if self.deferred.shape[0] != self.kinds:
@@ -185,6 +188,7 @@ cdef class Links:
             raise ValueError(f"records of kind {kind} must be {width} bytes wide, got {records.shape[1]}")
         if not 0 <= nbytes < 2**31:
             raise ValueError(f"nbytes must be in 0..{2**31 - 1}, got {nbytes}")
+        check_instant(now, "now")
         for k in range(records.shape[0]):
             header = <const long long*> &records[k, 0]
             if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
@@ -196,7 +200,7 @@ cdef class Links:
 
     cdef long long _length(self, long long nbytes) except -1:
         cdef double length = nbytes / self.bandwidth * 1e9
-        if not length <= _LONGEST:
+        if not 0.0 <= length <= _LONGEST:
             raise ValueError(f"a message of {nbytes} bytes takes {length} ns at {self.bandwidth} bytes/s; "
                              f"at most {_LONGEST} ns are possible")
         return llrint(length)
@@ -517,6 +521,7 @@ cdef class Links:
         cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
         cdef Py_ssize_t k
         cdef long long at
+        check_instant(now, "now")
         for k in range(u.shape[0]):
             # a life spent away ended as it began; row u holds the last failure of u and where the one
             # before it has been put
@@ -559,13 +564,13 @@ cdef class Links:
         cdef _Held alone = hold(&self.occupied)
         if not (0 <= start < end and width > 0):
             raise ValueError(f"start < end and width must be positive, got {start}, {end}, {width}")
-        self.window_start, self.window = start, width
-        self.n_windows = (end - start + width - 1) // width
-        self.windows = np.zeros((self.machines, self.n_windows), np.int64)
-        self._windows = self.windows
+        count = (int(end) - start + width - 1) // width
+        windows = np.zeros((self.machines, count), np.int64)
+        self.windows = self._windows = windows
+        self.window_start, self.window, self.n_windows = start, width, count
 
     cdef void _count_window(self, int machine, long long at, int nbytes) noexcept nogil:
-        if self.window_start <= at < self.window_start + self.n_windows * self.window:
+        if at >= self.window_start and (at - self.window_start) // self.window < self.n_windows:
             self._windows[machine, (at - self.window_start) // self.window] += nbytes
 
     # -- the log of messages ------------------------------------------------------------------------------

@@ -20,14 +20,14 @@ class Views:
     def views(self) -> NDArray[np.int32]: ...
     @property
     def ages(self) -> NDArray[np.uint8]: ...
-    def __init__(
-        self,
+    def __new__(
+        cls,
         nodes: SupportsIndex,
         degree: SupportsIndex,
         *,
         shuffle: SupportsIndex = 8,
         seed: SupportsIndex = 0,
-    ) -> None: ...
+    ) -> Views: ...
     def in_degree(self) -> NDArray[np.int64]: ...
     def pick(
         self,

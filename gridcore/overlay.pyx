@@ -44,8 +44,7 @@ cdef class Views:
     ValueError naming the argument and its value.
     """
 
-    def __init__(self, nodes, degree, *, shuffle=8, seed=0):
-        cdef _Held alone = hold(&self.occupied)
+    def __cinit__(self, nodes, degree, *, shuffle=8, seed=0):
         cdef Py_ssize_t u
         cdef int other
         for name, value, low, high in (
@@ -225,8 +224,8 @@ cdef class Views:
             raise ValueError(f"introducer must be another one than node, {node}")
         if self.count[node]:
             raise ValueError(f"node must know nobody before it joins, {node} knows {self.count[node]}")
-        if steps < 0:
-            raise ValueError(f"steps must be >= 0, got {steps}")
+        if not 0 <= steps <= 2**16:
+            raise ValueError(f"steps must be in 0..{2**16}, got {steps}")
         for walk in range(self.degree):
             at = introducer
             for step in range(steps):

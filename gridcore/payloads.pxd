@@ -60,6 +60,11 @@ cdef inline bint payloads_has(const Payloads* p, long long handle) noexcept nogi
     return 0 <= handle < 2 * p.pool[handle & 1].chunks * CHUNK and p.pool[handle & 1].references[handle >> 1] > 0
 
 
+cdef inline bint payloads_within(const Payloads* p, long long handle) noexcept nogil:
+    """Whether there is a place for `handle`, any number; what is there need not be in use."""
+    return 0 <= handle < 2 * p.pool[handle & 1].chunks * CHUNK
+
+
 cdef inline void* payloads_at(const Payloads* p, int handle) noexcept nogil:
     cdef const Pool* pool = &p.pool[handle & 1]
     return pool.chunk[(handle >> 1) // CHUNK] + ((handle >> 1) % CHUNK) * pool.nbytes

@@ -42,7 +42,6 @@ cdef class TaskQueues:
     cdef int[::1] heap, where
 
     cdef dict _columns(self)
-    cdef bint _work_out(self, Py_ssize_t u) noexcept nogil
     cdef void _use(self, Py_ssize_t u, int application) noexcept nogil
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1
     cdef int _make_room(self, Py_ssize_t u) except -1

@@ -21,8 +21,8 @@ from libc.stdlib cimport free, malloc
 
 from gridcore.availability cimport Grid, queue_gap, sample_queue
 from gridcore.edf cimport (
-    FINITE, NOT_NEGATIVE, POSITIVE, Queue, _Held, check_array, check_scalar, doubles, hold, indices,
-    integers, minimum_stretch,
+    FINITE, NOT_NEGATIVE, POSITIVE, Queue, _Held, check_array, check_instant, check_scalar, doubles, hold,
+    indices, integers, minimum_stretch,
 )
 from gridcore.journal cimport Journal, journal_copy, journal_fill, journal_note
 
@@ -88,8 +88,7 @@ cdef class TaskQueues:
     ValueError naming the argument, its index and value.
     """
 
-    def __init__(self, speed, *, str order="edf", str watch="idle", bint log=False, bint record=False):
-        cdef _Held alone = hold(&self.occupied)
+    def __cinit__(self, speed, *, str order="edf", str watch="idle", bint log=False, bint record=False):
         if order not in ("edf", "fifo"):
             raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
         if watch not in ("idle", "completion"):
@@ -217,7 +216,8 @@ cdef class TaskQueues:
         Raises ValueError for a state that cannot be theirs.
         """
         cdef _Held alone = hold(&self.occupied)
-        cdef Py_ssize_t n = self.machines, k
+        cdef Py_ssize_t n = self.machines, k, j
+        cdef double end
         known, read = self._columns(), State(state)
         share = read.array("share", np.int32, (n, None, 2))
         used = read.array("used", np.uint8, (n, self.used.shape[1]))
@@ -236,6 +236,15 @@ cdef class TaskQueues:
                              "state['count'] say that there are any")
         rows = {name: read.array(name, np.int64, (None, 6)) for name in ("ended", "ran", "came")}
         enqueued, tasks_done = read.whole("enqueued"), read.whole("tasks_done")
+        cdef const int[:, :, ::1] shares = share
+        cdef const int[::1] firsts = given["first"], counts = given["count"]
+        cdef const long long[::1] frees = given["free_at"]
+        for k in range(n):
+            end = <double> frees[k]
+            for j in range(firsts[k], firsts[k] + counts[k]):
+                end += <double> shares[k, j, 1] * <double> self._duration(k, shares[k, j, 0])
+            if not end < 2.0 * 2305843009213693952.0:
+                raise ValueError(f"state['share'] must let machine {k} end within {LATEST} ns")
         self.share, self.used, self.capacity = share, used, capacity
         for name, column in known.items():
             np.asarray(column)[...] = given[name]
@@ -246,21 +255,10 @@ cdef class TaskQueues:
         for k in range(n):
             self.change[k], self.heap[k], self.where[k] = _NEVER, <int> k, <int> k
         for k in range(n):
-            if not self._work_out(k):
-                raise ValueError(f"state['share'] must let machine {k} end within {LATEST} ns")
+            self.idle_at[k] = self.free_at[k]
+            for j in range(self.first[k], self.first[k] + self.count[k]):
+                self.idle_at[k] += self.share[k, j, 1] * self._duration(k, self.share[k, j, 0])
             self._update(k)
-
-    cdef bint _work_out(self, Py_ssize_t u) noexcept nogil:
-        """When `u` will be idle, of what it has; False if that is too late."""
-        cdef Py_ssize_t k
-        cdef double end = <double> self.free_at[u]
-        self.idle_at[u] = self.free_at[u]
-        for k in range(self.first[u], self.first[u] + self.count[u]):
-            end += <double> self.share[u, k, 1] * <double> self._duration(u, self.share[u, k, 0])
-            if not end < 2.0 * 2305843009213693952.0:
-                return False
-            self.idle_at[u] += self.share[u, k, 1] * self._duration(u, self.share[u, k, 0])
-        return True
 
     cdef dict _columns(self):
         """What changes, a value per machine or application."""
@@ -287,6 +285,7 @@ cdef class TaskQueues:
         if i.shape[0] != rows or n.shape[0] != rows:
             raise ValueError(f"machines, applications and tasks must be equally long, got {rows}, "
                              f"{i.shape[0]}, {n.shape[0]}")
+        check_instant(now, "now")
         for k in range(rows):
             if not 1 <= n[k] < 2**31:
                 raise ValueError(f"tasks[{k}] must be in 1..{2**31 - 1}, got {n[k]}")
@@ -392,6 +391,7 @@ cdef class TaskQueues:
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k, j, m
         cdef long long length
+        check_instant(now, "now")
         lost = []
         for k in range(u.shape[0]):
             m = u[k]
@@ -516,7 +516,7 @@ cdef class TaskQueues:
         """int64[k]: machines whose next change has come by `now` ns, advanced to `now`, ascending."""
         cdef _Held alone = hold(&self.occupied)
         found = []
-        while self.machines and self.change[self.heap[0]] <= now:
+        while self.machines and self.change[self.heap[0]] <= now and self.change[self.heap[0]] != _NEVER:
             u = self.heap[0]
             found.append(u)
             self._advance(u, now)
@@ -603,7 +603,8 @@ cdef class TaskQueues:
             return result
         self.advance_quietly(u, now)
         cells = result.reshape(u.shape[0], -1)
-        if threads == 1 or u.shape[0] < 64:
+        threads = min(threads, 1 + u.shape[0] // 64)
+        if threads == 1:
             self._sample_range(u, cells, grid, now, at, 0, u.shape[0])
             return result
         bounds = np.linspace(0, u.shape[0], threads + 1).astype(int)

@@ -365,6 +365,8 @@ cdef class SlotSchedules:
             raise ValueError(f"hops must be >= 1, got {hops}")
         if every < 0:
             raise ValueError(f"every must be >= 0 ns, got {every}")
+        if every and as_of is None:
+            raise ValueError("as_of must be given with every, got None")
         if isinstance(as_of, int | np.integer):
             if not self.stale:
                 self._as_of(as_of, 0, "")

@@ -8,7 +8,7 @@ would have, bit for bit.  A state may come from a file, so what serves as an ind
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,10 @@ class State:
 
     def arrays(self, name: str, dtype: Any, shape: tuple[int | None, ...]) -> Iterator[NDArray[Any]]:
         """The arrays of an iterator."""
-        for number, each in enumerate(self._get(name)):
+        given = self._get(name)
+        if not isinstance(given, Iterable):
+            raise ValueError(f"state[{name!r}] must be arrays, got {type(given).__name__}")
+        for number, each in enumerate(given):
             yield _checked(f"state[{name!r}][{number}]", each, dtype, shape, None, None)
 
 

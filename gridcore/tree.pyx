@@ -19,7 +19,8 @@ from libc.math cimport INFINITY, ceil, floor, isfinite, isnan
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from gridcore.edf cimport FINITE, NUMBER, POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices
+from gridcore.edf cimport (FINITE, NUMBER, POSITIVE, _Held, check_array, check_instant, check_lengths, doubles,
+                           hold, indices)
 from gridcore.ledger cimport (Debt, Ledger, ledger_add, ledger_drops, ledger_free, ledger_length, ledger_make,
                               ledger_settle, ledger_tasks)
 from gridcore.memory cimport prefetch
@@ -78,15 +79,8 @@ cdef class SummaryTree:
     bound : a router accepts at stretch S if S <= bound * (minimum stretch of the platform).
     """
 
-    def __cinit__(self):
-        self.memory = NULL
-        self.scratch = self.drops = NULL
-        self.limits = NULL
-        self.rooms = NULL
-
-    def __init__(self, grid, speed, *, size, task_size, release=None, long long nbytes, double rate=0.0, long long hold_off=0,
-                 double bound=2.0):
-        cdef _Held alone = hold(&self.occupied)
+    def __cinit__(self, grid, speed, *, size, task_size, release=None, long long nbytes, double rate=0.0,
+                  long long hold_off=0, double bound=2.0):
         cdef const double[::1] s = doubles(speed, "speed")
         check_array(s, "speed", POSITIVE)
         cdef Py_ssize_t n = s.shape[0], m = 2 * n - 1, k
@@ -98,6 +92,8 @@ cdef class SummaryTree:
         if not isinstance(grid, SummaryGrid):
             raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
         cdef double gap = nbytes / rate * 1e9 if rate > 0 else 0.0
+        if hold_off > 2**61:
+            raise ValueError(f"hold_off must be at most {2**61} ns, got {hold_off}")
         if not gap < 2.0**62:
             raise ValueError(f"rate must allow a summary of {nbytes} bytes within 2**62 ns, got {rate}")
         self.grid = grid
@@ -415,6 +411,7 @@ cdef class SummaryTree:
         go_array, wait_array, when_array = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
         cdef long long[::1] go = go_array, wait = wait_array, when = when_array
         cdef long long due
+        check_instant(now, "now")
         for k in range(n):
             m = u[k]
             due = self._turn(m, now)
@@ -455,7 +452,10 @@ cdef class SummaryTree:
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
-        cdef const unsigned int[:, ::1] given = summaries.reshape(len(summaries), self.cells)
+        if not (isinstance(summaries, np.ndarray) and summaries.dtype == np.uint32 and summaries.ndim == 4
+                and summaries.shape[1:] == self.grid.shape):
+            raise ValueError(f"summaries must be uint32[k, {', '.join(map(str, self.grid.shape))}]")
+        cdef const unsigned int[:, ::1] given = np.ascontiguousarray(summaries).reshape(len(summaries), self.cells)
         cdef const double[::1] low = doubles(minimum, "minimum")
         cdef Py_ssize_t k, m, n = u.shape[0], n_out = 0, leaf = 0
         cdef double least
@@ -469,6 +469,7 @@ cdef class SummaryTree:
             raise ValueError(f"summaries and minimum must have one entry for each of the {leaf} leaves among "
                              f"nodes, got {given.shape[0]} and {low.shape[0]}")
         check_array(low, "minimum", NUMBER)
+        check_instant(now, "now")
         leaf = 0
         for k in range(n):
             m = u[k]
@@ -724,8 +725,27 @@ cdef class SummaryTree:
             if len(references[wide]) % CHUNK:
                 raise ValueError(f"state['references_{wide}'] must be a multiple of {CHUNK} long")
 
-        payloads_clear(&self.payloads, len(references[0]), len(references[1]))
+        cdef const unsigned char[:, ::1] given = nodes
         cdef const int[::1] held
+        for m in range(self.nodes):
+            node = <Node*> &given[m, 0]
+            for handle in (node.held, node.said):
+                held = references[handle & 1]
+                if handle != -1 and not (0 <= handle >> 1 < held.shape[0] and held[handle >> 1] > 0):
+                    raise ValueError(f"state['nodes'][{m}] has a payload that is not in use, {handle}")
+        if not (np.isfinite(sizes_array[:, :2]).all() and (sizes_array > 0).all()):
+            raise ValueError("state['debt_sizes'] must be > 0, and finite but for the stretch")
+        for wide in range(2):
+            if not np.isfinite(release[wide]).all():
+                raise ValueError(f"state['release_{wide}'] must be finite")
+
+        # should it fail from here on, nobody refers to what is not there any more
+        for m in range(self.nodes):
+            self.node[m].held = self.node[m].said = self.node[m].debt = -1
+        ledger_free(&self.ledger)
+        memset(&self.ledger, 0, sizeof(Ledger))
+        ledger_make(&self.ledger)
+        payloads_clear(&self.payloads, len(references[0]), len(references[1]))
         cdef const double[::1] released
         for wide in range(2):
             held, released = references[wide], release[wide]
@@ -741,15 +761,6 @@ cdef class SummaryTree:
                 self.payloads.pool[wide].references[k] = held[k]
                 self.payloads.pool[wide].release[k] = released[k]
         payloads_recount(&self.payloads)
-        cdef const unsigned char[:, ::1] given = nodes
-        for m in range(self.nodes):
-            node = <Node*> &given[m, 0]
-            for handle in (node.held, node.said):
-                if handle != -1 and not payloads_has(&self.payloads, handle):
-                    raise ValueError(f"state['nodes'][{m}] has a payload that is not in use, {handle}")
-        ledger_free(&self.ledger)
-        memset(&self.ledger, 0, sizeof(Ledger))
-        ledger_make(&self.ledger)
         memcpy(self.node, &given[0, 0], self.nodes * sizeof(Node))
         for m in range(self.nodes):
             self.node[m].debt = -1

@@ -111,7 +111,7 @@ cdef class JobWalks:
     cdef ProbeLog log
     cdef long long[::1] looked          # of each job its row in the log that is not heard of yet, -1
 
-    def __cinit__(self, Links links, speed, *, kinds, release, node, work, data, rate, probes, pick="first",
+    def __cinit__(self, Links links not None, speed, *, kinds, release, node, work, data, rate, probes, pick="first",
                   rule="exactly-one", local_threshold=0.5, remote_threshold=1.0, min_speed=0.0, bint printed=False,
                   probe_time=0, packet=100, seed=0, neighbours=None, log=0):
         cdef Py_ssize_t k
@@ -182,7 +182,8 @@ cdef class JobWalks:
             if now > limit or now == _NEVER:
                 return _NEVER
             self.now = now
-            self._arrive(now)
+            if not self._arrive(now) and now < own:
+                raise ValueError(f"links must carry nothing but what is sent here, got a message at {now} ns")
             while first_of(&self.ending) == now:
                 e = pending_pop(&self.ending)
                 self._send(RESULT, self.machine[e.slot], self.home[e.slot], e.slot, now)
@@ -193,9 +194,9 @@ cdef class JobWalks:
                 self._released(self.next, now)
                 self.next += 1
 
-    cdef int _arrive(self, long long now) except -1:
-        """Jobs that have come to a node, then results that are back."""
-        cdef Py_ssize_t k, n = self.links._take(self.number[JOB], now)
+    cdef bint _arrive(self, long long now) except -1:
+        """Jobs that have come to a node, then results that are back; False if there are none."""
+        cdef Py_ssize_t k, n = self.links._take(self.number[JOB], now), jobs = n
         cdef const Record* record
         self.links._by_node(n)
         for k in range(n):
@@ -206,7 +207,7 @@ cdef class JobWalks:
         n = self.links._take(self.number[RESULT], now)
         for k in range(n):
             self.returned[self._record(k).job] = now
-        return 0
+        return jobs + n > 0
 
     cdef const Record* _record(self, Py_ssize_t k) except NULL:
         """That of the k-th message taken off; good until something is sent."""

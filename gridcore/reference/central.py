@@ -30,8 +30,8 @@ class PullQueue:
         self._speed = _positive(speed, "speed")
         self.machines = len(self._speed)
         self.applications = index(applications)
-        if self.applications < 0:
-            raise ValueError(f"applications must be >= 0, got {applications}")
+        if not 0 <= self.applications < 2**31:
+            raise ValueError(f"applications must be in 0..{2**31 - 1}, got {applications}")
         self.log = log
         self.now = 0
         self._by_rank = sorted(range(self.machines), key=lambda u: (-self._speed[u], u))

@@ -251,6 +251,7 @@ class WorkQueue:
     # -- what comes from outside ------------------------------------------------------------------------
 
     def submit(self, bag: int, sequence: ArrayLike) -> None:
+        self._check_bag(bag)
         b, given = self._bags[bag], integers(sequence, "sequence")
         if b.released:
             raise ValueError(f"bag {bag} is released already")
@@ -295,20 +296,37 @@ class WorkQueue:
         return np.array(free, np.int64), np.array([self._until[u] for u in free], np.int64)
 
     def lasts(self, bag: int, task: int, machines: ArrayLike) -> Integers:
-        k = self._bags[bag].first + task
+        k = self._task(bag, task)
         begin, size = self._newest(k), self._tasks[k].size
         who = integers(machines, "machines")
         return np.array([self._lasts(begin, size, self._speed[u]) for u in who], np.int64)
 
     def pick_task(self) -> tuple[int, int]:
         i = self._ready()
-        return (i, self._pick_task(i) - self._bags[i].first) if i >= 0 else (-1, -1)
+        if i < 0:
+            return -1, -1
+        if self._order == "ask":
+            raise ValueError("order must be said, the task is to be chosen from outside")
+        return i, self._pick_task(i) - self._bags[i].first
 
     def pick_machine(self, bag: int, task: int) -> int:
-        return self._pick_machine(self._bags[bag].first + task)
+        if self._choice == "ask":
+            raise ValueError("choice must be said, the machine is to be chosen from outside")
+        return self._pick_machine(self._task(bag, task))
+
+    def _check_bag(self, bag: int) -> None:
+        if not 0 <= bag < self.bags:
+            raise ValueError(f"bag must be in 0..{self.bags - 1}, got {bag}")
+
+    def _task(self, bag: int, task: int) -> int:
+        self._check_bag(bag)
+        b = self._bags[bag]
+        if not 0 <= task < b.tasks:
+            raise ValueError(f"task must be in 0..{b.tasks - 1}, got {task}")
+        return b.first + task
 
     def assign(self, bag: int, task: int, machine: int) -> None:
-        k = self._bags[bag].first + task
+        k = self._task(bag, task)
         b, t = self._bags[bag], self._tasks[k]
         if (
             bag != self._ready()
@@ -325,8 +343,8 @@ class WorkQueue:
         self._dirty = False
 
     def weigh(self, bag: int, task: int, machine: int) -> tuple[int, bool, int, int, int, int]:
+        t = self._tasks[self._task(bag, task)]
         b = self._bags[bag]
-        t = self._tasks[b.first + task]
         if machine not in self._until:
             raise ValueError(f"machine must be free, got {machine}")
         kind = len(t.instances), t.begun

@@ -9,6 +9,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gridcore.states import LATEST
+
 TOLERANCE = 1e-12
 EPSILON = 2.0**-52
 
@@ -66,6 +68,11 @@ def check_array(values: Sequence[float], name: str, rule: str) -> None:
     for index, value in enumerate(values):
         if bad(value, rule):
             raise refuse(name, index, rule, value)
+
+
+def check_instant(value: int, name: str) -> None:
+    if not 0 <= value <= LATEST:
+        raise ValueError(f"{name} must be in 0..{LATEST} ns, got {value}")
 
 
 def check_lengths(n: int, m: int, first: str, second: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gridcore.reference.edf import integers
+from gridcore.reference.edf import check_instant, integers
 
 __all__ = ["LOGGED", "NEVER", "Links"]
 
@@ -20,6 +20,10 @@ LONGEST, LATEST = 2**40, 2**61
 
 Integers = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
+
+#: Bytes of a record, at most.
+_WIDEST = 2**20
+
 
 
 @dataclass(eq=False)
@@ -63,13 +67,15 @@ class Links:
         jitter: int = 0,
         seed: int = 0,
     ) -> None:
+        if not 0 <= machines < 2**31:
+            raise ValueError(f"machines must be in 0..{2**31 - 1}, got {machines}")
         self._machine_of = integers(machine_of, "machine_of")
         self._fifo = fifo
         for k, u in enumerate(self._machine_of):
             if not 0 <= u < machines:
                 raise ValueError(f"machine_of[{k}] must be in 0..{machines - 1}, got {u}")
-        if latency < 0:
-            raise ValueError(f"latency must be >= 0 ns, got {latency}")
+        if not 0 <= latency <= LATEST:
+            raise ValueError(f"latency must be in 0..{LATEST} ns, got {latency}")
         if not 0 <= jitter <= latency:
             raise ValueError(f"jitter must be in 0..{latency} ns, got {jitter}")
         self._jitter, self._seed = jitter, seed
@@ -77,8 +83,8 @@ class Links:
             raise ValueError(f"bandwidth must be > 0 bytes/s, got {float(bandwidth)}")
         self._width = integers(widths, "widths")
         for k, width in enumerate(self._width):
-            if width < 16:
-                raise ValueError(f"widths[{k}] must be at least 16 bytes, got {width}")
+            if not 16 <= width <= _WIDEST:
+                raise ValueError(f"widths[{k}] must be in 16..{_WIDEST} bytes, got {width}")
         self._deferred = [bool(x) for x in np.asarray(deferred)]
         kinds = len(self._width)
         if len(self._deferred) != kinds:
@@ -127,6 +133,7 @@ class Links:
             raise ValueError(f"records of kind {kind} must be {width} bytes wide, got {records.shape[1]}")
         if not 0 <= nbytes <= MOST:
             raise ValueError(f"nbytes must be in 0..{MOST}, got {nbytes}")
+        check_instant(now, "now")
         header = [tuple(row[:16].copy().view(np.int64).tolist()) for row in records]
         for k, (node, sender) in enumerate(header):
             if not (0 <= node < nodes and 0 <= sender < nodes):
@@ -260,6 +267,7 @@ class Links:
     def fail(self, machines: ArrayLike, now: int, *, down: bool = False) -> None:
         """Reset `machines` at `now` ns: what is addressed to them, or queued at them unsent, is dropped."""
         chosen = self._machines(machines)
+        check_instant(now, "now")
         for u in chosen:
             self._down[u] = down
         for u in chosen:

@@ -180,8 +180,8 @@ class Views:
             raise ValueError(f"introducer must be another one than node, {node}")
         if self._rows[node]:
             raise ValueError(f"node must know nobody before it joins, {node} knows {len(self._rows[node])}")
-        if steps < 0:
-            raise ValueError(f"steps must be >= 0, got {steps}")
+        if not 0 <= steps <= 2**16:
+            raise ValueError(f"steps must be in 0..{2**16}, got {steps}")
         for _ in range(self.degree):
             at = introducer
             for _ in range(steps):

@@ -167,6 +167,8 @@ class TaskQueues:
             if not 0 <= i[k] < len(self._application):
                 last = len(self._application) - 1
                 raise ValueError(f"applications[{k}] must be in 0..{last}, got {i[k]}")
+        edf.check_instant(now, "now")
+        for k in range(len(u)):
             if not 1 <= n[k] <= MOST:
                 raise ValueError(f"tasks[{k}] must be in 1..{MOST}, got {n[k]}")
         for row in zip(u, i, n, strict=True):
@@ -208,7 +210,9 @@ class TaskQueues:
     def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers, Integers]:
         """Lose everything on `machines`, running tasks too; returns (machines, applications, tasks)."""
         lost = []
-        for u in self._machines(machines):
+        chosen = self._machines(machines)
+        edf.check_instant(now, "now")
+        for u in chosen:
             self._advance(u, now)
             m = self._machine[u]
             left = {share.application: share.tasks for share in m.queue}

@@ -182,6 +182,8 @@ class SlotSchedules:
             raise ValueError(f"hops must be >= 1, got {hops}")
         if every < 0:
             raise ValueError(f"every must be >= 0 ns, got {every}")
+        if every and as_of is None:
+            raise ValueError("as_of must be given with every, got None")
         if away is not None and (
             not isinstance(away, np.ndarray) or away.dtype != np.bool_ or away.shape != (self.nodes,)
         ):

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from gridcore.grid import SummaryGrid
 from gridcore.reference import edf
 from gridcore.reference.summaries import aggregate, debit, lookup, split
+from gridcore.states import LATEST
 
 __all__ = ["DECISION", "NEVER", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
 
@@ -129,6 +130,8 @@ class SummaryTree:
             )
         if not isinstance(grid, SummaryGrid):
             raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
+        if hold_off > LATEST:
+            raise ValueError(f"hold_off must be at most {LATEST} ns, got {hold_off}")
         self.grid, self._speed = grid, speeds
         self.leaves, self.nodes, self.first_leaf = len(speeds), 2 * len(speeds) - 1, len(speeds) - 1
         self._bound, self._hold_off = float(bound), hold_off
@@ -323,7 +326,9 @@ class SummaryTree:
         """(nodes that may report, nodes that must wait and were not waiting yet, until when)."""
         go: list[int] = []
         wait: list[tuple[int, int]] = []
-        for m in self._nodes(nodes):
+        chosen = self._nodes(nodes)
+        edf.check_instant(now, "now")
+        for m in chosen:
             node = self._node[m]
             if m == 0 or node.away:
                 continue
@@ -353,7 +358,14 @@ class SummaryTree:
         cell: float = 0.0,
     ) -> Rows:
         """The summaries that `nodes` (ascending) send to their fathers at `now` ns."""
-        given = summaries.reshape(len(summaries), *self.grid.shape)
+        if not (
+            isinstance(summaries, np.ndarray)
+            and summaries.dtype == np.uint32
+            and summaries.ndim == 4
+            and summaries.shape[1:] == self.grid.shape
+        ):
+            raise ValueError(f"summaries must be uint32[k, {', '.join(map(str, self.grid.shape))}]")
+        given = summaries
         low = edf.doubles(minimum, "minimum")
         chosen = [m for m in self._nodes(nodes) if m > 0]
         leaves = sum(m >= self.first_leaf for m in chosen)
@@ -363,6 +375,7 @@ class SummaryTree:
                 f"got {len(given)} and {len(low)}"
             )
         edf.check_array(low, "minimum", edf.NUMBER)
+        edf.check_instant(now, "now")
         of_leaves = zip(given, low, strict=True)
         sent = []
         for m in chosen:
