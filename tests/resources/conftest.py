@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # the tests import what is beside them
+
+
+@pytest.fixture(scope="session")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Runs a script of this folder with the kernels' allocations counted: its lines."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("LD_PRELOAD and the malloc of glibc are of Linux")
+    library = tmp_path_factory.mktemp("allocations") / "allocations.so"
+    build = ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(HERE / "allocations.c"), "-lpthread"]
+    try:
+        made = subprocess.run(build, capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip("there is no compiler, cc")
+    if made.returncode:
+        pytest.skip(f"allocations.c cannot be compiled: {made.stderr[:200]}")
+
+    def run(script: str, *arguments: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, str(HERE / script), *arguments],
+            env={**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{script} ended with {done.returncode}:\n{done.stderr[-2000:]}"
+        return done.stdout.splitlines()
+
+    return run

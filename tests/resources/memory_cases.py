@@ -1,0 +1,140 @@
+"""Short runs and calls in which all kernels allocate, for the tests of memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+import gridsim as gs
+from gridcore import availability, central, edf, mapping, summaries
+from gridcore.grid import SummaryGrid
+from gridsim.naming import make_scheduler
+from gridsim.scheduler import registered
+from gridsim.simulation import Options, Simulation
+from gridsim.states import unpacked
+from gridsim.testing.resuming import snapshot
+
+KERNELS = (
+    "availability backfill central dispatch edf flow jobflow links mapping overlay queues slots summaries tree walk"
+).split()
+MODULES = [import_module(f"gridcore.{name}") for name in KERNELS]
+
+RIGID = ("dgs-asap", "asap", "backfill", "backfill-fcfs")
+WALKERS = ("rjss", "rjss-best", "resource-exclusion", "resource-exclusion-fastest", "no-migration")
+WAVES = ("wave", "migration-immediate", "wave-immediate", "migration-linger", "wave-linger")
+
+
+def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
+    """A short one on 37 machines, with failures where the scheduler can have them; `times` as long.
+
+    apart : 1.0 for more than the machines can do, 12.0 for about half of it.
+    """
+    wires = gs.Network(jitter=0.02, bandwidth=50_000.0)
+    faults = gs.Faults.poisson(4000.0, seed=4)
+    if name in RIGID:
+        jobs = 9 * times
+        return gs.Scenario(
+            gs.Platform.equal(37),
+            gs.Workload.jobs_of(
+                [8.0 * apart * k for k in range(jobs)],
+                [1 + 7 * k % 17 for k in range(jobs)],
+                [10.0 + 13.0 * k % 71.0 for k in range(jobs)],
+                requested=80.0,
+            ),
+            wires,
+            seed=3,
+            faults=faults,
+        )
+    if name == "few":
+        work = gs.Workload.bags(3, interarrival=8.0, tasks_per_node=3.0, task_size=[4000.0, 65536.0], seed=2)
+        return gs.Scenario(gs.Platform.desktop_grid(nodes=7, seed=1), work, wires, seed=3, faults=faults)
+    if name in WALKERS:
+        streams = gs.Workload.job_streams(300.0 * apart * times, 15.0 * apart, 20.0, 20_000.0, seed=2)
+        return gs.Scenario(gs.Platform.normal(37, seed=1), streams, wires, seed=3)
+    work = gs.Workload.bags(
+        9 * times,
+        interarrival=8.0 * apart,
+        tasks_per_node=2.0,
+        task_size=[4000.0, 9000.0, 65536.0],
+        seed=2,
+        spread=gs.Normal(0.5) if name in WAVES or name.endswith("Info") else None,
+    )
+    if name in WAVES:
+        faults = gs.Faults.zones(4, gs.Zones(zones=5), day_up=0.5, spell=20.0)
+    return gs.Scenario(gs.Platform.desktop_grid(nodes=37, seed=1), work, wires, seed=3, faults=faults)
+
+
+def run(made: gs.Scenario, scheduler: gs.Scheduler) -> None:
+    """A recorded run, the second half of which goes on from a checkpoint."""
+    options = Options(record="all", time_limit=2000.0)
+    first = Simulation(made, scheduler, options)
+    first.engine.run(40_000_000_000)
+    text, arrays = snapshot(first)
+    del first
+    second = Simulation(made, scheduler, options)
+    state: Any = unpacked(json.loads(text), lambda k: arrays[k].copy())
+    second.setstate(state.state)
+    second.run()
+
+
+def schedulers() -> dict[str, gs.Scheduler]:
+    """Every one that is known by name, and some in another mode."""
+    found = {name: make_scheduler(name) for name in registered()}
+    return found | {
+        "dgs-asap; pull": gs.DgsAsap(
+            degree=6, policy="pull", overlay="cyclon", cycle=30.0, shuffle=3, slot=10.0
+        ),
+        "dgs-asap; poll": gs.DgsAsap(degree=6, policy="poll", duration="requested", slot=7.0, wide="fail"),
+        "rjss; round trips": gs.Rjss(
+            k=0.5, overlay=3, pick="best", probe_latency="network", rule="at-least-one"
+        ),
+        "fair-tree; on change": gs.FairTree(
+            update_on="change", bound=1.25, samples=(6, 5, 4), spread="change"
+        ),
+        "min-min; at times": gs.MinMin(interval=30.0),
+    }
+
+
+def functions() -> None:
+    """The functions of kernels that are not classes."""
+    queue = [0.0, 1.0, 2.0], [4000.0, 8000.0, 500.0], [2000.0, 900.0, 500.0]
+    alone = {"speed": 1000.0, "free_at": 3.0, "running_release": 0.5, "running_size": 700.0}
+    grid = SummaryGrid.geometric((1e-3, 1.0, 4), (1e3, 1e5, 3), (1e3, 1e5, 3))
+    availability.gap(0.01, 3.0, 5000.0, *queue, **alone)
+    availability.sample_availability(grid, 3.0, *queue, **alone)
+    machines = {"speed": [1000.0, 2000.0], "free_at": [3.0, 3.0]}
+    made = availability.sample_availability_batch(grid, 3.0, [0, 2, 3], *queue, **machines)
+    for method in ("exact", "bisection"):
+        edf.optimal_stretch(*queue, speed=1000.0, now=3.0, method=method)
+    sizes = [100.0, 100.0, 100.0]
+    edf.project_queues([0, 2, 3], *queue, sizes, **machines, until=9.0, preemptive=True)
+    edf.project_queues([0, 2, 3], *queue, sizes, **machines, until=9.0)
+    summaries.aggregate(made)
+    summaries.split([3, 4, 5], 7)
+    debts = {"tasks": [1, 2], "task_size": [1e3, 2e3], "size": [4e3, 4e3], "stretch": [0.1, 0.2]}
+    summaries.debit(made[0], grid, **debts, leaves=2)
+    etc = np.array([[3.0, 1.0, 2.0], [2.0, 5.0, 4.0]])
+    for rule in ("min-min", "max-min", "sufferage"):
+        mapping.map_batch(etc, [3, 2], np.zeros(3), rule)
+    for one in ("mct", "met", "olb", "switching", "kpb"):
+        mapping.map_in_turn(etc, [3, 2], np.zeros(3), one)
+    central.bind_earliest(np.zeros(3, np.int64), [1.0, 2.0, 3.0], 5.0, 40, 0)
+
+
+#: A run of each kernel that keeps memory of its own, small enough for every day.
+QUICK = ("functions", "few", "backfill", "rjss; round trips", "WQR-FT; few")
+
+CASES: dict[str, Callable[[], Any]] = {
+    name: partial(run, scenario(name.partition(";")[0]), scheduler)
+    for name, scheduler in schedulers().items()
+} | {
+    "functions": functions,
+    "few": partial(run, scenario("few"), gs.FairTree(samples=(3, 3, 3))),
+    "rendezvous; few": partial(run, scenario("few"), gs.Rendezvous(share=0.3)),
+    "WQR-FT; few": partial(run, scenario("few"), gs.WqrFt(task_order="small", max_replicas=3)),
+}

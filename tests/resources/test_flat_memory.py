@@ -1,0 +1,36 @@
+"""What kernels hold does not grow with the length of a run, and nothing of it stays."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+#: Bytes of an application that kernels keep to the end, at most: what it was and came to.
+OF_APPLICATION = 120
+#: Those with a table of all tasks; in the scenario an application has 74 of them on average.
+TASKS, OF_TASKS = ("WQR", "NoInfo", "CpuInfo", "AvailInfo", "AllInfo"), 74 * 64
+
+
+def check(lines: list[str]) -> None:
+    """That the peak of a run of twice the length is at most that of the tables higher, and a third for chance."""
+    for entry in map(json.loads, lines):
+        (_, short, long), (_, less, more) = entry["peaks"], entry["applications"]
+        table = any(name in entry["case"] for name in TASKS)
+        each = OF_TASKS if table else OF_APPLICATION
+        assert long <= 4 / 3 * short + each * (more - less), entry
+
+
+def test_memory_of_kernels_is_flat(counted: Any) -> None:
+    """Where there is about half the work that the machines can do, so that queues come to an end."""
+    check(
+        counted(
+            "flat.py", "1,5,10", "fair-tree", "dgs-asap", "rjss", "backfill", "rendezvous", "GreatET-AllInfo"
+        )
+    )
+
+
+@pytest.mark.claims
+def test_so_it_is_with_every_scheduler(counted: Any) -> None:
+    check(counted("flat.py", "2,10,20"))

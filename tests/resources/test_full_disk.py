@@ -1,0 +1,261 @@
+"""Where what is written has no room, or the disk fails: one line, no half file, the old file as it was."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import gridsim as gs
+from gridsim import records
+from gridsim.cli import cli
+
+RUN = ["run", "--nodes", "30", "--applications", "6"]
+COMPARE = ["compare", "--nodes", "20", "--applications", "4", "--schedulers", "fcfs,met", "--workers", "1"]
+REPLICAS = [*COMPARE, "--replicates", "2"]
+#: What writes to a file called FILE; RESULT is a recorded result, SWEEP a sweep.
+WRITERS = {
+    "result": [*RUN, "--out", "FILE"],
+    "scenario": [*RUN, "--save-scenario", "FILE"],
+    "report": [*RUN, "--report", "FILE.html"],
+    "results": [*COMPARE, "--out", "FILE.d"],
+    "store": [*REPLICAS, "--store", "FILE.d"],
+    "figure, png": [*REPLICAS, "--figure", "FILE.png"],
+    "figure, svg": [*REPLICAS, "--figure", "FILE.svg"],
+    "table, csv": ["sweep", "SWEEP", "--store", "STORE", "--workers", "1", "--out", "FILE.csv"],
+    "table, parquet": ["sweep", "SWEEP", "--store", "STORE", "--workers", "1", "--out", "FILE.parquet"],
+    "schema": ["schema", "--out", "FILE"],
+    "swf": ["export", "RESULT", "--format", "swf", "--out", "FILE"],
+    "perfetto": ["export", "RESULT", "--format", "perfetto", "--out", "FILE"],
+    "report of a result": ["report", "RESULT", "--out", "FILE.html"],
+}
+
+
+def told(*arguments: str) -> Any:
+    return CliRunner().invoke(cli, list(arguments))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A result, a sweep and its store."""
+    folder = tmp_path_factory.mktemp("made")
+    result, scenario, sweep = (str(folder / name) for name in ("r.npz", "s.toml", "sweep.toml"))
+    assert told(*RUN, "--record", "--out", result, "--save-scenario", scenario).exit_code == 0
+    Path(sweep).write_text(
+        'scenario = "s.toml"\nschedulers = ["fcfs", "met"]\nreplicates = 2\n'
+        '[over]\n"workload.interarrival" = [1.0, 10.0]\n'
+    )
+    store = str(folder / "store")
+    assert told("sweep", sweep, "--store", store, "--workers", "1").exit_code == 0
+    return {"RESULT": result, "SWEEP": sweep, "STORE": store}
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a file system of its own without a free byte, with a file ``filler`` that takes it all."""
+    folder = tmp_path / "full"
+    folder.mkdir()
+    try:
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], check=True, capture_output=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("a file system can be mounted by root only")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def fill(folder: Path) -> None:
+    (folder / "filler").write_bytes(b"")
+    with pytest.raises(OSError, match="No space left"), open(folder / "filler", "ab", buffering=0) as stream:
+        while True:
+            stream.write(bytes(4096))
+
+
+def written(command: list[str], folder: Path, made: dict[str, str], reason: str) -> None:
+    """That a writer fails as it should, beside and over an old file."""
+    target = [word for word in command if word.startswith("FILE")][0].replace("FILE", str(folder / "file"))
+    before = sorted(folder.rglob("*"))
+    words = [made.get(word, word.replace("FILE", str(folder / "file"))) for word in command]
+    found = told(*words)
+    assert found.exit_code == 2, found.output
+    assert found.stderr.count("\n") == 1 and found.stderr.startswith(f"gridsim: {target}")
+    assert found.stderr.rstrip().endswith(reason)
+    left = [path for path in sorted(folder.rglob("*")) if path not in before]
+    assert [path for path in left if not path.is_dir()] == []
+
+
+@pytest.mark.parametrize("what", WRITERS)
+def test_a_full_disk(what: str, full: Path, made: dict[str, str]) -> None:
+    for old in ("file", "file.html", "file.png", "file.svg", "file.csv", "file.parquet"):
+        (full / old).write_text("old")
+    fill(full)
+    written(WRITERS[what], full, made, "No space left on device")
+    assert (
+        (full / "file").read_text()
+        == (full / "file.html").read_text()
+        == (full / "file.csv").read_text()
+        == "old"
+    )
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
+def test_a_disk_that_fails_in_the_end(
+    call: str, number: int, tmp_path: Path, made: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same without a mount: what was written does not reach the disk, or not its name."""
+
+    def fails(*_: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    (tmp_path / "file").write_text("old")
+    monkeypatch.setattr(records.os, call, fails)
+    for what in ("result", "schema", "swf"):
+        written(WRITERS[what], tmp_path, made, os.strerror(number))
+    assert (tmp_path / "file").read_text() == "old"
+
+
+def test_a_disk_on_which_nothing_can_be_removed_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is told is what went wrong first."""
+
+    def failing(number: int) -> Callable[..., None]:
+        def fails(*_: Any) -> None:
+            raise OSError(number, os.strerror(number))
+
+        return fails
+
+    monkeypatch.setattr(records.os, "fsync", failing(errno.EIO))
+    monkeypatch.setattr(records.os, "unlink", failing(errno.EROFS))
+    with pytest.raises(OSError, match="Input/output error"), records.atomic_file(tmp_path / "file") as stream:
+        stream.write(b"new")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no RLIMIT_FSIZE")
+def test_a_file_that_may_not_be_so_large(tmp_path: Path, made: dict[str, str]) -> None:
+    import resource
+
+    (tmp_path / "file").write_text("old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        for what in ("result", "schema", "perfetto"):
+            written(WRITERS[what], tmp_path, made, "File too large")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / "file").read_text() == "old"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no RLIMIT_NOFILE")
+def test_no_further_file_may_be_open(tmp_path: Path) -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with (
+            pytest.raises(OSError, match="Too many open files.*file"),
+            records.atomic_file(tmp_path / "file"),
+        ):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_longest_names_of_files(tmp_path: Path) -> None:
+    """What is written beside a file has a name of its own that is not longer than names may be."""
+    for name in ("a" * 255, "\N{GREEK SMALL LETTER ALPHA}" * 127, "a" * 230):
+        with records.atomic_file(tmp_path / name) as stream:
+            stream.write(b"all")
+        assert (tmp_path / name).read_bytes() == b"all"
+        beside = tmp_path / f".{records._short(name)}.0123456789ab.tmp"
+        beside.write_bytes(b"half")
+        records.remove_leftovers(tmp_path / name)
+        assert not beside.exists()
+    with pytest.raises(OSError, match="too long"), records.atomic_file(tmp_path / ("a" * 256)):
+        pass
+
+
+def test_a_folder_that_goes_meanwhile(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(FileNotFoundError) as found, records.atomic_file(folder / "file") as stream:
+        for entry in folder.iterdir():
+            entry.unlink()
+        folder.rmdir()
+        stream.write(b"new")
+    assert found.value.filename == str(folder / "file")
+
+
+def test_a_run_whose_checkpoint_has_no_room_goes_on(full: Path) -> None:
+    fill(full)
+    file = str(full / "file")
+    found = told(*RUN, "--checkpoint", file, "--checkpoint-every", "0")
+    assert found.exit_code == 0 and sorted(os.listdir(full)) == ["filler"]
+    assert found.stderr == f"gridsim: warning: {file}: no checkpoint could be written (No space left on device); " \
+        "the run goes on\n"  # fmt: skip
+
+
+@pytest.mark.parametrize("keep", [[], ["--keep-results"]])
+def test_a_sweep_goes_on_when_there_is_room_again(
+    keep: list[str], full: Path, made: dict[str, str]
+) -> None:
+    """Wherever the disk ended: what was kept is sound, and in the end all is there."""
+    command = ["sweep", made["SWEEP"], "--store", str(full / "st"), "--workers", "1", *keep]
+    for free in (20, 32, 44):
+        fill(full)
+        os.truncate(full / "filler", (64 - free) << 10)
+        found = told(*command)
+        assert found.exit_code in (0, 1, 2) and "Traceback" not in found.output
+        assert not [path for path in full.rglob("*") if path.name.endswith(".tmp")]
+        subprocess.run(["mount", "-o", "remount,size=1m", full], check=True)
+        before = len(gs.Store(full / "st"))
+        assert told(*command).exit_code == 0
+        after = gs.Store(full / "st")
+        assert len(after) == 8 >= before and not any(after.to_arrow()["error"].to_pylist())
+        shutil.rmtree(full / "st")
+        os.truncate(full / "filler", 0)
+        subprocess.run(["mount", "-o", "remount,size=64k", full], check=True)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
+@pytest.mark.parametrize("command", [["--version"], ["--help"], ["schema"], ["run", "--help"]])
+def test_output_that_cannot_be_written(command: list[str]) -> None:
+    """Exit code 2 and a line, where there is anybody to read it."""
+    for tells in (True, False):
+        with open("/dev/full", "w") as nowhere:
+            done = subprocess.run(
+                [sys.executable, "-m", "gridsim", *command],
+                stdout=nowhere,
+                stderr=subprocess.PIPE if tells else nowhere,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                text=True,
+            )
+        assert done.returncode == 2
+        assert not tells or done.stderr == "gridsim: standard output: No space left on device\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
+def test_progress_that_cannot_be_written_ends_no_run() -> None:
+    with open("/dev/full", "w") as nowhere:
+        done = subprocess.run(
+            [sys.executable, "-m", "gridsim", *RUN, "--progress"],
+            stdout=subprocess.PIPE,
+            stderr=nowhere,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            text=True,
+        )
+    assert done.returncode == 0 and "digest" in done.stdout

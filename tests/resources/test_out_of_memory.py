@@ -1,0 +1,109 @@
+"""Where there is no memory: kernels raise MemoryError and stay sound, commands say so in a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from memory_cases import CASES, QUICK
+
+import gridsim as gs
+from gridsim.cells import Cell, measure
+from gridsim.cli import cli
+from gridsim.errors import OutOfMemory
+
+#: Kernels that keep no memory but that of numpy.
+WITHOUT = {"overlay"}
+
+
+def check(lines: list[str], cases: Any) -> set[str]:
+    """That nothing was wrong; the kernels in which allocations failed."""
+    found = [json.loads(line) for line in lines]
+    assert [entry["case"] for entry in found] == list(cases)
+    assert [entry["wrong"] for entry in found if entry["wrong"]] == []
+    return {site.partition("+")[0] for entry in found for site in entry["sites"]}
+
+
+def test_an_allocation_that_fails_is_a_memory_error_and_nothing_else(counted: Any) -> None:
+    """Wherever it fails: nothing leaks, nothing is written beyond its end, and whoever goes on does not crash."""
+    kernels = check(counted("failing.py", *QUICK), QUICK)
+    assert kernels >= {"availability", "backfill", "central", "dispatch", "edf", "flow", "links", "mapping"}
+    assert kernels >= {"queues", "summaries", "tree", "walk"}
+
+
+@pytest.mark.claims
+def test_so_it_is_with_every_scheduler(counted: Any) -> None:
+    kernels = check(counted("failing.py"), CASES)
+    assert len(kernels | WITHOUT) == 15, "each kernel has an allocation that failed"
+
+
+class Greedy(gs.Scheduler, frozen=True):
+    """One that wants more memory than there is."""
+
+    name = "greedy"
+
+    def start(self, run: Any) -> Any:
+        raise MemoryError("no room")
+
+
+def scenario(nodes: int = 5, **rest: Any) -> gs.Scenario:
+    return gs.Scenario(
+        gs.Platform.desktop_grid(nodes=nodes, seed=1), gs.Workload.bags(2, interarrival=1.0, seed=1, **rest)
+    )
+
+
+def test_a_run_that_had_no_memory_is_no_failed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere it may be done: a store does not know it, and goes on with it."""
+    measured = measure(Cell(scenario(), Greedy()))
+    assert measured.lost and measured.error == "MemoryError: no room"
+    monkeypatch.setattr(gs.Fcfs, "start", Greedy.start)
+    store = gs.Store(tmp_path / "store")
+    found = gs.sweep(scenario(), {"fcfs": gs.Fcfs(), "met": gs.Met()}, {}, replicates=2, store=store)
+    assert {error for error in found.errors} and len(store) == 2
+    monkeypatch.undo()
+    again = gs.sweep(scenario(), {"fcfs": gs.Fcfs(), "met": gs.Met()}, {}, replicates=2, store=store)
+    assert not again.errors and len(store) == 4
+
+
+def test_what_cannot_fit_is_refused_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gridsim.room.memory", lambda: 10**9)
+    with pytest.raises(
+        MemoryError, match=r"platform.nodes: 6000000 machines take at least 1.2 GB, there are 1.0"
+    ):
+        gs.simulate(scenario(6_000_000), gs.Fcfs())
+    with pytest.raises(OutOfMemory, match=r"workload.applications: 6000000 applications"):
+        work = gs.Workload.bags(6_000_000, interarrival=1.0, seed=1)
+        gs.simulate(gs.Scenario(gs.Platform.desktop_grid(nodes=5, seed=1), work), gs.Fcfs())
+    with pytest.raises(gs.GridSimError, match=r"workload.spread: \d+ tasks with sizes of their own"):
+        gs.simulate(scenario(tasks_per_node=1e8, spread=gs.Normal(0.5)), gs.WqrFt())
+    told = CliRunner().invoke(cli, ["run", "--nodes", "1000000000"])
+    assert told.exit_code == 2 and told.stderr.count("\n") == 1
+    assert told.stderr.startswith("gridsim: not enough memory for platform.nodes: 1000000000 machines take")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is kept on Linux")
+def test_a_command_without_memory_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    limited = (
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (700 << 20,) * 2); "
+        "from gridsim.cli import main; main()"
+    )
+    command = ["run", "--nodes", "3000000", "--applications", "2", "--scheduler", "fcfs", "--out", "r.npz"]
+    done = subprocess.run(
+        [sys.executable, "-c", limited, *command],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2 and done.stdout == ""
+    assert (
+        done.stderr.startswith("gridsim: not enough memory: Unable to allocate")
+        and done.stderr.count("\n") == 1
+    )
+    assert list(tmp_path.iterdir()) == []
