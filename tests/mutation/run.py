@@ -124,6 +124,8 @@ class Runner:
             )
             self.verdicts[mutant], killer = self.judge(mutant, tests, seconds)
             kills[function, killer] += 1
+            if self.verdicts[mutant] != "killed":
+                print(f"{mutant}: {self.verdicts[mutant]}", file=sys.__stdout__, flush=True)
             if done % 20 == 19:
                 counts = ", ".join(f"{k} {n}" for k, n in sorted(Counter(self.verdicts.values()).items()))
                 print(f"{done + 1} of {len(self.mutants)}: {counts}", file=sys.__stdout__, flush=True)
