@@ -4,6 +4,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
     "mutation",
+    max_examples=40,  # where a test does not say how many
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],

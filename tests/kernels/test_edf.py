@@ -312,6 +312,15 @@ def test_projecting_twice_is_projecting_once():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("module", [edf, twin])
+def test_a_running_task_with_a_small_stretch_rules_no_order(module):
+    # Below a stretch of 5/8 the second is due first; the running task has 1/10, the queue 0.4.
+    queue = [0, 2], [0.0, -5.0], [10.0, 18.0], [2.0, 2.0], [1.0, 1.0]
+    running = {"running_release": [-1.0], "running_size": [10.0]}
+    left, _, _ = module.project_queues(*queue, speed=[1.0], free_at=[0.0], until=2.0, **running)
+    assert left.tolist() == [2.0, 0.0]
+
+
 def test_a_task_that_would_start_at_the_instant_has_not_started():
     left, end, at = edf.project_queues(
         [0, 1], [0.0], [4.0], [4.0], [1.0], speed=[1.0], free_at=[0.0], until=2.0

@@ -174,6 +174,67 @@ Program.TestCase.settings = settings(max_examples=50, stateful_step_count=25, de
 TestProgram = Program.TestCase
 
 
+@pytest.mark.parametrize(("order", "watch"), [("edf", "idle"), ("fifo", "completion")])
+def test_a_long_story_equals_twin(order, watch):
+    """With failures of running tasks and questions about later instants: longer than Hypothesis goes."""
+    random = np.random.default_rng(3)
+    stores = [
+        module.TaskQueues([0.5, 1.0, 3.0], order=order, watch=watch, log=True, record=True)
+        for module in (queues, twin)
+    ]
+    rows = random.integers(-32, 0, 6) / 4, random.integers(4, 160, 6) / 4, random.integers(1, 12, 6) / 4
+
+    def both(call, *arguments, **options):
+        ours, expected = (getattr(store, call)(*arguments, **options) for store in stores)
+        same(ours, expected)
+
+    both("add_applications", *rows)
+    now = 0
+    for _ in range(150):
+        now += int(random.integers(0, 4)) * NS // 2
+        machines = random.permutation(3)[: random.integers(1, 4)]
+        k = len(machines)
+        both("enqueue", machines, random.integers(0, 6, k), random.integers(1, 4, k), now)
+        both("reschedule", machines, now)
+        if random.random() < 0.3:
+            now += int(random.integers(0, 4)) * NS // 4
+            both("fail", machines, now)
+        both("minimum_stretch", [0, 1, 2], now)
+        both("summaries", [0, 1, 2], GRID, now, cell=now + int(random.integers(0, 12)) * NS // 2)
+        both("summaries", [0, 1, 2], GRID, now)
+        both("advance", now)
+        both("next_change")
+        assert totals_of(stores[0]) == totals_of(stores[1])
+    for kind in ("schedule", "arrivals"):
+        ours, expected = (getattr(store, kind)() for store in stores)
+        assert {name: x.tolist() for name, x in ours.items()} == {
+            name: x.tolist() for name, x in expected.items()
+        }
+    assert [store.enqueued for store in stores] == [stores[0].arrivals()["tasks"].sum()] * 2
+    assert [store.tasks_done for store in stores] == [stores[0].totals()["tasks"].sum()] * 2
+
+
+@BOTH
+def test_what_has_ended_counts_before_a_later_instant(module):
+    """At 2 s only the second application is left, but the first one will have had a stretch of 3 by then."""
+    store = module.TaskQueues([1.0])
+    store.add_applications([-2.0, 0.0], [1.0, 100.0], [1.0, 1.0])
+    store.enqueue([0, 0], [0, 1], [1, 4], 0)
+    grid = SummaryGrid([1.0, 3.0], [100.0], [1.0])
+    cells = store.summaries([0], grid, 0, cell=2 * NS)
+    assert cells[0, 0, 0, 0] == 0 and cells[0, 1, 0, 0] > 0
+
+
+@BOTH
+def test_a_stretch_that_is_kept_but_for_1e_12(module):
+    store = module.TaskQueues([1.0])
+    store.add_applications([-4504 * 2.0**-52], [1.0], [1.0])
+    store.enqueue([0], [0], [1], 0)
+    store.advance(1)
+    # the running task ends at 1 s, with a stretch of 1 + 1e-12
+    assert store.summaries([0], SummaryGrid([1.0], [8.0], [0.5]), 1).tolist() == [[[[14]]]]
+
+
 # --- laws of one machine or few -------------------------------------------------------------------
 
 
@@ -462,6 +523,8 @@ def test_totals_of_one_run(module):
         "peak_queue": [3, 3],
         "waiting": [0, 0],
     }
+    assert (store.enqueued, store.tasks_done) == (6, 6)
+    assert len(store.schedule()["tasks"]) == len(store.arrivals()["tasks"]) == 0
 
 
 @BOTH
@@ -503,6 +566,8 @@ def test_nothing_ends_after_the_last_instant(module):
     with pytest.raises(OverflowError, match="application 0 on machine 0 end after the last instant"):
         store.enqueue([0], [0], [1], NEVER - 10)
     assert totals_of(store)["waiting"] == [0]
+    with pytest.raises(OverflowError):  # 9.2e18 ns are already too long for a task
+        simple(module, task_size=(9.2e9,)).enqueue([0], [0], [1], 0)
     store.enqueue([0], [1], [9], 0)
     assert store.next_change() == 9 * 10**18
     with pytest.raises(OverflowError, match="end after the last instant"):
@@ -513,6 +578,9 @@ def test_nothing_ends_after_the_last_instant(module):
 
 @BOTH
 def test_a_share_holds_less_than_two_to_the_31_tasks(module):
+    store = simple(module)
+    store.enqueue([0], [0], [2**31 - 2], 0)
+    store.enqueue([0], [0], [1], 0)
     store = simple(module)
     store.enqueue([0], [0], [2**31 - 1], 0)
     before = totals_of(store)
@@ -530,6 +598,7 @@ def test_availability_saturates(module):
     store = simple(module)
     assert store.available(1e300, 0.0, 1e5, 1e-5, 0).tolist() == [NEVER]
     assert store.available(0.0, 0.0, 1e5, 1e-5, 0).tolist() == [0]
+    assert store.available(2.0**31, 0.0, 2.0**32, 1.0, 0).tolist() == [NEVER]
 
 
 @BOTH
@@ -546,6 +615,7 @@ def test_empty_calls(module):
     same(store.summaries([], GRID, 5), np.zeros((0, *GRID.shape), np.uint32))
     nobody = module.TaskQueues([])
     assert nobody.next_change() == NEVER
+    assert {column.dtype for column in nobody.totals().values()} == {np.dtype(np.int64)}
     same(nobody.due(5), none)
     same(nobody.available(1.0, 0.0, 1.0, 1.0, 0), none)
     same(store.available(1.0, 0.0, 1.0, 1.0, 5, []), none)
@@ -580,6 +650,11 @@ REFUSED = [
     (lambda m, s: s.add_applications([0.0], [-1.0], [1.0]), ValueError, r"size\[0\] must be finite and > 0"),
     (lambda m, s: s.add_applications([0.0], [1.0], [math.nan]), ValueError, r"task_size\[0\] must be"),
     (lambda m, s: s.add_applications([0.0], [], []), ValueError, "must be equally long, got 1, 0, 0"),
+    (lambda m, s: s.add_applications(["0"], [1.0], [1.0]), TypeError, "^release must hold real numbers"),
+    (lambda m, s: s.add_applications([0.0], ["1"], [1.0]), TypeError, "^size must hold real numbers"),
+    (lambda m, s: s.add_applications([0.0], [1.0], ["1"]), TypeError, "^task_size must hold real numbers"),
+    (lambda m, s: s.enqueue([0], [0.5], [1], 0), TypeError, "^applications must hold integers"),
+    (lambda m, s: s.enqueue([0], [0], [1.5], 0), TypeError, "^tasks must hold integers"),
     (lambda m, s: s.queue(1), ValueError, r"machine must be in 0\.\.0, got 1"),
     (lambda m, s: s.queue(-1), ValueError, r"machine must be in 0\.\.0, got -1"),
     (lambda m, s: s.is_busy([0, 1]), ValueError, r"machines\[1\] must be in 0\.\.0, got 1"),

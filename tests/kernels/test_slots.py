@@ -127,6 +127,63 @@ def test_searches_are_the_same(story: list[tuple[Any, ...]], data: st.DataObject
     assert one == two
 
 
+def test_a_long_story_with_searches_is_the_same() -> None:
+    """Many reservations, some of them taken back or cut, seen as of all kinds of instants."""
+    chance = np.random.default_rng(2)
+    kernel, twin = SlotSchedules(NODES, stale=True), Twin(NODES, stale=True)
+
+    def both(call: str, *arguments: Any, **options: Any) -> Any:
+        one, two = (getattr(each, call)(*arguments, **options) for each in (kernel, twin))
+        assert (one is None) == (two is None)
+        if one is None:
+            return None
+        one, two = (
+            [np.asarray(x).tolist() for x in (y if isinstance(y, tuple) else (y,))] for y in (one, two)
+        )
+        assert one == two
+        return one
+
+    for now in range(150):
+        node = chance.integers(0, NODES, 3)
+        both(
+            "reserve",
+            node,
+            chance.integers(0, 60, 3),
+            chance.integers(1, 9, 3),
+            chance.integers(0, 4, 3),
+            now,
+        )
+        begins, ends, jobs = both("reservations", int(node[0]))
+        for k in range(len(begins)):
+            if chance.random() < 0.3:
+                to = None if chance.random() < 0.5 else [int(chance.integers(begins[k], ends[k] + 2))]
+                whose = None if chance.random() < 0.5 else [int(chance.integers(0, 4))]
+                both("release", node[:1], [begins[k]], now, ends=to, jobs=whose)
+        if now % 9 == 0:
+            both("lose", node[1:2], int(chance.integers(0, 60)), now)
+        if now % 20 == 19:
+            both("forget", int(chance.integers(0, 6)), now - 12)
+        seen = chance.integers(max(0, now - 10), now + 2, NODES)
+        job = int(chance.integers(1, NODES + 1)), int(chance.integers(1, 9)), int(chance.integers(0, 50))
+        both("earliest_start", chance.permutation(NODES), *job, as_of=seen)
+        both("is_free", np.arange(NODES), job[2], job[1], as_of=seen)
+        both(
+            "search",
+            chance.integers(-1, NODES, (NODES, 2)).astype(np.int32),
+            chance.integers(0, NODES, 3),
+            chance.integers(1, NODES, 3),
+            chance.integers(1, 9, 3),
+            chance.integers(0, 50, 3),
+            exclude=chance.integers(-1, NODES, 3) if now % 3 else int(node[0]),
+            hops=int(chance.integers(1, 4)),
+            wide=bool(now % 2),
+            away=None if now % 4 else chance.random(NODES) < 0.3,
+            as_of=seen,
+            every=0 if now % 5 else 3,
+            until=now,
+        )
+
+
 @given(stories(), st.data())
 @settings(max_examples=60)
 def test_no_earlier_start_exists(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
@@ -254,6 +311,30 @@ def test_a_search_step_by_step(kind: Callable[..., Any]) -> None:
             r"views\[0, 0\] must be below 3, got 3",
         ),
         (lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, hops=0), "hops must be >= 1, got 0"),
+        (
+            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, every=-1),
+            "every must be >= 0 ns, got -1",
+        ),
+        (
+            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, away=np.zeros(2, np.bool_)),
+            r"away must be bool\[3\], got bool\[2\]",
+        ),
+        (
+            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, away=[False] * 3),
+            r"away must be bool\[3\], got list",
+        ),
+        *(
+            (
+                lambda s, job=job: s.search(np.zeros((3, 1), np.int32), [0, 1], *job[:3], exclude=job[3]),
+                f"{name} must have an entry for each of searchers, 2, got 1",
+            )
+            for name, job in {
+                "n_nodes": ([1], 1, 0, -1),
+                "slots": (1, [1], 0, -1),
+                "not_before": (1, 1, [0], -1),
+                "exclude": (1, 1, 0, [1]),
+            }.items()
+        ),
     ],
 )
 def test_bad_input(kind: Callable[..., Any], call: Callable[[Any], Any], said: str) -> None:
@@ -266,6 +347,23 @@ def test_bad_input(kind: Callable[..., Any], call: Callable[[Any], Any], said: s
 def test_how_many_nodes(kind: Callable[..., Any], count: Any) -> None:
     with pytest.raises(ValueError, match=rf"^nodes must be in 0..2147483647, got {count}$"):
         kind(count)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_bad_types(kind: Callable[..., Any]) -> None:
+    calls = {
+        "nodes": lambda s: s.reserve([0.5], [0], [1], [0], 0),
+        "starts": lambda s: s.reserve([0], [0.5], [1], [0], 0),
+        "slots": lambda s: s.reserve([0], [0], [1.5], [0], 0),
+        "jobs": lambda s: s.reserve([0], [0], [1], [0.5], 0),
+        "ends": lambda s: s.release([0], [0], 0, ends=[0.5]),
+        "as_of": lambda s: s.is_free([0], 0, 1, as_of=[0.5]),
+    }
+    for name, call in calls.items():
+        with pytest.raises(TypeError, match=f"^{name} must hold integers, got dtype float64$"):
+            call(kind(3, stale=True))
+    with pytest.raises(TypeError, match="^jobs must hold integers, got dtype float64$"):
+        kind(3).release([0], [0], 0, jobs=[0.5])
 
 
 def test_as_of_has_an_entry_for_each() -> None:

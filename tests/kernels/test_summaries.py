@@ -205,6 +205,9 @@ def test_lookup_at_another_release_by_hand():
         assert at(5.0, size=6.0, **below | {"speed": 16.0}) == 20 - 18 - 1
         for name in below:
             assert at(5.0, size=6.0, **below | {name: None}) == 0
+        one = np.minimum(cells, 1)
+        options = {**below, "release": 3.5, "cell_release": 3.0}
+        assert module.lookup(one, GRID, 1.0, 7.5, 1.5, **options) == 0
 
 
 def test_many_lookups_equal_twin():
@@ -321,7 +324,9 @@ def test_many_debits_equal_twin(rule):
             "size": random.choice([0.5, 1.0, 4.0, 5.0, 16.0], n),
             "stretch": random.choice([0.5, 1.0, 1.5, 4.0, 5.0], n),
         }
-        cells, leaves = some_cells(random), int(random.integers(1, 5))
+        # also of counts that do not obey the laws
+        cells = some_cells(random) if random.random() < 0.7 else random.integers(0, 60, GRID.shape)
+        leaves = int(random.integers(1, 5))
         found = summaries.debit(cells, GRID, **sent, leaves=leaves, **how)
         expected = twin.debit(cells, GRID, **sent, leaves=leaves, **how)
         assert found.dtype == expected.dtype

@@ -79,11 +79,8 @@ def test_fluid_is_the_best_of_all_subsets(instance, latency):
     assert found.verify(release, size, speeds) == best == found.verify(release, size, float(total))
 
 
-@settings(deadline=None, max_examples=100)
-@given(INSTANCE, st.sampled_from((0.0, 0.25, 3.0)), st.integers(1, 5))
-def test_discrete_is_the_best_of_all_subsets(instance, latency, thresholds):
-    *given_columns, speeds = instance
-    release, size, a, n = columns(*given_columns)
+def check_discrete(release, task_size, tasks, speeds, latency, thresholds):
+    release, size, a, n = columns(release, task_size, tasks)
     found = discrete_bound(release, size, a, n, speeds, latency=latency, thresholds=thresholds)
     total, chosen_levels = Fraction(sum(speeds)), levels(a, thresholds).tolist()
 
@@ -98,6 +95,27 @@ def test_discrete_is_the_best_of_all_subsets(instance, latency, thresholds):
     assert Fraction(found.stretch) <= best
     assert found.stretch == pytest.approx(float(best), rel=1e-14)
     assert found.verify(release, size, speeds, task_size=a, tasks=n) == pytest.approx(best, rel=1e-14)
+
+
+@settings(deadline=None, max_examples=100)
+@given(INSTANCE, st.sampled_from((0.0, 0.25, 3.0)), st.integers(1, 5))
+def test_discrete_is_the_best_of_all_subsets(instance, latency, thresholds):
+    check_discrete(*instance, latency, thresholds)
+
+
+@pytest.mark.parametrize("slow", [0.0625, 1.0, 16.0])
+def test_discrete_is_the_best_of_all_subsets_on_slow_and_on_fast_machines(slow):
+    """What the search leaves out by its estimates shows where these are much too low or much too high."""
+    random = np.random.default_rng(11)
+    for _ in range(120):
+        k = random.integers(1, 6)
+        speeds = (slow * random.choice([0.75, 1.0, 2.0, 3.0], random.integers(1, 6))).tolist()
+        release = 4.0 + random.integers(0, 8, k) / slow
+        task_size = random.choice([0.5, 1.0, 1.5, 2.0, 5.0], k)
+        latency = float(random.choice([0.0, 3.0 / slow]))
+        check_discrete(
+            release, task_size, random.integers(1, 6, k), speeds, latency, int(random.integers(1, 6))
+        )
 
 
 # -- linear programs --------------------------------------------------------------------------------------

@@ -118,15 +118,14 @@ class Runner:
         gc.freeze()
         for done, mutant in enumerate(self.mutants):
             function = mutant.rpartition("__mutmut_")[0]
-            tests = reached.get(f"{self.module}.{function}", [])
             tests = sorted(
-                tests, key=lambda item: (-kills[f"{function} {item.nodeid}"], seconds[item.nodeid])
+                reached.get(f"{self.module}.{function}", []),
+                key=lambda item: (-kills[function, item.nodeid], seconds[item.nodeid]),
             )
-            verdict, killer = self.judge(mutant, tests, seconds)
-            if killer:
-                kills[f"{function} {killer}"] += 1
-                self.killers[mutant] = killer
-            self.verdicts[mutant] = verdict
+            self.verdicts[mutant], killer = self.judge(mutant, tests, seconds)
+            kills[function, killer] += 1
+            if self.verdicts[mutant] != "killed":
+                print(f"{mutant}: {self.verdicts[mutant]}", file=sys.__stdout__, flush=True)
             if done % 20 == 19:
                 counts = ", ".join(f"{k} {n}" for k, n in sorted(Counter(self.verdicts.values()).items()))
                 print(f"{done + 1} of {len(self.mutants)}: {counts}", file=sys.__stdout__, flush=True)
