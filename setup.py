@@ -15,7 +15,7 @@ SANITIZE = os.environ.get("GRIDCORE_SANITIZE", "")
 
 # Results must not depend on the processor: no fused multiply-add, no fast-math, no -march.  A checked build
 # is one without optimization too: the golden digests say that it makes no difference.  Without what debuggers
-# want (Python's own flags ask for it) a wheel is a third as large, and does not tell where it was built.
+# want (Python's own flags ask for it) a wheel is a quarter as large, and does not tell where it was built.
 OPTIMIZE = "-O0" if CHECKED else "-O3"
 FLAGS = ["/O2"] if sys.platform == "win32" else [OPTIMIZE, "-ffp-contract=off", "-fno-math-errno", "-g0"]
 LINK = []
