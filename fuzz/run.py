@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -32,6 +33,8 @@ from targets import load, names  # noqa: E402  (found by the line above)
 
 #: Bounds of one execution: s, MB held, bytes of address space, bytes of input.
 TIMEOUT, MEMORY, SPACE, INPUT = 20, 2048, 6 << 30, 1 << 16
+#: s after which a target that does not end is killed: libFuzzer does not look at the time of mutators.
+GRACE = 120
 #: Lines of libFuzzer's that say nothing of a finding.
 NOISE = re.compile(r"#|stat::|INFO: |WARNING: |MS: |0x|Base64: |artifact_prefix|.*site-packages/click")
 #: What is instrumented; numpy is compiled, and its Python parts are not ours.
@@ -175,7 +178,12 @@ def run_target(
     output = folder / f"{name}.output"
     with output.open("wb") as stream:
         process = subprocess.Popen(command, env={**os.environ, **alone}, stdout=stream, stderr=stream)
+        late = threading.Timer(
+            GRACE + 2 * seconds if seconds is not None else threading.TIMEOUT_MAX, process.kill
+        )
+        late.start()
         _, status, used = os.wait4(process.pid, 0)
+        late.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
     said = output.read_text(errors="replace")
     outcome = Outcome(
