@@ -198,7 +198,9 @@ def run_target(
         to = findings / f"{name}-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
         shutil.copyfile(file, to)
         outcome.findings.append(str(to))
-    if process.returncode or outcome.findings:
+    # libraries with threads of their own may hang when libFuzzer, done, ends the process
+    ended = re.search(r"^Done \d+ runs", said, re.MULTILINE)
+    if outcome.findings or (process.returncode and not ended):
         lines = [line for line in said.splitlines() if line.strip() and not NOISE.match(line)]
         outcome.said = "\n".join(lines[-40:]) or f"ended with {process.returncode}"
     return outcome
