@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -34,6 +35,8 @@ from targets import load, names  # noqa: E402  (found by the line above)
 
 #: Bounds of one execution: s, MB held, bytes of address space, bytes of input.
 TIMEOUT, MEMORY, SPACE, INPUT = 20, 2048, 6 << 30, 1 << 16
+#: s after which a target that does not end is killed: libFuzzer does not look at the time of mutators.
+GRACE = 120
 #: Lines of libFuzzer's that say nothing of a finding.
 NOISE = re.compile(r"#|stat::|INFO: |WARNING: |MS: |0x|Base64: |artifact_prefix|.*site-packages/click")
 #: Of the kernels of `build`.
@@ -209,7 +212,12 @@ def run_target(
     output = folder / f"{name}.output"
     with output.open("wb") as stream:
         process = subprocess.Popen(command, env={**os.environ, **alone}, stdout=stream, stderr=stream)
+        late = threading.Timer(
+            GRACE + 2 * seconds if seconds is not None else threading.TIMEOUT_MAX, process.kill
+        )
+        late.start()
         _, status, used = os.wait4(process.pid, 0)
+        late.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
     said = output.read_text(errors="replace")
     outcome = Outcome(
@@ -224,7 +232,9 @@ def run_target(
         to = findings / f"{name}-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
         shutil.copyfile(file, to)
         outcome.findings.append(str(to))
-    if process.returncode or outcome.findings:
+    # libraries with threads of their own may hang when libFuzzer, done, ends the process
+    ended = re.search(r"^Done \d+ runs", said, re.MULTILINE)
+    if outcome.findings or (process.returncode and not ended):
         lines = [line for line in said.splitlines() if line.strip() and not NOISE.match(line)]
         outcome.said = "\n".join(lines[-40:]) or f"ended with {process.returncode}"
     return outcome

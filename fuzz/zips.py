@@ -107,6 +107,8 @@ def mutate_npy(content: bytes, chance: random.Random) -> bytes:
         array = np.load(io.BytesIO(content), allow_pickle=False)
     except Exception:  # whatever an earlier change has made of it
         return usual(content, len(content) + 64)
+    if array.size > 1 << 16:  # of nothing: no values take no room
+        return usual(content, len(content) + 64)
     act = chance.random()
     if act < 0.5 and array.size and array.dtype.kind in "biuf":
         array = array.copy()
