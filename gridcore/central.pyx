@@ -223,9 +223,11 @@ cdef class PullQueue:
         cdef Py_ssize_t k, i, words = (self.machines + 63) >> 6
         cdef Entry entry
         read, known = State(state), self._columns()
-        lows = {"last": (0, self.applications), "away": (0, 1), "free": (0, LATEST)}
-        given = {name: read.array(name, column.dtype, column.shape, *lows.get(name, ()))
+        lows = {"last": (0, self.applications), "away": (0, 1), "first_start": (-1, LATEST), "finish": (-1, LATEST)}
+        given = {name: read.array(name, column.dtype, column.shape, *lows.get(name, (0, LATEST)))
                  for name, column in known.items()}
+        if (given["busy"] > given["free"]).any():
+            raise ValueError("state['busy'] must be at most state['free'] of the same machine")
         now = read.whole("now", 0, LATEST)
         met = read.array("seen_of", np.int64, (None,), 0, self.applications - 1)
         seen_array = read.array("seen", np.uint64, (len(met), words))

@@ -226,7 +226,7 @@ cdef class TaskQueues:
             raise ValueError("state['share'] must have room for a share a machine, got none")
         lows = {"running": (-1, self.n_applications - 1), "first": (0, capacity), "count": (0, capacity),
                 "free_at": (0, LATEST)}
-        given = {name: read.array(name, np.asarray(column).dtype, np.shape(column), *lows.get(name, (-1,)))
+        given = {name: read.array(name, np.asarray(column).dtype, np.shape(column), *lows.get(name, (-1, LATEST)))
                  for name, column in known.items()}
         place, first = np.arange(capacity), given["first"][:, None]
         held = (place >= first) & (place < first + given["count"][:, None])
@@ -235,7 +235,7 @@ cdef class TaskQueues:
             raise ValueError("state['share'] must have applications and tasks where state['first'] and "
                              "state['count'] say that there are any")
         rows = {name: read.array(name, np.int64, (None, 6)) for name in ("ended", "ran", "came")}
-        enqueued, tasks_done = read.whole("enqueued"), read.whole("tasks_done")
+        enqueued, tasks_done = read.whole("enqueued", 0, LATEST), read.whole("tasks_done", 0, LATEST)
         cdef const int[:, :, ::1] shares = share
         cdef const int[::1] firsts = given["first"], counts = given["count"]
         cdef const long long[::1] frees = given["free_at"]
