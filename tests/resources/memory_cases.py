@@ -135,7 +135,7 @@ def functions() -> None:
 
 
 #: A run of each kernel that keeps memory of its own, small enough for every day.
-QUICK = ("functions", "flow", "jobflow", "few", "backfill", "rjss; round trips", "WQR-FT; few")
+QUICK = ("functions", "flow", "jobflow", "backfill", "rjss; round trips", "WQR-FT; few")
 
 CASES: dict[str, Callable[[], Any]] = {
     name: partial(run, scenario(name.partition(";")[0]), scheduler)
