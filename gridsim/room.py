@@ -5,8 +5,8 @@ from __future__ import annotations
 from gridsim.errors import OutOfMemory
 from gridsim.inputs import memory
 
-#: Bytes of a machine, and of an application, in the tables of any result and what they are made from: measured
-#: are 280 and 270.
+#: Bytes of a machine, and of an application, in the tables of any result and what these are made from (they
+#: were measured to take 280 and 270).
 OF_MACHINE = OF_APPLICATION = 200
 #: Of a task that has a size of its own: that, and the factor that it is drawn by.
 OF_TASK = 16

@@ -320,7 +320,10 @@ def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
         (["--job-log", ""], "--job-log must be a non-empty text, got ''"),
         (["--hosts", ""], "--hosts must be a non-empty text, got ''"),
         (["--nodes", 10**17], "--nodes must be a whole number in 1..1073741824, got 1"),
-        (["--applications", 10**15], "not enough memory: Unable to allocate"),
+        (
+            ["--applications", 10**15],
+            "not enough memory for workload.applications: 1000000000000000 applications take",
+        ),
         (["--threads", 0], "threads must be a whole number in 1..1024, got 0"),
         (["--threads", "x"], "Invalid value for '--threads': 'x' is not a valid integer."),
         (["--task-data", -1], "--task-data must be in 0..1e+15 bytes, got -1.0"),

@@ -2,8 +2,8 @@
 
     python failing.py CASE...   with allocations.so preloaded
 
-Of each place in a kernel that allocates three allocations of a case fail: the first, one in the middle and the last.
-The middle one fails once more in a run that goes on regardless.  It prints a JSON line a case.
+Of each place in a kernel that allocates, three allocations of a case fail: the first, a middle one and the
+last.  The middle one fails once more in a run that goes on regardless.  It prints a JSON line a case.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from functools import partial
@@ -20,8 +21,9 @@ from gridsim.states import unpacked
 from gridsim.testing.resuming import snapshot
 
 KERNELS = (
-    "availability backfill central dispatch edf flow jobflow links mapping overlay queues slots summaries tree walk"
-).split()
+    *("availability", "backfill", "central", "dispatch", "edf", "flow", "jobflow", "links"),
+    *("mapping", "overlay", "queues", "slots", "summaries", "tree", "walk"),
+)
 MODULES = [import_module(f"gridcore.{name}") for name in KERNELS]
 
 RIGID = ("dgs-asap", "asap", "backfill", "backfill-fcfs")
@@ -82,6 +84,12 @@ def run(made: gs.Scenario, scheduler: gs.Scheduler) -> None:
     second.run()
 
 
+def alone(name: str, scheduler: gs.Scheduler) -> None:
+    """A run that one kernel has to itself: without failures, and nothing of it is recorded."""
+    made = dataclasses.replace(scenario(name), faults=None, network=gs.Network())
+    gs.simulate(made, scheduler, threads=2, time_limit=2000.0)
+
+
 def schedulers() -> dict[str, gs.Scheduler]:
     """Every one that is known by name, and some in another mode."""
     found = {name: make_scheduler(name) for name in registered()}
@@ -127,13 +135,15 @@ def functions() -> None:
 
 
 #: A run of each kernel that keeps memory of its own, small enough for every day.
-QUICK = ("functions", "few", "backfill", "rjss; round trips", "WQR-FT; few")
+QUICK = ("functions", "flow", "jobflow", "backfill", "rjss; round trips", "WQR-FT; few")
 
 CASES: dict[str, Callable[[], Any]] = {
     name: partial(run, scenario(name.partition(";")[0]), scheduler)
     for name, scheduler in schedulers().items()
 } | {
     "functions": functions,
+    "flow": partial(alone, "few", gs.FairTree(samples=(3, 3, 3))),
+    "jobflow": partial(alone, "dgs-asap", gs.DgsAsap(degree=6, slot=10.0)),
     "few": partial(run, scenario("few"), gs.FairTree(samples=(3, 3, 3))),
     "rendezvous; few": partial(run, scenario("few"), gs.Rendezvous(share=0.3)),
     "WQR-FT; few": partial(run, scenario("few"), gs.WqrFt(task_order="small", max_replicas=3)),

@@ -14,7 +14,7 @@ TASKS, OF_TASKS = ("WQR", "NoInfo", "CpuInfo", "AvailInfo", "AllInfo"), 74 * 64
 
 
 def check(lines: list[str]) -> None:
-    """That the peak of a run of twice the length is at most that of the tables higher, and a third for chance."""
+    """That of a run of twice the length the peak is higher by its tables at most, and a third for chance."""
     for entry in map(json.loads, lines):
         (_, short, long), (_, less, more) = entry["peaks"], entry["applications"]
         table = any(name in entry["case"] for name in TASKS)

@@ -205,14 +205,12 @@ def test_a_run_whose_checkpoint_has_no_room_goes_on(full: Path) -> None:
     file = str(full / "file")
     found = told(*RUN, "--checkpoint", file, "--checkpoint-every", "0")
     assert found.exit_code == 0 and sorted(os.listdir(full)) == ["filler"]
-    assert found.stderr == f"gridsim: warning: {file}: no checkpoint could be written (No space left on device); " \
-        "the run goes on\n"  # fmt: skip
+    said = f"{file}: no checkpoint could be written (No space left on device); the run goes on"
+    assert found.stderr == f"gridsim: warning: {said}\n"
 
 
 @pytest.mark.parametrize("keep", [[], ["--keep-results"]])
-def test_a_sweep_goes_on_when_there_is_room_again(
-    keep: list[str], full: Path, made: dict[str, str]
-) -> None:
+def test_a_sweep_goes_on_when_there_is_room_again(keep: list[str], full: Path, made: dict[str, str]) -> None:
     """Wherever the disk ended: what was kept is sound, and in the end all is there."""
     command = ["sweep", made["SWEEP"], "--store", str(full / "st"), "--workers", "1", *keep]
     for free in (20, 32, 44):
