@@ -105,7 +105,7 @@ cdef class PullQueue:
             raise TypeError(f"applications must be an integer, got {applications!r}")
         if applications < 0:
             raise ValueError(f"applications must be >= 0, got {applications}")
-        self.speed = given.copy()
+        self.speed = np.array(given)  # a memoryview of nothing has no copy
         self.machines = given.shape[0]
         self.applications = applications
         self.log = log
