@@ -108,7 +108,7 @@ cdef class PullQueue:
             raise TypeError(f"applications must be an integer, got {applications!r}")
         if not 0 <= applications < 2**31:
             raise ValueError(f"applications must be in 0..{2**31 - 1}, got {applications}")
-        self.speed = np.array(given)
+        self.speed = np.array(given)  # a memoryview of nothing has no copy
         self.machines = given.shape[0]
         self.applications = applications
         self.log = log

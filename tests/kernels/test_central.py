@@ -157,6 +157,26 @@ def test_pull_is_work_conserving_and_follows_the_order(
         assert edges[-1] >= last
 
 
+@pytest.mark.parametrize("kernel", [central, twin])
+def test_who_ends_at_the_instant_is_free_again(kernel: Any) -> None:
+    """The faster machine ends at 1 s, when there is work again: it goes before the other, which is idle."""
+    queue = kernel.PullQueue([2.0, 1.0], 1, log=True)
+    for until in (10**9, 2 * 10**9):
+        queue.run(until, [0], np.array([1]), [2.0])
+    assert queue.starts()[0].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("kernel", [central, twin])
+def test_pulling_nothing_and_for_ever(kernel: Any) -> None:
+    nothing = kernel.PullQueue([], 0)
+    columns = [*nothing.totals().values(), *nothing.starts()]
+    assert {column.dtype for column in columns} == {np.dtype(np.int64)}
+    # 9.2e18 ns are for ever; without a log nothing is written down
+    queue = kernel.PullQueue([1.0], 1)
+    assert queue.run(1, [0], np.array([1]), [9.2e9]) == 1
+    assert queue.free_at.tolist() == [NEVER] and len(queue.starts()[0]) == 0
+
+
 def test_fastest_first_then_lowest_id() -> None:
     queue = central.PullQueue([1.0, 3.0, 2.0, 3.0], 1, log=True)
     left = np.array([3])
@@ -221,6 +241,16 @@ def test_pull_messages(kernel: Any) -> None:
         queue.run(9, [0], np.array([1, 0, 1, 0])[::2], [1.0, 1.0])
     with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
         kernel.PullQueue([1e-3], 1).run(NEVER, [0], np.array([2]), [9e6])
+    with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
+        late = kernel.PullQueue([1e-300], 1)
+        late.run(1, [0], np.array([1]), [1e-300])
+        late.run(NEVER, [0], np.array([1]), [1e300])
+    with pytest.raises(ValueError, match=r"^speed\[0\] must be finite and > 0, got inf$"):
+        kernel.PullQueue([float("inf")], 1)
+    with pytest.raises(ValueError, match=r"^task_size\[0\] must be finite and > 0, got 0.0$"):
+        queue.run(9, [0], left, [0.0, 1.0])
+    with pytest.raises(ValueError, match="^left must have one dimension, got 2$"):
+        queue.run(9, [0], left.reshape(1, 2), [1.0, 1.0])
     assert left.tolist() == [1, 1]
     queue.run(9, [0], left, [1e-9, 1.0])
     for call in queue.fail, queue.restore:
@@ -500,6 +530,14 @@ def test_bind_messages(kernel: Any) -> None:
         kernel.bind_earliest(free, [1.0, 1.0], 1.0, -1, 0)
     with pytest.raises(TypeError):
         kernel.bind_earliest(free, [1.0, 1.0], 1.0, 1.5, 0)
+    for size in (0.0, float("inf")):
+        with pytest.raises(ValueError, match=f"^task_size must be finite and > 0, got {size}$"):
+            kernel.bind_earliest(free, [1.0, 1.0], size, 1, 0)
+    # 9.2e18 ns are too long for a task, and no number below 2**63 is too large
+    for task_size, tasks in ((9.2e9, 1), (1e9, 2**63 - 1)):
+        with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
+            kernel.bind_earliest(free, [1.0, 1.0], task_size, tasks, 0)
+    assert kernel.bind_earliest(free.copy(), [1.0, 1.0], 1.0, 1, 0).dtype == np.int64
     with pytest.raises(ValueError, match=r"^free_at\[1\] must be >= 0, got -3$"):
         kernel.bind_earliest(np.array([0, -3]), [1.0, 1.0], 1.0, 1, 0)
     with pytest.raises(ValueError, match="^now must be >= 0, got -1$"):

@@ -447,6 +447,39 @@ REFUSED = [
         ValueError,
         "deferred must have 3 entries, got 1",
     ),
+    (lambda m, x: m.Links([0], 1, **{**GOOD, "widths": [16.5]}), TypeError, "^widths must hold integers"),
+    (lambda m, x: m.Links([0], 1, **GOOD, keep=[False]), ValueError, "^keep must have 3 entries, got 1"),
+    (
+        lambda m, x: m.Links([0], 1, **GOOD, keep=[True, False, True]),
+        ValueError,
+        r"^keep\[2\] must be False, since that kind is deferred",
+    ),
+    (lambda m, x: m.Links([0], 1, **GOOD, level_of=[0.5]), TypeError, "^level_of must hold integers"),
+    (
+        lambda m, x: m.Links([0], 1, **GOOD, level_of=[0, 0]),
+        ValueError,
+        "^level_of must have 1 entries, got 2",
+    ),
+    (
+        lambda m, x: m.Links([0], 1, **GOOD, level_of=[64]),
+        ValueError,
+        r"^level_of\[0\] must be in 0\.\.63, got",
+    ),
+    (
+        lambda m, x: m.Links([0], 1, **GOOD, level_of=[-1]),
+        ValueError,
+        r"^level_of\[0\] must be in 0\.\.63, got",
+    ),
+    (lambda m, x: x.move([0, 1], [0]), ValueError, "^nodes and machines must be equally long, got 2 and 1"),
+    (lambda m, x: x.move([2], [0]), ValueError, r"^nodes\[0\] must be in 0\.\.1, got 2"),
+    (lambda m, x: x.move([-1], [0]), ValueError, r"^nodes\[0\] must be in 0\.\.1, got -1"),
+    (lambda m, x: x.move([0.5], [0]), TypeError, "^nodes must hold integers"),
+    (lambda m, x: x.move([0], [0.5]), TypeError, "^machines must hold integers"),
+    (lambda m, x: x.watch(5, 5, 1), ValueError, "^start < end and width must be positive, got 5, 5, 1"),
+    (lambda m, x: x.watch(-1, 5, 1), ValueError, "^start < end and width must be positive, got -1, 5, 1"),
+    (lambda m, x: x.watch(0, 5, 0), ValueError, "^start < end and width must be positive, got 0, 5, 0"),
+    (lambda m, x: x.log(2**31, SUBJECTS), ValueError, r"^limit must be in 1\.\.2147483647, got 2147483648"),
+    (lambda m, x: x.log(5, [-1, 0.5, 16]), TypeError, "^subjects must hold integers"),
     (lambda m, x: x.send(0, 3, records(0, []), 5), ValueError, r"kind must be in 0\.\.2, got 3"),
     (lambda m, x: x.send(0, -1, records(0, []), 5), ValueError, r"kind must be in 0\.\.2, got -1"),
     (lambda m, x: x.send(0, 1, records(0, []), 5), ValueError, "kind 1 must be 24 bytes wide, got 16"),
@@ -494,6 +527,66 @@ def test_refusals_use_the_same_words(call):
             call(module, make(module, [0, 1], 2))
         words.append(str(refused.value))
     assert words[0] == words[1]
+
+
+def test_what_is_not_told():
+    """FIFO, one level, nothing kept, and a jitter of 0; with a jitter the seed is 0."""
+    ours, expected = (
+        [module.Links([0, 1, 2], 3, **GOOD, **more) for more in ({}, {"jitter": 9})]
+        for module in (links, twin)
+    )
+    for mine, theirs in zip(ours, expected, strict=True):
+        found = []
+        for one in (mine, theirs):
+            for now in (0, 5):
+                one.send(now, 1, records(1, [(1, 0)] * 6 + [(2, 0), (2, 1)], now), 7)
+            one.fail([2], 6)
+            found.append((deliveries(one), one.lost(), one.by_level.tolist(), counters(one)))
+        assert found[0] == found[1]
+        assert found[0][1] == []
+
+
+def test_many_messages_equal_twin():
+    """A log that ends in between, failures with what is kept, moves, and a rest that nobody takes."""
+    random = np.random.default_rng(12)
+    for fifo, jitter in ((True, 0), (False, 0), (False, 20)):
+        both = [make(module, [0, 1, 2, 3, 0, 1], 4, 40, 3e8, fifo, jitter) for module in (links, twin)]
+        for one in both:
+            one.log(100, SUBJECTS)
+            one.watch(100, 2000, 70)
+        now = 0
+        for _ in range(120):
+            kind, nbytes = int(random.integers(0, 3)), int(random.integers(0, 40))
+            batch = records(kind, random.integers(0, 6, (random.integers(1, 5), 2)), now)
+            machines = random.permutation(4)[:2]
+            what = random.random()
+            for one in both:
+                one.send(now, kind, batch, nbytes)
+                if what < 0.1:
+                    one.fail(machines, now, down=what < 0.05)
+                elif what < 0.2:
+                    one.restore(machines, now)
+                elif what < 0.25:
+                    one.move([int(batch[0, 0])], machines[:1])
+            now += int(random.integers(0, 40))
+            while (at := both[0].advance(now)) == both[1].advance(now) != NEVER:
+                equal(*(one.collect(at) for one in both))
+            assert at == NEVER
+            if what > 0.8:
+                equal(*(one.drain(now) for one in both))
+            assert [(k, x.tolist()) for k, x in both[0].lost()] == [
+                (k, x.tolist()) for k, x in both[1].lost()
+            ]
+            assert counters(both[0]) == counters(both[1])
+        for name in ("by_level", "windows"):
+            np.testing.assert_array_equal(getattr(both[0], name), getattr(both[1], name))
+        assert both[0].unlogged == both[1].unlogged > 0
+        ours, expected = (one.logged() for one in both)
+        assert {k: v.tolist() for k, v in ours.items()} == {k: v.tolist() for k, v in expected.items()}
+        with pytest.raises(
+            ValueError, match="^log must be called before anything is sent, got [0-9]+ messages$"
+        ):
+            both[1].log(5, SUBJECTS)
 
 
 @BOTH
