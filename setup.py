@@ -20,7 +20,7 @@ OPTIMIZE = "-O0" if CHECKED else "-O3"
 FLAGS = ["/O2"] if sys.platform == "win32" else [OPTIMIZE, "-ffp-contract=off", "-fno-math-errno", "-g0"]
 LINK = []
 if SANITIZE:
-    # A finding ends the run.  Sums do not overflow: Python's own flags say -fwrapv, and so all builds have it.
+    # A finding ends the run.  Sums wrap: all builds have -fwrapv, which is one of Python's own flags.
     checks = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all"]
     FLAGS += [*checks, "-fno-omit-frame-pointer", "-g", "-O1", "-Wno-pass-failed"]
     # Python is not built so: the run-time library is a shared one, to be loaded before Python (LD_PRELOAD).
