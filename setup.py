@@ -17,10 +17,13 @@ SANITIZE = os.environ.get("GRIDCORE_SANITIZE", "")
 # is one without optimization too: the golden digests say that it makes no difference.  Without what debuggers
 # want (Python's own flags ask for it) a wheel is a quarter as large, and does not tell where it was built.
 OPTIMIZE = "-O0" if CHECKED else "-O3"
-FLAGS = ["/O2"] if sys.platform == "win32" else [OPTIMIZE, "-ffp-contract=off", "-fno-math-errno", "-g0"]
+# Sums wrap, so that counters from a hostile state are wrong, not undefined.
+FLAGS = [OPTIMIZE, "-ffp-contract=off", "-fno-math-errno", "-fwrapv", "-g0"]
+if sys.platform == "win32":
+    FLAGS = ["/O2"]
 LINK = []
 if SANITIZE:
-    # A finding ends the run.  Sums wrap: all builds have -fwrapv, which is one of Python's own flags.
+    # A finding ends the run.
     checks = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all"]
     FLAGS += [*checks, "-fno-omit-frame-pointer", "-g", "-O1", "-Wno-pass-failed"]
     # Python is not built so: the run-time library is a shared one, to be loaded before Python (LD_PRELOAD).
