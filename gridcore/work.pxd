@@ -266,10 +266,12 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
         begin = m.local_saved if m.local_task == k else 0.0
     else:
         begin = work_newest(w, k)
-    if not work_room_for_rows(w) or not work_meet(w, number, u):
+    if not work_room_for_rows(w):
         return NO_MEMORY
     if not instance_begin(&m.run, &w.rules, u, m.run.speed, begin, t.size, w.now):
         return TOO_LATE
+    if not work_meet(w, number, u):
+        return NO_MEMORY
     work_unrank(w, k)
     if t.running > 0:
         b.replicas += 1
