@@ -45,7 +45,21 @@ class Source:
 
 _plain = np.arange(1, 217) / 8
 _tiny = [5e-324, 1e-310, 2.2250738585072014e-308, 1e-300, 1e-160, 1e-18, 1e-9, 1e-6, 0.1, 1 / 3]
-_large = [1e3, 4194304.0, 2.0**31, 2.0**32, 2.0**52, 2.0**53, 1e15, 2.0**62, 2.0**63, 2.0**64, 1e30, 1e150, 1e154]
+_large = [
+    1e3,
+    4194304.0,
+    2.0**31,
+    2.0**32,
+    2.0**52,
+    2.0**53,
+    1e15,
+    2.0**62,
+    2.0**63,
+    2.0**64,
+    1e30,
+    1e150,
+    1e154,
+]
 _extreme = [*_tiny, *_large, 1e200, 1e300, 8.9e307, 1.7976931348623157e308]
 #: By a byte: of most there is little to overflow.
 POSITIVE = np.resize(np.concatenate([_plain, _extreme]), 256)
@@ -89,7 +103,9 @@ NASTY: tuple[Any, ...] = (
 def poked(s: Source, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A copy with some of its numbers changed."""
     made = np.array(array, order="C")
-    flat = made.reshape(-1).view(np.uint8) if made.size and not made.dtype.hasobject else np.zeros(0, np.uint8)
+    flat = (
+        made.reshape(-1).view(np.uint8) if made.size and not made.dtype.hasobject else np.zeros(0, np.uint8)
+    )
     for _ in range(1 + s.below(3)):
         if not len(flat):
             break

@@ -161,7 +161,10 @@ def fuzz(
 def build() -> None:
     """Compile the kernels with clang for --native, into fuzz/build."""
     shutil.copytree(
-        HERE.parent / "gridcore", NATIVE / "gridcore", dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.so", "*.c")
+        HERE.parent / "gridcore",
+        NATIVE / "gridcore",
+        dirs_exist_ok=True,
+        ignore=shutil.ignore_patterns("*.so", "*.c"),
     )
     shutil.copyfile(HERE.parent / "setup.py", NATIVE / "setup.py")
     tools = {"CC": "clang", "LDSHARED": "clang -shared", "GRIDCORE_SANITIZE": SANITIZERS}
@@ -278,8 +281,12 @@ def limit_memory() -> None:
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
-def replay(target: str, files: tuple[Path, ...]) -> None:
+@click.option("--native", is_flag=True, help="With the kernels of `build`.")
+def replay(target: str, files: tuple[Path, ...], native: bool) -> None:
     """Run one execution of TARGET on each of FILES, without atheris."""
+    if native and "GRIDSIM_FUZZ_NATIVE" not in os.environ:
+        command = [sys.executable, *sys.argv]
+        sys.exit(subprocess.run(command, env={**os.environ, **of_native()}, check=False).returncode)
     module = load(target)
     limit_memory()
     for file in files:

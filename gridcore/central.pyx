@@ -536,7 +536,7 @@ cdef long long take_bulk(const long long[::1] at, const long long* length, long 
     cdef Py_ssize_t n = at.shape[0], u, step
     cdef double rate = 0.0, done = 0.0, start, latest = <double> now, instant, gap, aim = <double> tasks
     cdef long long limit = _LAST, base, count = 0
-    if tasks > 1099511627776:           # 2**40
+    if tasks > 1048576:
         # so many that float64 cannot tell: those left over are taken one by one
         aim -= aim * 4e-12
     for u in range(n):

@@ -168,9 +168,16 @@ cdef class JobFlow:
         indices(of["tasks"], "tasks", 1, 2**31)
         indices(of["length"], "length", 1, _LATEST // self.slot + 1)
         indices(of["lasts"], "lasts", 0, _LATEST + 1)
+        if self.talk != NULL:
+            # what is under way rests on them
+            for name, had in (("tasks", self.tasks), ("length", self.length), ("lasts", self.lasts),
+                              ("submitter", self.submitter)):
+                if not np.array_equal(of[name], had):
+                    raise ValueError(f"{name} must be as it was")
+        submitter = indices(of["submitter"], "submitter", 0, self.nodes)
         self.phase = of["phase"]
         self.tasks, self.length, self.lasts = of["tasks"].copy(), of["length"].copy(), of["lasts"].copy()
-        self.submitter = indices(of["submitter"], "submitter", 0, self.nodes)
+        self.submitter = submitter
         self.attempt, self.searches, self.in_vain = of["attempt"], of["searches"], of["in_vain"]
         self.conflicts, self.late, self.reached = of["conflicts"], of["late"], of["reached"]
         self.first_start, self.end, self.done = of["first_start"], of["end"], of["done"]

@@ -242,19 +242,21 @@ cdef inline bint work_room_for_rows(Work* w) noexcept nogil:
     return True
 
 
-cdef inline bint work_meet(Work* w, Py_ssize_t b, Py_ssize_t u) noexcept nogil:
-    """Count machine u for bag b, once; False without memory."""
-    cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
-    if w.machine[u].met == b:
-        return True
+cdef inline bint work_room_to_meet(Work* w, Py_ssize_t b) noexcept nogil:
+    """Room for who has worked for bag b; False without memory."""
     if w.seen[b] == NULL:
         w.seen[b] = <unsigned long long*> calloc((w.machines + 63) >> 6, sizeof(unsigned long long))
-        if w.seen[b] == NULL:
-            return False
+    return w.seen[b] != NULL
+
+
+cdef inline void work_meet(Work* w, Py_ssize_t b, Py_ssize_t u) noexcept nogil:
+    """Count machine u for bag b, once."""
+    cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
+    if w.machine[u].met == b:
+        return
     w.machine[u].met = <int> b
     w.bag[b].nodes += w.seen[b][u >> 6] & bit == 0
     w.seen[b][u >> 6] |= bit
-    return True
 
 
 cdef inline void work_clear(Machine* m) noexcept nogil:
@@ -284,10 +286,11 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
     else:
         begin = work_newest(w, k)
     # all that may want memory comes before anything is changed
-    if not work_room_for_rows(w) or not work_room_in(w, number, t.running + 1) or not work_meet(w, number, u):
+    if not work_room_for_rows(w) or not work_room_in(w, number, t.running + 1) or not work_room_to_meet(w, number):
         return NO_MEMORY
     if not instance_begin(&m.run, &w.rules, u, m.run.speed, begin, t.size, w.now):
         return TOO_LATE
+    work_meet(w, number, u)
     work_unrank(w, k)
     if t.running > 0:
         b.replicas += 1

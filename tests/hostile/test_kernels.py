@@ -1,0 +1,330 @@
+"""What fuzzing of the kernels has found: calls that are wrong are refused, and change nothing.
+
+Each of these once ended the process, never ended, or wrote where nothing of its own was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gridcore import (
+    JobFlow,
+    JobWalks,
+    Links,
+    PullQueue,
+    SlotSchedules,
+    SummaryGrid,
+    SummaryTree,
+    TaskQueues,
+    TreeFlow,
+    Views,
+    WorkQueue,
+    bind_earliest,
+    jobflow,
+)
+from gridcore.flow import SHARE
+from gridcore.reference import links as links_twin
+from gridcore.reference import overlay as overlay_twin
+from gridcore.reference import queues as queues_twin
+from gridcore.reference import slots as slots_twin
+from gridcore.tree import REQUEST, SUMMARY
+
+LAST = 2**63 - 1
+GRID = SummaryGrid([1.0], [4.0], [1.0])
+TALK = (jobflow.CANCEL, jobflow.REQUEST, jobflow.ANSWER, jobflow.COMMIT, jobflow.REPLY)
+
+
+def links(widths: Any = (16, 24), nodes: int = 3, kind: Any = Links, **changes: Any) -> Any:
+    """A node a machine; messages take no time."""
+    settings: dict[str, Any] = {
+        "machines": nodes,
+        "latency": 0,
+        "bandwidth": np.inf,
+        "deferred": [False] * len(widths),
+    }
+    return kind(np.arange(nodes), widths=list(widths), **{**settings, **changes})
+
+
+def tree() -> SummaryTree:
+    return SummaryTree(GRID, np.ones(2), size=[4.0], task_size=[1.0], nbytes=10)
+
+
+def parts() -> dict[str, Any]:
+    queues = TaskQueues(np.ones(2))
+    queues.add_applications([0.0], [4.0], [1.0])
+    widths = [SUMMARY.itemsize, REQUEST.itemsize, SHARE.itemsize]
+    over = links(widths, deferred=[False, False, True], keep=[True, True, False])
+    return {"tree": tree(), "queues": queues, "links": over}
+
+
+def flow(**changes: Any) -> Any:
+    settings = {
+        **parts(), "summary": (0, 10), "request": (1, 10), "accept": (2, 10), "idle_minimum": np.ones(2),
+        "submitter": [0], "goal": 2**62,
+    }  # fmt: skip
+    return TreeFlow(**{**settings, **changes})
+
+
+def negotiation(**changes: Any) -> tuple[Any, dict[str, Any]]:
+    """A flow of two jobs, and what it shares."""
+    counts = ("attempt", "searches", "in_vain", "conflicts", "late", "reached", "end", "done", "submitter")
+    shared: dict[str, Any] = {
+        "jobs": {
+            "phase": np.zeros(2, np.int8),
+            **{name: np.zeros(2, np.int64) for name in counts},
+            "tasks": np.array([1, 2]),
+            "length": np.array([2, 3]),
+            "lasts": np.full(2, 10**9),
+            "first_start": np.full(2, -1),
+        },
+        "nodes": {name: np.zeros(3, np.int64) for name in ("received", "changes", "busy", "tasks", "first")},
+        "counts": np.zeros(5, np.int64),
+    }
+    settings = {
+        **dict.fromkeys(("one_way", "latency", "at_least", "opening", "period", "width", "seed"), 0),
+        **dict.fromkeys(("hops", "rounds", "forward", "tries"), 2),
+        **dict.fromkeys(("wide", "pull", "poll", "stale", "record"), False),
+        **{"slot": 10**9, "push": True},
+    }
+    given: dict[str, Any] = {"links": links([kind.itemsize for kind in TALK]), "settings": settings, **shared}
+    made = JobFlow(
+        SlotSchedules(3), Views(3, 2, shuffle=1), kinds=[(k, 1) for k in range(5)], **{**given, **changes}
+    )
+    return made, {**shared, "settings": settings}
+
+
+MADE: dict[Any, Callable[[], Any]] = {
+    Links: links,
+    TaskQueues: lambda: TaskQueues([1.0]),
+    SummaryTree: tree,
+    TreeFlow: flow,
+    Views: lambda: Views(3, 2, shuffle=1),
+}
+
+
+@pytest.mark.parametrize("cls", MADE)
+def test_nothing_is_made_by_halves_or_twice(cls: Any) -> None:
+    """Without arguments there is no object, and `__init__` does not make one anew."""
+    with pytest.raises(TypeError):
+        cls.__new__(cls)
+    made = MADE[cls]()
+    before = made.getstate()
+    made.__init__()
+    assert set(made.getstate()) == set(before)
+
+
+@pytest.mark.parametrize("name", ["tree", "queues", "links"])
+def test_a_flow_needs_its_parts(name: str) -> None:
+    with pytest.raises(TypeError, match=name):
+        flow(**{name: None})
+
+
+def test_so_do_walks_and_negotiations() -> None:
+    none: Any = None
+    with pytest.raises(TypeError, match="links"):
+        JobWalks(none, [], kinds=[], release=[], node=[], work=[], data=[], rate=[], probes=0)
+    with pytest.raises(TypeError, match="links"):
+        negotiation(links=None)
+
+
+def test_parts_of_a_flow_fit_one_another() -> None:
+    widths = [SUMMARY.itemsize, REQUEST.itemsize, SHARE.itemsize]
+    with pytest.raises(ValueError, match="links must have 3 nodes, got 2"):
+        flow(links=links(widths, 2, deferred=[False, False, True]))
+    with pytest.raises(ValueError, match="queues must have 1 applications, got 0"):
+        flow(queues=TaskQueues(np.ones(2)), submitter=np.zeros(0, np.int64))
+    with pytest.raises(ValueError, match="links must have 3 nodes, got 2"):
+        negotiation(links=links([kind.itemsize for kind in TALK], 2))
+
+
+@pytest.mark.parametrize("payload", [-2, 0, 512, 2**31, LAST])
+def test_a_summary_of_anybody(payload: int) -> None:
+    """There is no such summary: its cells would be read from anywhere."""
+    made = parts()
+    it = flow(**made)
+    row = np.zeros(1, SUMMARY)
+    row["sender"], row["payload"] = 1, payload
+    made["links"].send(0, 0, row.view(np.uint8).reshape(1, -1), 10)
+    with pytest.raises(ValueError, match=f"a summary {payload} from node 1 to 0"):
+        it.advance(10**9)
+
+
+def test_a_request_for_what_the_tree_does_not_know() -> None:
+    made = parts()
+    it = flow(**made)
+    made["queues"].add_applications([0.0], [1.0], [1.0])
+    row = np.zeros(1, REQUEST)
+    row["application"], row["tasks"] = 1, 1
+    made["links"].send(0, 1, row.view(np.uint8).reshape(1, -1), 10)
+    with pytest.raises(ValueError, match="a request for 1 tasks of application 1"):
+        it.advance(10**9)
+
+
+@pytest.mark.parametrize("kind", [Links, links_twin.Links], ids=["kernel", "twin"])
+def test_sizes_and_instants_of_links(kind: Any) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"widths": (16, 2**56)}, r"widths\[1\] must be in 16..1048576 bytes, got"),
+        ({"latency": LAST}, "latency must be in 0.."),
+        ({"machines": 2**31}, "machines must be in 0.."),
+        ({"machines": -1, "nodes": 0}, "machines must be in 0.."),
+    ]
+    for changes, said in wrong:
+        with pytest.raises(ValueError, match=said):
+            links(kind=kind, **changes)
+    it = links(kind=kind, fifo=False)
+    for now in (-1, 2**61 + 1):
+        with pytest.raises(ValueError, match="now must be in 0..2305843009213693952 ns"):
+            it.send(now, 0, np.zeros((1, 16), np.uint8), 1)
+        with pytest.raises(ValueError, match="now must be in 0..2305843009213693952 ns"):
+            it.fail([0], now)
+    assert it.sent.tolist() == [0, 0]
+
+
+def test_a_watch_that_is_refused_counts_nothing() -> None:
+    it = links()
+    it.watch(0, 100, 10)
+    with pytest.raises((MemoryError, ValueError)):
+        it.watch(0, LAST, 1)
+    it.send(150, 0, np.array([[1, 0]]).view(np.uint8), 7)  # it wrote behind the windows
+    it.advance(200)
+    assert it.windows.shape == (3, 10) and not it.windows.any()
+
+
+def test_walks_end_where_a_message_is_nobodys() -> None:
+    over = links([24] * 4)
+    it = JobWalks(
+        over, np.ones(3), kinds=range(4), release=[0], node=[0], work=[1.0], data=[1], rate=np.full(3, np.nan),
+        probes=1,
+    )  # fmt: skip
+    over.send(5, 1, np.array([[1, 0, 0]]).view(np.uint8), 1)
+    with pytest.raises(
+        ValueError, match="links must carry nothing but what is sent here, got a message at 5 ns"
+    ):
+        it.advance(10**12)
+
+
+@pytest.mark.parametrize("kind", [Views, overlay_twin.Views], ids=["kernel", "twin"])
+def test_a_walk_of_many_steps(kind: Any) -> None:
+    it = kind(3, 2, shuffle=1)
+    it.leave([0])
+    with pytest.raises(ValueError, match="steps must be in 0..65536, got"):
+        it.join(0, 1, steps=2**62)
+    it.join(0, 1)
+
+
+@pytest.mark.parametrize("kind", [TaskQueues, queues_twin.TaskQueues], ids=["kernel", "twin"])
+def test_instants_of_queues(kind: Any) -> None:
+    it = kind([1.0, 1.0])
+    it.add_applications([0.0], [4.0], [1.0])
+    for now in (-(2**63), -1, LAST):
+        with pytest.raises(ValueError, match="now must be in 0.."):
+            it.fail([0], now)
+        with pytest.raises(ValueError, match="now must be in 0.."):
+            it.enqueue([0], [0], [1], now)
+    assert it.due(LAST).tolist() == []  # idle machines were due for ever
+    it.enqueue([0], [0], [1], 0)
+    assert it.due(LAST).tolist() == [0]
+
+
+def test_as_many_threads_as_there_is_work() -> None:
+    it = TaskQueues(np.ones(70))
+    one = it.summaries(np.arange(70), GRID, 0)
+    assert (it.summaries(np.arange(70), GRID, 0, threads=2**31 - 1) == one).all()
+
+
+def test_a_state_of_queues_that_is_refused_changes_nothing() -> None:
+    it = TaskQueues([1.0])
+    it.add_applications([0.0], [1e10], [1e9])
+    it.enqueue([0], [0], [2], 0)
+    bad = dict(it.getstate())
+    bad["share"] = bad["share"].copy()
+    bad["share"][0, 0, 1] = 2**31 - 1
+    with pytest.raises(ValueError, match=r"state\['share'\] must let machine 0 end"):
+        it.setstate(bad)
+    assert it.next_change() == 2 * 10**18 and it.queue(0)[1].tolist() == [2]
+
+
+@pytest.mark.parametrize("kind", [SlotSchedules, slots_twin.SlotSchedules], ids=["kernel", "twin"])
+def test_when_nodes_look_is_told(kind: Any) -> None:
+    with pytest.raises(ValueError, match="as_of must be given with every, got None"):
+        kind(2, stale=True).search(np.array([[1], [0]], np.int32), [0], 1, 1, 0, every=7)
+
+
+@pytest.mark.parametrize("summaries", [None, [], (), np.zeros((2, 1)), np.zeros((2, 1, 1, 1), np.int64)])
+def test_what_is_no_summary(summaries: Any) -> None:
+    with pytest.raises(ValueError, match=r"summaries must be uint32\[k, 1, 1, 1\]"):
+        tree().report([1, 2], 0, summaries, [1.0, 1.0])
+
+
+def test_a_tree_whose_state_was_refused_knows_nobody() -> None:
+    """Its nodes referred to summaries that were not there any more."""
+    it = tree()
+    it.receive(it.report([1, 2], 0, np.ones((2, 1, 1, 1), np.uint32), [1.0, 1.0]))
+    state = dict(it.getstate())
+    chunks = [chunk.copy() for chunk in state["cells_0"]]
+    for bad in ([*chunks, np.zeros(3, np.uint8)], 3):
+        with pytest.raises(ValueError, match=r"state\['cells_0'\]"):
+            it.setstate({**state, "cells_0": bad})
+        assert it.held([0, 1, 2]).tolist() == [-1, -1, -1] and not it.known(1).any()
+
+
+def test_binding_more_tasks_than_there_is_time_for() -> None:
+    """They were bound one by one; also where a machine takes no time."""
+    free, speed = np.zeros(3, np.int64), [1.0, 2.0, 3.0]
+    with pytest.raises(OverflowError, match="a task ends after the last instant"):
+        bind_earliest(free, speed, 1.0, 2**62, 0)
+    assert not free.any()
+    assert bind_earliest(free, speed, 1e-3, 2**40, 0).sum() == 2**40
+    free = np.array([0, 10**12])
+    assert bind_earliest(free, [1e9, 1e19], 1.0, 2**50, 0).sum() == 2**50
+
+
+def test_a_queue_without_machines() -> None:
+    assert PullQueue([], 2).free_at.tolist() == []
+
+
+def test_a_start_that_is_refused_counts_no_machine() -> None:
+    it = WorkQueue([1.0], [1], [1e300], [LAST], order="ask", choice="ask", max_replicas=1)
+    it.submit(0, [0])
+    with pytest.raises(OverflowError):
+        it.assign(0, 0, 0)
+    assert it.totals()["nodes_used"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("slot", 0, r"settings\['slot'\] must be in 1..100000000000000000, got 0"),
+        ("rounds", 0, r"settings\['rounds'\] must be in 1..100000000000000000, got 0"),
+        ("jobs", {}, "jobs must have phase"),
+        ("nodes", {}, "nodes must have received"),
+        ("counts", np.zeros(2, np.int64), r"counts must be int64\[5\]"),
+    ],
+)
+def test_settings_of_a_negotiation(name: str, value: Any, said: str) -> None:
+    settings = negotiation()[1]["settings"]
+    with pytest.raises(ValueError, match=said):
+        negotiation(**({"settings": {**settings, name: value}} if name in settings else {name: value}))
+
+
+def test_jobs_of_a_negotiation() -> None:
+    it, shared = negotiation()
+    del shared["settings"]
+    for tasks, said in (
+        (0, r"tasks\[1\] must be in 1.."),
+        (LAST, r"tasks\[1\] must be in 1.."),
+        (3, "as it was"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            it.bind(**{**shared, "jobs": {**shared["jobs"], "tasks": np.array([1, tasks])}})
+    it.search([0, 0], 0)  # the second time it is looking for nodes
+    it.flush(0)
+    it.advance(10**9)
+    if shared["jobs"]["phase"][0] == jobflow.NEW:
+        pytest.fail("nothing was done")
+    with pytest.raises(ValueError, match=r"jobs\[0\] must be a job that is new or waits, got 0"):
+        it.search([0], 10**9)
