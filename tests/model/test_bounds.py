@@ -15,7 +15,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from gridsim import metrics
-from gridsim.bound_search import Slots, levels
+from gridsim.bound_search import Slots, WholeTasks, alone, levels
 from gridsim.bounds import BOUND_LIMIT, discrete_bound, fluid_bound
 from gridsim.errors import ScenarioError
 from gridsim.experiment import compare
@@ -334,6 +334,21 @@ def test_levels():
     assert levels(sizes, 2).tolist() == [1, 2] and levels(sizes, 1).tolist() == [1]
     found = levels(np.random.default_rng(2).uniform(1, 9, 1000), 5)
     assert len(found) == 5 and found[0] < 1.1 and found[-1] < 9
+
+
+@pytest.mark.parametrize("slow", [0.0625, 1.0, 16.0])
+def test_alone_is_the_largest_of_all(slow):
+    random = np.random.default_rng(13)
+    for _ in range(100):
+        k = random.integers(1, 7)
+        speeds = (slow * random.choice([0.75, 1.0, 2.0, 3.0], random.integers(1, 6))).tolist()
+        _, size, a, n = columns([0] * k, random.choice([0.125, 1.0, 1.5, 20.0], k), random.integers(1, 9, k))
+        latency = float(random.choice([0.0, 3.0 / slow]))
+        each = [
+            (a[i] * float(exact_end(int(n[i]), tuple(speeds))) + latency) / size[i] for i in range(len(a))
+        ]
+        which, found = alone(WholeTasks(a, n.astype(float), a, Slots(np.array(speeds))), size, latency)
+        assert found == pytest.approx(max(each), rel=1e-14) == each[which]
 
 
 def test_latency_adds_to_the_start():
