@@ -383,10 +383,11 @@ def test_near_cancellation(offset):
         assert found.stretch == pytest.approx(float(best), rel=1e-7)
 
 
+@pytest.mark.parametrize("largest", [1e-3, 30.0])
 @pytest.mark.parametrize("seed", range(6))
-def test_of_nearly_equal_applications_the_exact_least_counts(seed):
+def test_of_nearly_equal_applications_the_exact_least_counts(seed, largest):
     """All have the same value but for rounding, some are tiny: floats cannot tell which has the least."""
-    size = np.random.default_rng(seed).uniform(0.01, 30.0, 40)
+    size = np.random.default_rng(seed).uniform(3e-4, 1.0, 40) * largest
     end = size.sum() / 3.0
     release = end - end / size.max() * size
     found = fluid_bound(release, size, 3.0)
