@@ -137,7 +137,7 @@ def test_tasks_in_turn_by_hand() -> None:
 
 def test_switching_by_hand() -> None:
     # balances before each task: none, 0, 3/4 = 0.75 >= 0.7: MET, 3/5 > 0.5, 3/6 <= 0.5: MCT
-    etc = [[4.0, 5.0], [3.0, 3.0], [1.0, 2.0], [1.0, 9.0], [5.0, 3.0]]
+    etc = [[4.0, 5.0], [3.0, 3.0], [1.0, 2.0], [1.0, 9.0], [3.0, 5.0]]
     assert in_turn(etc, "switching", low=0.5, high=0.7) == [0, 1, 0, 0, 1]
     machine, on_met = mapping.map_in_turn(etc[:3], [1, 1, 1], np.zeros(2), "switching", low=0.5, high=0.7)
     assert machine.tolist() == [0, 1, 0] and on_met

@@ -15,7 +15,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from gridsim import metrics
-from gridsim.bound_search import Slots, levels
+from gridsim.bound_search import Slots, WholeTasks, alone, levels
 from gridsim.bounds import BOUND_LIMIT, discrete_bound, fluid_bound
 from gridsim.errors import ScenarioError
 from gridsim.experiment import compare
@@ -336,6 +336,21 @@ def test_levels():
     assert len(found) == 5 and found[0] < 1.1 and found[-1] < 9
 
 
+@pytest.mark.parametrize("slow", [0.0625, 1.0, 16.0])
+def test_alone_is_the_largest_of_all(slow):
+    random = np.random.default_rng(13)
+    for _ in range(100):
+        k = random.integers(1, 7)
+        speeds = (slow * random.choice([0.75, 1.0, 2.0, 3.0], random.integers(1, 6))).tolist()
+        _, size, a, n = columns([0] * k, random.choice([0.125, 1.0, 1.5, 20.0], k), random.integers(1, 9, k))
+        latency = float(random.choice([0.0, 3.0 / slow]))
+        each = [
+            (a[i] * float(exact_end(int(n[i]), tuple(speeds))) + latency) / size[i] for i in range(len(a))
+        ]
+        which, found = alone(WholeTasks(a, n.astype(float), a, Slots(np.array(speeds))), size, latency)
+        assert found == pytest.approx(max(each), rel=1e-14) == each[which]
+
+
 def test_latency_adds_to_the_start():
     assert fluid_bound([0.0], [10.0], 5.0, latency=1.0).stretch == pytest.approx(0.3)
     found = discrete_bound([0.0], [10.0], [5.0], [2], [5.0, 1.0], latency=1.0)
@@ -368,10 +383,11 @@ def test_near_cancellation(offset):
         assert found.stretch == pytest.approx(float(best), rel=1e-7)
 
 
+@pytest.mark.parametrize("largest", [1e-3, 30.0])
 @pytest.mark.parametrize("seed", range(6))
-def test_of_nearly_equal_applications_the_exact_least_counts(seed):
+def test_of_nearly_equal_applications_the_exact_least_counts(seed, largest):
     """All have the same value but for rounding, some are tiny: floats cannot tell which has the least."""
-    size = np.random.default_rng(seed).uniform(0.01, 30.0, 40)
+    size = np.random.default_rng(seed).uniform(3e-4, 1.0, 40) * largest
     end = size.sum() / 3.0
     release = end - end / size.max() * size
     found = fluid_bound(release, size, 3.0)
