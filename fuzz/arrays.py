@@ -96,7 +96,8 @@ NASTY: tuple[Any, ...] = (
     object, 10**30, -(10**30), np.float32(1.5), np.int8(-1), np.uint64(2**64 - 1), np.bool_(True),
     np.datetime64("NaT"), np.zeros(0), np.zeros((0, 3)), np.zeros(()), np.array(7), np.zeros((1, 1, 1, 1)),
     np.array(["a", "b"]), np.array([None, 1], object), np.full(3, np.nan), range(3), memoryview(b"abcdefgh"),
-    iter(()), np.zeros(3, bool), np.broadcast_to(np.int64(1), 2**20), np.ma.masked_array([1.0, 2.0], [0, 1]), np.zeros(2, "M8[s]"), 1.0, 2,
+    iter(()), np.zeros(3, bool),
+    np.broadcast_to(np.int64(1), 2**20), np.ma.masked_array([1.0, 2.0], [0, 1]), np.zeros(2, "M8[s]"), 1.0, 2,
 )  # fmt: skip
 
 

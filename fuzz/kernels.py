@@ -80,7 +80,7 @@ def compare(
     if (type(refusal), str(refusal)) != (type(wanted), str(wanted)):
         raise Disagreement(f"{what}: the kernel says {refusal!r}, its twin {wanted!r}")
     if refusal is None and not same(result, expected):
-        raise Disagreement(f"{what}: the kernel gives {result!r}, its twin {expected!r}")
+        raise Disagreement(f"{what}: the kernel gives {result!r:.999}\nits twin {expected!r:.999}")
 
 
 def function(c: Context, kernel: str, part: Part, hostile: bool) -> None:
