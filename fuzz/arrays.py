@@ -41,7 +41,7 @@ class Source:
         return np.frombuffer(taken.ljust(n, b"\0"), np.uint8)
 
 
-# -- well-formed values ---------------------------------------------------------------------------------------
+# -- well-formed values -------------------------------------------------------------------------------------
 
 _plain = np.arange(1, 217) / 8
 _tiny = [5e-324, 1e-310, 2.2250738585072014e-308, 1e-300, 1e-160, 1e-18, 1e-9, 1e-6, 0.1, 1 / 3]
@@ -92,10 +92,11 @@ class Sub(np.ndarray[Any, np.dtype[Any]]):
 
 
 NASTY: tuple[Any, ...] = (
-    *EDGES, *NOT_NUMBERS, None, True, "text", "", b"bytes", [], {}, (), [[1], [2, 3]], [None], 1j, Shy(), object,
-    10**30, -(10**30), np.float32(1.5), np.int8(-1), np.uint64(2**64 - 1), np.bool_(True), np.datetime64("NaT"),
-    np.zeros(0), np.zeros((0, 3)), np.zeros(()), np.array(7), np.zeros((1, 1, 1, 1)), np.array(["a", "b"]),
-    np.array([None, 1], object), np.full(3, np.nan), range(3), memoryview(b"abcdefgh"), iter(()), np.zeros(3, bool),
+    *EDGES, *NOT_NUMBERS, None, True, "text", "", b"bytes", [], {}, (), [[1], [2, 3]], [None], 1j, Shy(),
+    object, 10**30, -(10**30), np.float32(1.5), np.int8(-1), np.uint64(2**64 - 1), np.bool_(True),
+    np.datetime64("NaT"), np.zeros(0), np.zeros((0, 3)), np.zeros(()), np.array(7), np.zeros((1, 1, 1, 1)),
+    np.array(["a", "b"]), np.array([None, 1], object), np.full(3, np.nan), range(3), memoryview(b"abcdefgh"),
+    iter(()), np.zeros(3, bool),
     np.broadcast_to(np.int64(1), 2**20), np.ma.masked_array([1.0, 2.0], [0, 1]), np.zeros(2, "M8[s]"), 1.0, 2,
 )  # fmt: skip
 

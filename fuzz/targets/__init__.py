@@ -14,7 +14,7 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
-from kernels import KERNELS, run, seeds
+from kernels import ALONE, KERNELS, run, seeds
 
 
 @cache
@@ -28,6 +28,8 @@ def load(name: str) -> Any:
     """The target's module, or what is like one."""
     if name.startswith("kernel-"):
         kernel = name.removeprefix("kernel-")
+        for module in ("gridcore", *([] if kernel in ALONE else ["gridcore.reference"])):
+            import_module(f"{module}.{kernel}")  # now, when modules are instrumented
         return SimpleNamespace(
             __doc__=f"gridcore.{kernel}: like its twin, and whatever it is called with",
             seeds=seeds,

@@ -247,13 +247,13 @@ class Links:
                 self._end(m, DROPPED if m.lost else end)
                 (self.dropped if m.lost else self.delivered)[m.kind] += 1
                 self.bytes_in[m.target] += 0 if m.lost else m.nbytes
-            if m.lost and self._keep[m.kind]:
-                self._missing.append(m)
+        kept = [(m.kind, end, m.sequence, m) for end, m in ended if m.lost and self._keep[m.kind]]
+        self._missing += [row[-1] for row in sorted(kept, key=lambda row: row[:3])]
         ended = [(end, m) for end, m in ended if not m.lost]
         return sorted(ended, key=lambda row: (row[0], row[1].sequence))
 
     def lost(self) -> list[tuple[int, Bytes]]:
-        """What of the kinds to `keep` has been dropped since the last call."""
+        """What of the kinds to `keep` has been dropped since the last call, as `collect` hands out the others."""
         missing, self._missing = self._missing, []
         return [(m.kind, m.record.reshape(1, -1)) for m in missing]
 

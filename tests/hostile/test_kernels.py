@@ -197,8 +197,8 @@ def test_a_watch_that_is_refused_counts_nothing() -> None:
 def test_walks_end_where_a_message_is_nobodys() -> None:
     over = links([24] * 4)
     it = JobWalks(
-        over, np.ones(3), kinds=range(4), release=[0], node=[0], work=[1.0], data=[1], rate=np.full(3, np.nan),
-        probes=1,
+        over, np.ones(3), kinds=range(4), release=[0], node=[0], work=[1.0], data=[1], probes=1,
+        rate=np.full(3, np.nan),
     )  # fmt: skip
     over.send(5, 1, np.array([[1, 0, 0]]).view(np.uint8), 1)
     with pytest.raises(

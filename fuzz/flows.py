@@ -1,0 +1,193 @@
+"""The classes of kernels that run over links, and what goes with them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from arrays import POSITIVE
+from classes import leaves
+from kinds import Context, Part, ascending, flag, grid, later, maybe, now, one_of, place, whole, wholes
+
+
+def _links_of(
+    c: Context, module: Any, widths: list[int], deferred: list[bool], keep: list[bool], nodes: int
+) -> None:
+    """Links for what runs over them; a node a machine."""
+    c.sizes["nodes"] = c.sizes["machines"] = nodes
+    c.of["deferred"] = np.array(deferred)
+    made = module.Links(
+        np.arange(nodes), nodes, widths=widths, deferred=deferred, keep=keep,
+        latency=c.s.pick((0, 10**6, 10**8)), bandwidth=c.s.pick((1000.0, 1e6, float("inf"))),
+        fifo=c.s.chance(128), jitter=0,
+    )  # fmt: skip
+    if c.s.chance(64):
+        made.log(50, [16] * len(widths))
+    c.of["links"] = made
+
+
+def _before_walk(c: Context, module: Any) -> None:
+    _links_of(c, import_module(f"{module}.links"), [24] * 4, [False] * 4, [False] * 4, c.size("nodes", 1, 9))
+
+
+def _neighbours(c: Context) -> Any:
+    n = c.sizes["nodes"]
+    if n < 2:
+        return np.zeros((n, 0), np.int32)
+    step = 1 + c.s.bytes(2 * n).reshape(n, 2) % (n - 1)
+    return ((np.arange(n)[:, None] + step) % n).astype(np.int32)
+
+
+WALK = Part(
+    "JobWalks",
+    {
+        "links": lambda c: c.of["links"],
+        "speed": lambda c: POSITIVE[c.s.bytes(c.sizes["nodes"]) % 216],
+        "kinds": lambda c: np.arange(4),
+        "release": lambda c: np.cumsum(c.s.bytes(c.size("jobs", 0, 12)).astype(np.int64)) * 10**7,
+        "node": lambda c: c.s.bytes(c.sizes["jobs"]).astype(np.int64) % c.sizes["nodes"],
+        "work": lambda c: POSITIVE[c.s.bytes(c.sizes["jobs"]) % 216],
+        "data": wholes(0, 255, "jobs"),
+        "rate": lambda c: np.where((b := c.s.bytes(c.sizes["nodes"])) > 100, np.nan, b / 50),
+        "probes": whole(0, 6),
+        "pick": one_of("first", "best", "fastest"),
+        "rule": one_of("exactly-one", "at-least-one", "none"),
+        "local_threshold": one_of(0.5, 0.1, 1.0),
+        "remote_threshold": one_of(1.0, 3.0),
+        "min_speed": one_of(0.0, 2.0),
+        "printed": flag,
+        "probe_time": one_of(0, 0, 10**8),
+        "packet": one_of(100, 0),
+        "seed": whole(0, 255),
+        "neighbours": maybe(_neighbours),
+        "log": one_of(0, 5, 1000),
+    },
+    {
+        "advance": {"limit": later(10**11)},
+        "settle": {},
+        "jobs": {},
+        "looks": {},
+        "totals": {},
+    },
+    ("nodes", "count", "unlogged"),
+    _before_walk,
+)
+
+
+def _before_flow(c: Context, module: str) -> None:
+    """A tree, its queues and its links."""
+    from gridcore import SummaryTree, TaskQueues, links, tree
+    from gridcore.flow import SHARE
+
+    made = grid(c)
+    speed = leaves(c)
+    applications = c.size("applications", 0, 3)
+    size, task_size = POSITIVE[c.s.bytes(applications) % 216], POSITIVE[c.s.bytes(applications) % 216]
+    c.of["tree"] = SummaryTree(
+        made, speed, size=size, task_size=task_size, nbytes=100, rate=c.s.pick((0.0, 1000.0)),
+        hold_off=c.s.pick((0, 10**7)), release=np.zeros(applications) if c.s.chance(64) else None,
+    )  # fmt: skip
+    c.of["queues"] = TaskQueues(speed)
+    c.of["queues"].add_applications(np.zeros(applications), size, task_size)
+    widths = [tree.SUMMARY.itemsize, tree.REQUEST.itemsize, SHARE.itemsize]
+    _links_of(c, links, widths, [False, False, True], [True, True, False], 2 * len(speed) - 1)
+
+
+def flow_records(c: Context) -> Any:
+    """Requests from anybody to anybody."""
+    from gridcore import tree
+
+    made = np.zeros(c.s.below(3) if c.sizes["applications"] else 0, tree.REQUEST)
+    made["node"], made["sender"] = (c.s.bytes(len(made)) % c.sizes["tree"] for _ in range(2))
+    made["application"] = c.s.bytes(len(made)) % max(1, c.sizes["applications"])
+    made["tasks"], made["sequence"], made["minimum"] = 1 + c.s.bytes(len(made)) % 40, -1, np.nan
+    return made.view(np.uint8).reshape(len(made), made.dtype.itemsize)
+
+
+FLOW = Part(
+    "TreeFlow",
+    {
+        **{name: (lambda c, name=name: c.of[name]) for name in ("tree", "queues", "links")},
+        "summary": lambda c: (0, 100),
+        "request": lambda c: (1, 100),
+        "accept": lambda c: (2, 50),
+        "idle_minimum": lambda c: np.full(c.sizes["leaves"], 0.5),
+        "submitter": lambda c: c.s.bytes(c.sizes["applications"]).astype(np.int64) % c.sizes["tree"],
+        "goal": one_of(2**62, 10, 0),
+        "cell": one_of(0, 0, 10**9),
+        "threads": one_of(1, 1, 2),
+    },
+    {
+        "advance": {"limit": later(10**10)},
+        "report": {"nodes": ascending("tree", "k"), "now": now},
+        "take_turns": {"now": now},
+        "take_orders": {},
+        "arrived": {},
+        "decisions": {},
+    },
+    ("goal",),
+    _before_flow,
+)
+
+
+def _before_jobflow(c: Context, module: str) -> None:
+    from gridcore import SlotSchedules, Views, jobflow, links
+
+    nodes = c.size("nodes", 1, 9)
+    c.of["schedules"] = SlotSchedules(nodes, stale=c.s.chance(128))
+    c.of["views"] = Views(nodes, 1 + c.s.below(4), shuffle=1, seed=c.s.byte())
+    kinds = [jobflow.CANCEL, jobflow.REQUEST, jobflow.ANSWER, jobflow.COMMIT, jobflow.REPLY]
+    _links_of(c, links, [kind.itemsize for kind in kinds], [False] * 5, [False] * 5, nodes)
+    jobs = c.size("jobs", 0, 6)
+    names = ("attempt", "searches", "in_vain", "conflicts", "late", "reached", "end", "done")
+    c.of["shared"] = {
+        "jobs": {
+            "phase": np.zeros(jobs, np.int8),
+            "tasks": 1 + c.s.bytes(jobs).astype(np.int64) % 3,
+            "length": 1 + c.s.bytes(jobs).astype(np.int64) % 9,
+            "lasts": 10**8 + c.s.bytes(jobs).astype(np.int64) * 10**7,
+            "submitter": c.s.bytes(jobs).astype(np.int64) % nodes,
+            "first_start": np.full(jobs, -1, np.int64),
+            **{name: np.zeros(jobs, np.int64) for name in names},
+        },
+        "nodes": {
+            name: np.zeros(nodes, np.int64) for name in ("received", "changes", "busy", "tasks", "first")
+        },
+        "counts": np.zeros(5, np.int64),
+    }
+
+
+def _settings(c: Context) -> dict[str, Any]:
+    made = {
+        "slot": c.s.pick((10**9, 10**8, 1)), "one_way": 10**8, "latency": c.s.pick((0, 10**8)),
+        "at_least": c.s.pick((0, 10**7)), "opening": c.s.pick((0, 10**6)), "period": 10**9, "width": 3,
+        "seed": 1,
+        "forward": c.s.pick((3, 1, 0)), "hops": 2, "rounds": c.s.pick((2, 1)), "tries": c.s.pick((4, 1)),
+        "stale": c.of["schedules"].stale,
+    }  # fmt: skip
+    policy = c.s.pick(("push", "pull", "poll") if made["stale"] else ("push", "pull"))
+    made |= {name: name == policy for name in ("push", "pull", "poll")}
+    return made | {"wide": c.s.chance(128), "record": c.s.chance(128)}
+
+
+JOBFLOW = Part(
+    "JobFlow",
+    {
+        **{name: (lambda c, name=name: c.of[name]) for name in ("schedules", "views", "links")},
+        "kinds": lambda c: [(k, 100) for k in range(5)],
+        **{name: (lambda c, name=name: c.of["shared"][name]) for name in ("jobs", "nodes", "counts")},
+        "settings": _settings,
+    },
+    {
+        "bind": {name: (lambda c, name=name: c.of["shared"][name]) for name in ("jobs", "nodes", "counts")},
+        "search": {"jobs": ascending("jobs", "k"), "now": now},
+        "flush": {"now": now},
+        "advance": {"limit": later(10**10)},
+        "finish": {"now": now},
+        "machines_of": {"job": place("jobs")},
+        "told": {},
+    },
+    ("completed", "given_up", "over", "ending_now"),
+    _before_jobflow,
+)
