@@ -499,6 +499,11 @@ REFUSED = [
         r"records\[1\] goes from node 0 to node 2, but there are nodes 0\.\.1",
     ),
     (
+        lambda m, x: x.send(0, 0, records(0, [(0, 2)]), 5),
+        ValueError,
+        r"^records\[0\] goes from node 2 to node 0",
+    ),
+    (
         lambda m, x: x.send(0, 0, records(0, [(0, -1)]), 5),
         ValueError,
         r"records\[0\] goes from node -1 to node 0, but there are nodes 0\.\.1",
@@ -554,17 +559,44 @@ def test_what_is_not_told():
         assert found[0][1] == []
 
 
+@BOTH
+def test_what_is_just_allowed(module):
+    one = make(module, [0, 1], 2, 10, 1e9 / 2**39)
+    one.log(1, SUBJECTS)
+    one.watch(0, 5, 1)
+    columns = [*(getattr(one, name) for name in COUNTERS), one.by_level, one.windows, one.in_flight()]
+    assert {column.dtype for column in columns} == {np.dtype(np.int64)}
+    # 2**40 ns for two bytes
+    one.send(0, 0, records(0, [(0, 1), (1, 0)]), 2)
+    one.send(2**61, 0, records(0, [(1, 0)]), 0)
+    assert one.unlogged == 2 and one.advance(2**40 + 10) == 2**40 + 10
+    make(module, [0, 1], 2, bandwidth=math.inf).send(0, 0, records(0, [(0, 1)]), 2**31 - 1)
+    make(module, [0, 1], 2).log(2**31 - 1, SUBJECTS)
+    with pytest.raises(
+        OverflowError, match="^what machine 0 sends would start after 2305843009213693952 ns$"
+    ):
+        one.send(2**61 + 1, 0, records(0, [(1, 0)]), 0)
+
+
+@BOTH
+def test_what_stays_on_its_machine_comes_first(module):
+    one = make(module, [0, 1, 1], 2, latency=0, bandwidth=math.inf)
+    one.send(0, 2, records(2, [(1, 0), (1, 2)]), 0)
+    assert one.advance(0) == NEVER
+    assert [row[1] for _, batch, _ in one.drain(0) for row in words_of(batch)] == [2, 0]
+
+
 def test_many_messages_equal_twin():
     """A log that ends in between, failures with what is kept, moves, and a rest that nobody takes."""
     random = np.random.default_rng(12)
-    for fifo, jitter in ((True, 0), (False, 0), (False, 20)):
+    for fifo, jitter in ((True, 0), (True, 40), (False, 0), (False, 20)):
         both = [make(module, [0, 1, 2, 3, 0, 1], 4, 40, 3e8, fifo, jitter) for module in (links, twin)]
         for one in both:
             one.log(100, SUBJECTS)
             one.watch(100, 2000, 70)
         now = 0
         for _ in range(120):
-            kind, nbytes = int(random.integers(0, 3)), int(random.integers(0, 40))
+            kind, nbytes = int(random.integers(0, 3)), max(0, int(random.integers(-20, 40)))
             batch = records(kind, random.integers(0, 6, (random.integers(1, 5), 2)), now)
             machines = random.permutation(4)[:2]
             what = random.random()
@@ -599,9 +631,11 @@ def test_many_messages_equal_twin():
 
 @BOTH
 def test_strided_records_are_refused(module):
-    batch = records(0, [(0, 1)] * 4)[::2]
-    with pytest.raises(ValueError, match="contiguous"):
-        make(module, [0, 1], 2).send(0, 0, batch, 5)
+    batch = records(0, [(0, 1)] * 4)
+    said = "^records must be contiguous uint8 in two dimensions$" if module is twin else "contiguous|dtype"
+    for wrong in (batch[::2], batch.view(np.int8)):
+        with pytest.raises(ValueError, match=said):
+            make(module, [0, 1], 2).send(0, 0, wrong, 5)
 
 
 @BOTH

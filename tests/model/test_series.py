@@ -49,6 +49,33 @@ def test_thinned_steps_keep_extremes_and_ends(values, points):
     assert thin.times[0] == 0 and thin.times[-1] == len(values) - 1 and thin.values[-1] == values[-1]
 
 
+def test_thinned_steps_rise_and_fall_as_the_others():
+    up = np.arange(50.0)
+    assert (np.diff(series.Steps(up, up).thinned(12).values) >= 0).all()
+    assert (np.diff(series.Steps(up, -up).thinned(12).values) <= 0).all()
+    # evenly over all of the time, and nothing is left out that has room
+    assert np.diff(series.Steps(up, up).thinned(12).times).max() <= 10
+    few = series.Steps(up[:12], up[:12])
+    assert few.thinned(12) is few
+
+
+def test_how_long_applications_were_active_and_how_long_they_waited(result):
+    table = result.applications
+    for quantity, until in (("active", "finish"), ("waiting", "first_start")):
+        steps = series.over_time(result, quantity)
+        area = (steps.values[:-1] * np.diff(steps.times)).sum()
+        assert area == pytest.approx((table[until] - table["release"]).sum())
+
+
+def test_shares_of_one_value_and_of_many():
+    values, share = series.distribution([7.0])
+    assert (values.tolist(), share.tolist()) == ([7.0], [1.0])
+    values, share = series.distribution(np.arange(1001.0))
+    assert len(values) == 1000 and (values[-1], share[-1]) == (1000.0, 1.0)
+    across, up = series.scattered(np.arange(2001.0), np.arange(2001.0))
+    assert len(across) == 2000 and up[0] == 0.0
+
+
 def test_series_of_a_run_end_at_nothing(result):
     for quantity, most in (("active", 12), ("waiting", 12), ("busy", 23)):
         steps = series.over_time(result, quantity)
