@@ -445,6 +445,20 @@ def test_the_head_is_not_held_up(log: Any) -> None:
     assert all(begun[job] <= instant for job, instant in promised.items())
 
 
+@pytest.mark.parametrize("kind", BOTH)
+def test_no_jobs_and_the_last_instant(kind: Callable[..., Any]) -> None:
+    nothing = kind(4, [], [], [])
+    columns = [*nothing.totals().values(), *nothing.starts(), nothing.fail([0], nothing.now)]
+    assert {column.dtype for column in columns} == {np.dtype(np.int64)}
+    # without a log nothing is written down
+    queue = kind(2, [1, 1], [1, 1], [1, 1])
+    queue.submit([0], 0)
+    assert queue.run(5) == 1 and len(queue.starts()[0]) == 0
+    last = int(LAST)
+    for when in (last, [last]):
+        kind(2, [1], [1], [1]).submit([0], when)
+
+
 # -- bad input ----------------------------------------------------------------------------------------------
 
 
@@ -461,6 +475,10 @@ def test_the_head_is_not_held_up(log: Any) -> None:
         ((4, [1], [0], [1]), r"run\[0\] must be in 1..\d+, got 0"),
         ((4, [1], [1], [-3]), r"estimate\[0\] must be in 1..\d+, got -3"),
         ((4, [1], [2**61 + 1], [1]), r"run\[0\] must be in 1..2305843009213693952, got 2305843009213693953"),
+        (
+            (4, [1], [1], [2**61 + 1]),
+            r"estimate\[0\] must be in 1..2305843009213693952, got 2305843009213693953",
+        ),
         ((4, [1], [1, 2], [1]), "run must have as many entries as nodes, got 2 and 1"),
         ((4, [1], [1], []), "estimate must have as many entries as nodes, got 0 and 1"),
         ((4, [[1]], [1], [1]), "nodes must have one dimension, got 2"),

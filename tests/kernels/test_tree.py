@@ -594,6 +594,21 @@ REFUSED = [
         ValueError,
         r"speed\[1\] must be finite and > 0",
     ),
+    (lambda m, x: m.SummaryTree(GRID, ["1"], **OPTIONS), TypeError, "^speed must hold real numbers"),
+    *(
+        (
+            lambda m, x, name=name: m.SummaryTree(GRID, [1.0], **{**OPTIONS, name: ["1", "1"]}),
+            TypeError,
+            f"^{name} must hold real numbers",
+        )
+        for name in ("size", "task_size", "release")
+    ),
+    (
+        lambda m, x: m.SummaryTree(GRID, [1.0], **{**OPTIONS, "task_size": [1.0, 0.0]}),
+        ValueError,
+        r"^task_size\[1\] must be finite and > 0, got 0.0",
+    ),
+    (lambda m, x: x.report([1], 0, full(0), ["1"]), TypeError, "^minimum must hold real numbers"),
     (lambda m, x: m.SummaryTree("grid", [1.0], **OPTIONS), TypeError, "grid must be a SummaryGrid, got str"),
     (
         lambda m, x: m.SummaryTree(GRID, [1.0], **OPTIONS, rate=math.nan),
