@@ -47,10 +47,10 @@ cdef inline bint bad(double value, int rule) noexcept nogil:
 cdef const double[::1] doubles(object values, str name):
     """`values` as a contiguous float64 vector; a copy only where needed."""
     array = np.asarray(values)
-    if array.dtype != np.float64 or not array.flags.c_contiguous:
+    if array.dtype != np.float64 or not array.flags.c_contiguous or not array.flags.aligned:
         if array.dtype.kind not in "fiu":
             raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
-        array = np.asarray(array, dtype=np.float64, order="C")
+        array = np.require(array, np.float64, ("C", "A"))
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
     return array
@@ -594,7 +594,8 @@ cdef object integers(object values, str name):
         raise TypeError(f"{name} must hold integers, got dtype {array.dtype}")
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
-    return np.ascontiguousarray(array, dtype=np.longlong)
+    array = np.ascontiguousarray(array, dtype=np.longlong)
+    return array if array.flags.aligned else array.copy()
 
 
 cdef object indices(object values, str name, long long low, long long high):

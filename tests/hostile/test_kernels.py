@@ -328,3 +328,18 @@ def test_jobs_of_a_negotiation() -> None:
         pytest.fail("nothing was done")
     with pytest.raises(ValueError, match=r"jobs\[0\] must be a job that is new or waits, got 0"):
         it.search([0], 10**9)
+
+
+def test_arrays_that_begin_anywhere() -> None:
+    """Numbers that do not lie at multiples of their size cannot be read by every processor."""
+
+    def odd(values: Any) -> Any:
+        given = np.array(values)
+        return np.frombuffer(b"\0" + given.tobytes(), np.uint8)[1:].view(given.dtype)
+
+    at = np.zeros(2, np.int64)
+    assert bind_earliest(at, odd([1.0, 2.0]), 1.0, 3, 0).tolist() == [1, 2]
+    assert TaskQueues(odd([1.0, 2.0])).is_busy(odd([0, 1])).tolist() == [False, False]
+    kept = np.zeros(17, np.uint8)[1:].view(np.int64)
+    with pytest.raises(ValueError, match="free_at must be contiguous and writable"):
+        bind_earliest(kept, [1.0, 2.0], 1.0, 3, 0)
