@@ -27,6 +27,7 @@ from gridcore import (
     jobflow,
 )
 from gridcore.flow import SHARE
+from gridcore.reference import dispatch as dispatch_twin
 from gridcore.reference import links as links_twin
 from gridcore.reference import overlay as overlay_twin
 from gridcore.reference import queues as queues_twin
@@ -343,3 +344,13 @@ def test_arrays_that_begin_anywhere() -> None:
     kept = np.zeros(17, np.uint8)[1:].view(np.int64)
     with pytest.raises(ValueError, match="free_at must be contiguous and writable"):
         bind_earliest(kept, [1.0, 2.0], 1.0, 3, 0)
+
+
+@pytest.mark.parametrize("kind", [WorkQueue, dispatch_twin.WorkQueue], ids=["kernel", "twin"])
+def test_of_a_task_that_is_completed_nothing_is_left(kind: Any) -> None:
+    it = kind([1.0], [1], [1.0], [LAST], order="random", choice="none", max_replicas=1, interval=10**8)
+    it.submit(0, [0])
+    assert it.run(LAST) == "done"
+    for call in (lambda: it.lasts(0, 0, [0]), lambda: it.pick_machine(0, 0), lambda: it.weigh(0, 0, 0)):
+        with pytest.raises(ValueError, match="task must not be completed, got 0 of bag 0"):
+            call()
