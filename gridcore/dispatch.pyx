@@ -459,7 +459,7 @@ cdef class WorkQueue:
         """int64[k] ns: how long `task` of `bag` would take on `machines` at whole speed, as "all" reckons."""
         cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
-        cdef Py_ssize_t k = self._task(bag, task)
+        cdef Py_ssize_t k = self._left(bag, task)
         cdef const long long[::1] who = indices(machines, "machines", 0, self.machines)
         saved = work_newest(w, k)
         return np.array([lasts(&w.rules, saved, w.task[k].size, w.machine[u].run.speed) for u in who],
@@ -484,7 +484,7 @@ cdef class WorkQueue:
         cdef _Held alone = hold(&self.occupied)
         if self.w.choice == ASK_MACHINE:
             raise ValueError("choice must be said, the machine is to be chosen from outside")
-        return pick_machine(&self.w, self._task(bag, task))
+        return pick_machine(&self.w, self._left(bag, task))
 
     def assign(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine):
         """`task` of `bag` begins on `machine`.  ValueError for a task that is not next, or a machine not free."""
@@ -513,7 +513,7 @@ cdef class WorkQueue:
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Work* w = &self.w
-        cdef Py_ssize_t k = self._task(bag, task), j, u, alike = 0, free = 0
+        cdef Py_ssize_t k = self._left(bag, task), j, u, alike = 0, free = 0
         cdef Task* t = &w.task[k]
         if not 0 <= machine < w.machines or not work_is_idle(w, machine):
             raise ValueError(f"machine must be free, got {machine}")
@@ -530,6 +530,13 @@ cdef class WorkQueue:
             free += work_is_idle(w, u)
         need = lasts(&w.rules, work_newest(w, k), t.size, w.machine[machine].run.speed)
         return t.running, t.state & BEGUN != 0, alike, free, w.idle.round[0][w.rank[machine]], need
+
+    cdef Py_ssize_t _left(self, Py_ssize_t bag, Py_ssize_t task) except -1:
+        """As `_task`, of one that is not completed: of others nothing is left."""
+        cdef Py_ssize_t k = self._task(bag, task)
+        if self.w.task[k].state & COMPLETED:
+            raise ValueError(f"task must not be completed, got {task} of bag {bag}")
+        return k
 
     cdef Py_ssize_t _task(self, Py_ssize_t bag, Py_ssize_t task) except -1:
         if not 0 <= bag < self.w.bags:

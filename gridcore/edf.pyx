@@ -49,10 +49,10 @@ cdef inline bint bad(double value, int rule) noexcept nogil:
 cdef const double[::1] doubles(object values, str name):
     """`values` as a contiguous float64 vector; a copy only where needed."""
     array = np.asarray(values)
-    if array.dtype != np.float64 or not array.flags.c_contiguous:
+    if array.dtype != np.float64 or not array.flags.c_contiguous or not array.flags.aligned:
         if array.dtype.kind not in "fiu":
             raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
-        array = np.asarray(array, dtype=np.float64, order="C")
+        array = np.require(array, np.float64, ("C", "A"))
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
     return array
@@ -73,9 +73,9 @@ cdef int check_array(const double[::1] values, str name, int rule) except -1:
 
 
 cdef int check_instant(long long value, str name) except -1:
-    """ValueError unless it is ns of a run: 0..2**61, so that sums of a few cannot overflow."""
-    if not 0 <= value <= 2305843009213693952:
-        raise ValueError(f"{name} must be in 0..{2305843009213693952} ns, got {value}")
+    """ValueError unless it is ns of a run: 0..2**62, so that what is later by 2**61 does not overflow."""
+    if not 0 <= value <= 4611686018427387904:
+        raise ValueError(f"{name} must be in 0..{4611686018427387904} ns, got {value}")
     return 0
 
 

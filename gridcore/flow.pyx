@@ -132,8 +132,11 @@ cdef class TreeFlow:
     cdef long long[::1] made_at
     cdef Py_ssize_t n_made
 
-    def __cinit__(self, SummaryTree tree not None, TaskQueues queues not None, Links links not None, *, summary, request,
-                  accept, idle_minimum, submitter, long long goal, long long cell=0, Py_ssize_t threads=1):
+    def __cinit__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary, request, accept,
+                  idle_minimum, submitter, long long goal, long long cell=0, Py_ssize_t threads=1):
+        for name, given in (("tree", tree), ("queues", queues), ("links", links)):
+            if given is None:
+                raise TypeError(f"{name} must be given, got None")
         if not 1 <= threads <= 1024:
             raise ValueError(f"threads must be in 1..1024, got {threads}")
         if not 0 <= cell <= _LATEST:

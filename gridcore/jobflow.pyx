@@ -114,9 +114,13 @@ cdef class JobFlow:
     cdef bint record
     cdef object _waiting, _given_up     # jobs of which the policy must be told
 
-    def __cinit__(self, SlotSchedules schedules not None, Views views not None, Links links not None, *, kinds,
-                  dict jobs not None, dict nodes not None, counts, dict settings not None):
+    def __cinit__(self, SlotSchedules schedules, Views views, Links links, *, kinds, dict jobs, dict nodes, counts,
+                  dict settings):
         cdef Py_ssize_t k
+        for name, given in (("schedules", schedules), ("views", views), ("links", links), ("jobs", jobs),
+                            ("nodes", nodes), ("settings", settings)):
+            if given is None:
+                raise TypeError(f"{name} must be given, got None")
         _check_names("jobs", jobs, _JOBS)
         _check_names("settings", settings, (*_NUMBERS, *_FLAGS, "seed"))
         self.schedules, self.views, self.links = schedules, views, links

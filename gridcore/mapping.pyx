@@ -68,7 +68,7 @@ cdef double[::1] ready_times(object values, Py_ssize_t machines, str like):
         raise TypeError("ready must be a float64 array, it is changed in place")
     if values.ndim != 1:
         raise ValueError(f"ready must have one dimension, got {values.ndim}")
-    if not values.flags.c_contiguous or not values.flags.writeable:
+    if not values.flags.carray:  # aligned, too
         raise ValueError("ready must be contiguous and writable, it is changed in place")
     cdef double[::1] made = values
     check_lengths(machines, made.shape[0], like, "ready")

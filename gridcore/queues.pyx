@@ -285,7 +285,8 @@ cdef class TaskQueues:
         if i.shape[0] != rows or n.shape[0] != rows:
             raise ValueError(f"machines, applications and tasks must be equally long, got {rows}, "
                              f"{i.shape[0]}, {n.shape[0]}")
-        check_instant(now, "now")
+        if now < 0:
+            raise ValueError(f"now must be >= 0 ns, got {now}")
         for k in range(rows):
             if not 1 <= n[k] < 2**31:
                 raise ValueError(f"tasks[{k}] must be in 1..{2**31 - 1}, got {n[k]}")

@@ -111,11 +111,13 @@ cdef class JobWalks:
     cdef ProbeLog log
     cdef long long[::1] looked          # of each job its row in the log that is not heard of yet, -1
 
-    def __cinit__(self, Links links not None, speed, *, kinds, release, node, work, data, rate, probes, pick="first",
+    def __cinit__(self, Links links, speed, *, kinds, release, node, work, data, rate, probes, pick="first",
                   rule="exactly-one", local_threshold=0.5, remote_threshold=1.0, min_speed=0.0, bint printed=False,
                   probe_time=0, packet=100, seed=0, neighbours=None, log=0):
         cdef Py_ssize_t k
         cdef const double[::1] speeds, rates
+        if links is None:
+            raise TypeError("links must be Links, got None")
         made = checked(speed=speed, kinds=kinds, release=release, node=node, work=work, data=data, rate=rate,
                        probes=probes, pick=pick, rule=rule, local_threshold=local_threshold,
                        remote_threshold=remote_threshold, min_speed=min_speed, probe_time=probe_time, packet=packet,

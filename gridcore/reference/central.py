@@ -223,5 +223,5 @@ def _writable(values: Integers, name: str) -> None:
         raise TypeError(f"{name} must be an int64 array, it is changed in place")
     if values.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {values.ndim}")
-    if not values.flags.c_contiguous or not values.flags.writeable:
+    if not values.flags.carray:  # aligned, too
         raise ValueError(f"{name} must be contiguous and writable, it is changed in place")

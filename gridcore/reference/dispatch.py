@@ -296,7 +296,7 @@ class WorkQueue:
         return np.array(free, np.int64), np.array([self._until[u] for u in free], np.int64)
 
     def lasts(self, bag: int, task: int, machines: ArrayLike) -> Integers:
-        k = self._task(bag, task)
+        k = self._left(bag, task)
         begin, size = self._newest(k), self._tasks[k].size
         who = integers(machines, "machines")
         return np.array([self._lasts(begin, size, self._speed[u]) for u in who], np.int64)
@@ -312,11 +312,17 @@ class WorkQueue:
     def pick_machine(self, bag: int, task: int) -> int:
         if self._choice == "ask":
             raise ValueError("choice must be said, the machine is to be chosen from outside")
-        return self._pick_machine(self._task(bag, task))
+        return self._pick_machine(self._left(bag, task))
 
     def _check_bag(self, bag: int) -> None:
         if not 0 <= bag < self.bags:
             raise ValueError(f"bag must be in 0..{self.bags - 1}, got {bag}")
+
+    def _left(self, bag: int, task: int) -> int:
+        k = self._task(bag, task)
+        if self._tasks[k].completed:
+            raise ValueError(f"task must not be completed, got {task} of bag {bag}")
+        return k
 
     def _task(self, bag: int, task: int) -> int:
         self._check_bag(bag)
@@ -343,7 +349,7 @@ class WorkQueue:
         self._dirty = False
 
     def weigh(self, bag: int, task: int, machine: int) -> tuple[int, bool, int, int, int, int]:
-        t = self._tasks[self._task(bag, task)]
+        t = self._tasks[self._left(bag, task)]
         b = self._bags[bag]
         if machine not in self._until:
             raise ValueError(f"machine must be free, got {machine}")

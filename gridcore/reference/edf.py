@@ -9,10 +9,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridcore.states import LATEST
-
 TOLERANCE = 1e-12
 EPSILON = 2.0**-52
+#: ns, the last instant of a run.
+LAST = 2**62
 
 FINITE = "must be finite"
 NOT_NEGATIVE = "must be finite and >= 0"
@@ -71,8 +71,8 @@ def check_array(values: Sequence[float], name: str, rule: str) -> None:
 
 
 def check_instant(value: int, name: str) -> None:
-    if not 0 <= value <= LATEST:
-        raise ValueError(f"{name} must be in 0..{LATEST} ns, got {value}")
+    if not 0 <= value <= LAST:
+        raise ValueError(f"{name} must be in 0..{LAST} ns, got {value}")
 
 
 def check_lengths(n: int, m: int, first: str, second: str) -> None:

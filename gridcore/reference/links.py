@@ -252,7 +252,7 @@ class Links:
         return sorted(ended, key=lambda row: (row[0], row[1].sequence))
 
     def lost(self) -> list[tuple[int, Bytes]]:
-        """What of the kinds to `keep` has been dropped since the last call, as `collect` hands it out."""
+        """What of the kinds to `keep` has been dropped since the last call, by kind and then time."""
         missing, self._missing = self._missing, []
         return [(m.kind, m.record.reshape(1, -1)) for m in missing]
 

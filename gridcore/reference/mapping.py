@@ -133,7 +133,7 @@ def _given(
         raise TypeError("ready must be a float64 array, it is changed in place")
     if ready.ndim != 1:
         raise ValueError(f"ready must have one dimension, got {ready.ndim}")
-    if not ready.flags.c_contiguous or not ready.flags.writeable:
+    if not ready.flags.carray:  # aligned, too
         raise ValueError("ready must be contiguous and writable, it is changed in place")
     if len(ready) != len(column):
         raise ValueError(f"ready must have as many entries as {like}, got {len(ready)} and {len(column)}")

@@ -167,7 +167,8 @@ class TaskQueues:
             if not 0 <= i[k] < len(self._application):
                 last = len(self._application) - 1
                 raise ValueError(f"applications[{k}] must be in 0..{last}, got {i[k]}")
-        edf.check_instant(now, "now")
+        if now < 0:
+            raise ValueError(f"now must be >= 0 ns, got {now}")
         for k in range(len(u)):
             if not 1 <= n[k] <= MOST:
                 raise ValueError(f"tasks[{k}] must be in 1..{MOST}, got {n[k]}")
