@@ -521,7 +521,8 @@ cdef class Links:
         cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
         cdef Py_ssize_t k
         cdef long long at
-        check_instant(now, "now")
+        if now < 0:  # machines may fail later than anything is sent
+            raise ValueError(f"now must be >= 0 ns, got {now}")
         for k in range(u.shape[0]):
             # a life spent away ended as it began; row u holds the last failure of u and where the one
             # before it has been put
