@@ -70,10 +70,10 @@ cdef int check_array(const double[::1] values, str name, int rule) except -1:
     return 0
 
 
-cdef int check_instant(long long value, str name) except -1:
-    """ValueError unless it is ns of a run: 0..2**61, so that sums of a few cannot overflow."""
-    if not 0 <= value <= 2305843009213693952:
-        raise ValueError(f"{name} must be in 0..{2305843009213693952} ns, got {value}")
+cdef int check_instant(long long value, str name, long long room=0) except -1:
+    """ValueError unless it is an instant (ns), and there are `room` ns more after it."""
+    if not 0 <= value < 9223372036854775807 - room:
+        raise ValueError(f"{name} must be in 0..{9223372036854775807 - room - 1} ns, got {value}")
     return 0
 
 

@@ -239,7 +239,7 @@ cdef class JobFlow:
         """The scheduling nodes of `jobs` (int64[k]) ask some of their neighbours at `now` ns; see `flush`."""
         cdef const long long[::1] job = indices(jobs, "jobs", 0, self.jobs)
         cdef Py_ssize_t k
-        check_instant(now, "now")
+        check_instant(now, "now", 8 * _LONGEST)
         for k in range(job.shape[0]):
             if self.phase[job[k]] not in (NEW, WAITING):
                 raise ValueError(f"jobs[{k}] must be a job that is new or waits, got {job[k]}")

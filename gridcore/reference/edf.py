@@ -9,8 +9,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridcore.states import LATEST
-
 TOLERANCE = 1e-12
 EPSILON = 2.0**-52
 
@@ -70,9 +68,10 @@ def check_array(values: Sequence[float], name: str, rule: str) -> None:
             raise refuse(name, index, rule, value)
 
 
-def check_instant(value: int, name: str) -> None:
-    if not 0 <= value <= LATEST:
-        raise ValueError(f"{name} must be in 0..{LATEST} ns, got {value}")
+def check_instant(value: int, name: str, room: int = 0) -> None:
+    last = 2**63 - 2 - room
+    if not 0 <= value <= last:
+        raise ValueError(f"{name} must be in 0..{last} ns, got {value}")
 
 
 def check_lengths(n: int, m: int, first: str, second: str) -> None:

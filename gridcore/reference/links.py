@@ -132,7 +132,7 @@ class Links:
             raise ValueError(f"records of kind {kind} must be {width} bytes wide, got {records.shape[1]}")
         if not 0 <= nbytes <= MOST:
             raise ValueError(f"nbytes must be in 0..{MOST}, got {nbytes}")
-        check_instant(now, "now")
+        check_instant(now, "now", 2 * self._latency + LONGEST)
         header = [tuple(row[:16].copy().view(np.int64).tolist()) for row in records]
         for k, (node, sender) in enumerate(header):
             if not (0 <= node < nodes and 0 <= sender < nodes):

@@ -177,10 +177,10 @@ def test_sizes_and_instants_of_links(kind: Any) -> None:
         with pytest.raises(ValueError, match=said):
             links(kind=kind, **changes)
     it = links(kind=kind, fifo=False)
-    for now in (-1, 2**61 + 1):
-        with pytest.raises(ValueError, match="now must be in 0..2305843009213693952 ns"):
+    for now in (-1, LAST):
+        with pytest.raises(ValueError, match=r"now must be in 0..\d+ ns, got"):
             it.send(now, 0, np.zeros((1, 16), np.uint8), 1)
-        with pytest.raises(ValueError, match="now must be in 0..2305843009213693952 ns"):
+        with pytest.raises(ValueError, match=r"now must be in 0..\d+ ns, got"):
             it.fail([0], now)
     assert it.sent.tolist() == [0, 0]
 
