@@ -17,6 +17,7 @@ import numpy as np
 
 cdef double TOLERANCE = 1e-12
 cdef double EPSILON = 2.220446049250313e-16
+cdef double LEAST = 5e-324
 
 
 # --- messages and checks, shared with the other kernels -------------------------------------------
@@ -277,7 +278,8 @@ cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcep
     # r + S*w may round below the end it was computed from: step up by units in the last place.
     step = EPSILON
     while not feasible(q, order, scratch):
-        stretch += stretch * step
+        # where the product is less than any number, by the least there is
+        stretch += max(stretch * step, LEAST)
         step *= 2.0
         arrange(q, stretch, order, scratch, scratch + q.n)
     return stretch

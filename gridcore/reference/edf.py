@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 TOLERANCE = 1e-12
 EPSILON = 2.0**-52
+LEAST = 5e-324
 
 FINITE = "must be finite"
 NOT_NEGATIVE = "must be finite and >= 0"
@@ -227,7 +228,7 @@ def minimum_stretch(queue: Queue) -> float:
         stretch = value
     step = EPSILON
     while not feasible(queue, queue.free_at, deadlines_at(queue, stretch)):
-        stretch += stretch * step
+        stretch += max(stretch * step, LEAST)
         step *= 2.0
     return stretch
 

@@ -24,10 +24,12 @@ from gridcore import (
     Views,
     WorkQueue,
     bind_earliest,
+    edf,
     jobflow,
 )
 from gridcore.flow import SHARE
 from gridcore.reference import dispatch as dispatch_twin
+from gridcore.reference import edf as edf_twin
 from gridcore.reference import links as links_twin
 from gridcore.reference import overlay as overlay_twin
 from gridcore.reference import queues as queues_twin
@@ -354,3 +356,10 @@ def test_of_a_task_that_is_completed_nothing_is_left(kind: Any) -> None:
     for call in (lambda: it.lasts(0, 0, [0]), lambda: it.pick_machine(0, 0), lambda: it.weigh(0, 0, 0)):
         with pytest.raises(ValueError, match="task must not be completed, got 0 of bag 0"):
             call()
+
+
+@pytest.mark.parametrize("module", [edf, edf_twin], ids=["kernel", "twin"])
+def test_a_stretch_that_rounds_to_zero(module: Any) -> None:
+    """A multiple of 0 is no larger stretch: it was tried for ever."""
+    queue = {"release": [0.0], "size": [26.5], "work": [5e-324], "speed": 0.125, "now": 0.0}
+    assert 0.0 <= module.optimal_stretch(**queue) < 1e-320
