@@ -41,7 +41,7 @@ cdef object refuse(str name, Py_ssize_t index, str rule, double value)
 cdef const double[::1] doubles(object values, str name)
 cdef int check_scalar(double value, str name, int rule) except -1
 cdef int check_array(const double[::1] values, str name, int rule) except -1
-cdef int check_instant(long long value, str name) except -1
+cdef int check_instant(long long value, str name, long long room=*) except -1
 cdef int check_lengths(Py_ssize_t n, Py_ssize_t m, str first, str second) except -1
 cdef double running_floor(object running_release, object running_size, double free_at) except? -1.0
 cdef int check_offsets(const long long[::1] offsets, Py_ssize_t entries) except -1

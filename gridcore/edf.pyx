@@ -19,6 +19,7 @@ import numpy as np
 
 cdef double TOLERANCE = 1e-12
 cdef double EPSILON = 2.220446049250313e-16
+cdef double LEAST = 5e-324
 
 
 # --- messages and checks, shared with the other kernels -------------------------------------------
@@ -72,10 +73,10 @@ cdef int check_array(const double[::1] values, str name, int rule) except -1:
     return 0
 
 
-cdef int check_instant(long long value, str name) except -1:
-    """ValueError unless it is ns of a run: 0..2**62, so that what is later by 2**61 does not overflow."""
-    if not 0 <= value <= 4611686018427387904:
-        raise ValueError(f"{name} must be in 0..{4611686018427387904} ns, got {value}")
+cdef int check_instant(long long value, str name, long long room=0) except -1:
+    """ValueError unless it is an instant (ns), and there are `room` ns more after it."""
+    if not 0 <= value < 9223372036854775807 - room:
+        raise ValueError(f"{name} must be in 0..{9223372036854775807 - room - 1} ns, got {value}")
     return 0
 
 
@@ -305,7 +306,8 @@ cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcep
     # r + S*w may round below the end it was computed from: step up by units in the last place.
     step = EPSILON
     while not feasible(q, order, scratch):
-        stretch += stretch * step
+        # where the product is less than any number, by the least there is
+        stretch += max(stretch * step, LEAST)
         step *= 2.0
         arrange(q, stretch, order, scratch, scratch + q.n)
     return stretch

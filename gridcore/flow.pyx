@@ -32,7 +32,7 @@ from gridcore.tree import DECISION
 
 __all__ = ["NEVER", "SHARE", "TreeFlow"]
 
-cdef long long _NEVER = 9223372036854775807, _LATEST = LATEST
+cdef long long _NEVER = 9223372036854775807
 NEVER = _NEVER
 
 #: What a leaf tells a submitter: so many tasks of the application have come, or have been completed.
@@ -139,8 +139,8 @@ cdef class TreeFlow:
                 raise TypeError(f"{name} must be given, got None")
         if not 1 <= threads <= 1024:
             raise ValueError(f"threads must be in 1..1024, got {threads}")
-        if not 0 <= cell <= _LATEST:
-            raise ValueError(f"cell must be in 0..{_LATEST} ns, got {cell}")
+        if not 0 <= cell <= 10**18:
+            raise ValueError(f"cell must be in 0..{10**18} ns, got {cell}")
         if links.machine_of.shape[0] != tree.nodes:
             raise ValueError(f"links must have {tree.nodes} nodes, got {links.machine_of.shape[0]}")
         if tree.size.shape[0] != queues.n_applications:
@@ -487,13 +487,13 @@ cdef class TreeFlow:
     def report(self, nodes, long long now):
         """`nodes` (ascending) report at `now` ns, or when their turn comes."""
         cdef _Held alone = self._hold()
-        check_instant(now, "now")
+        check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         self._tell(indices(nodes, "nodes", 0, self.tree.nodes).astype(np.int32), now)
 
     def take_turns(self, long long now):
         """int64[k]: nodes that must report at `now` ns because their turn has come or their queue changed."""
         cdef _Held alone = self._hold()
-        check_instant(now, "now")
+        check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         self._take_turns(now)
         return self.reports.taken()
 

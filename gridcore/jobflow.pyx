@@ -246,7 +246,7 @@ cdef class JobFlow:
         cdef _Held alone = self._hold()
         cdef const long long[::1] job = indices(jobs, "jobs", 0, self.jobs)
         cdef Py_ssize_t k
-        check_instant(now, "now")
+        check_instant(now, "now", 8 * _LONGEST)
         for k in range(job.shape[0]):
             if self.phase[job[k]] not in (NEW, WAITING):
                 raise ValueError(f"jobs[{k}] must be a job that is new or waits, got {job[k]}")

@@ -188,7 +188,7 @@ cdef class Links:
             raise ValueError(f"records of kind {kind} must be {width} bytes wide, got {records.shape[1]}")
         if not 0 <= nbytes < 2**31:
             raise ValueError(f"nbytes must be in 0..{2**31 - 1}, got {nbytes}")
-        check_instant(now, "now")
+        check_instant(now, "now", 2 * self.latency + _LONGEST)
         for k in range(records.shape[0]):
             header = <const long long*> &records[k, 0]
             if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
@@ -521,8 +521,7 @@ cdef class Links:
         cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
         cdef Py_ssize_t k
         cdef long long at
-        if now < 0:  # machines may fail later than anything is sent
-            raise ValueError(f"now must be >= 0 ns, got {now}")
+        check_instant(now, "now")
         for k in range(u.shape[0]):
             # a life spent away ended as it began; row u holds the last failure of u and where the one
             # before it has been put

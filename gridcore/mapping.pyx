@@ -50,7 +50,7 @@ cdef int rule_of(object rule, tuple known) except -1:
 
 
 cdef const double[:, ::1] matrix(object values):
-    made = np.ascontiguousarray(values, np.float64)
+    made = np.require(values, np.float64, ("C", "A"))
     if made.ndim != 2:
         raise ValueError(f"etc must have two dimensions, got {made.ndim}")
     cdef const double[:, ::1] given = made

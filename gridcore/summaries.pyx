@@ -48,7 +48,7 @@ cdef object as_cells(object values, str name):
             worst = array.min() if array.min() < 0 else array.max()
             where = ", ".join(str(i) for i in np.argwhere(array == worst)[0].tolist())
             raise ValueError(f"{name}[{where}] must lie between 0 and 4294967295, got {worst}")
-    return np.ascontiguousarray(array, dtype=np.uint32)
+    return np.require(array, np.uint32, ("C", "A"))
 
 
 cdef object as_counts(object values, str name):
@@ -61,8 +61,8 @@ cdef object as_counts(object values, str name):
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
     if array.dtype.kind == "u":
-        return np.asarray(array, dtype=np.ulonglong, order="C")
-    signed = array = np.asarray(array, dtype=np.longlong, order="C")
+        return np.require(array, np.ulonglong, ("C", "A"))
+    signed = array = np.require(array, np.longlong, ("C", "A"))
     for i in range(signed.shape[0]):
         if signed[i] < 0:
             raise ValueError(f"{name}[{i}] must be >= 0, got {signed[i]}")
@@ -117,7 +117,7 @@ def aggregate_into(out, children):
         raise TypeError("out must be a uint32 array")
     if out.shape != array.shape[1:]:
         raise ValueError(f"out must have the shape of one child {array.shape[1:]}, got {out.shape}")
-    if not (out.flags.c_contiguous and out.flags.writeable):
+    if not out.flags.carray:  # aligned, too
         raise ValueError("out must be C-contiguous and writable")
     if np.may_share_memory(out, array):
         array = array.copy()
@@ -356,7 +356,7 @@ cdef class _Ledger:
         for i, value in enumerate(given.tolist()):
             if value < 0 or value > 9223372036854775807:
                 raise ValueError(f"tasks[{i}] must be >= 0 and < 2**63, got {value}")
-        self.tasks = np.ascontiguousarray(given, dtype=np.longlong)
+        self.tasks = np.require(given, np.longlong, ("C", "A"))
         self.n = given.shape[0]
         self.task_size = doubles(np.atleast_1d(np.asarray(task_size)), "task_size")
         check_lengths(self.n, self.task_size.shape[0], "tasks", "task_size")

@@ -411,7 +411,7 @@ cdef class SummaryTree:
         go_array, wait_array, when_array = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
         cdef long long[::1] go = go_array, wait = wait_array, when = when_array
         cdef long long due
-        check_instant(now, "now")
+        check_instant(now, "now", self.hold_off + self.gap)
         for k in range(n):
             m = u[k]
             due = self._turn(m, now)
@@ -455,7 +455,7 @@ cdef class SummaryTree:
         if not (isinstance(summaries, np.ndarray) and summaries.dtype == np.uint32 and summaries.ndim == 4
                 and summaries.shape[1:] == self.grid.shape):
             raise ValueError(f"summaries must be uint32[k, {', '.join(map(str, self.grid.shape))}]")
-        cdef const unsigned int[:, ::1] given = np.ascontiguousarray(summaries).reshape(len(summaries), self.cells)
+        cdef const unsigned int[:, ::1] given = np.require(summaries, None, ("C", "A")).reshape(len(summaries), self.cells)
         cdef const double[::1] low = doubles(minimum, "minimum")
         cdef Py_ssize_t k, m, n = u.shape[0], n_out = 0, leaf = 0
         cdef double least
@@ -469,7 +469,7 @@ cdef class SummaryTree:
             raise ValueError(f"summaries and minimum must have one entry for each of the {leaf} leaves among "
                              f"nodes, got {given.shape[0]} and {low.shape[0]}")
         check_array(low, "minimum", NUMBER)
-        check_instant(now, "now")
+        check_instant(now, "now", self.hold_off + self.gap)
         leaf = 0
         for k in range(n):
             m = u[k]

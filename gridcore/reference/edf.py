@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 TOLERANCE = 1e-12
 EPSILON = 2.0**-52
-#: ns, the last instant of a run.
-LAST = 2**62
+LEAST = 5e-324
 
 FINITE = "must be finite"
 NOT_NEGATIVE = "must be finite and >= 0"
@@ -70,9 +69,10 @@ def check_array(values: Sequence[float], name: str, rule: str) -> None:
             raise refuse(name, index, rule, value)
 
 
-def check_instant(value: int, name: str) -> None:
-    if not 0 <= value <= LAST:
-        raise ValueError(f"{name} must be in 0..{LAST} ns, got {value}")
+def check_instant(value: int, name: str, room: int = 0) -> None:
+    last = 2**63 - 2 - room
+    if not 0 <= value <= last:
+        raise ValueError(f"{name} must be in 0..{last} ns, got {value}")
 
 
 def check_lengths(n: int, m: int, first: str, second: str) -> None:
@@ -228,7 +228,7 @@ def minimum_stretch(queue: Queue) -> float:
         stretch = value
     step = EPSILON
     while not feasible(queue, queue.free_at, deadlines_at(queue, stretch)):
-        stretch += stretch * step
+        stretch += max(stretch * step, LEAST)
         step *= 2.0
     return stretch
 

@@ -84,7 +84,7 @@ def aggregate_into(out: Summary, children: npt.ArrayLike | Sequence[Summary]) ->
         raise TypeError("out must be a uint32 array")
     if out.shape != total.shape:
         raise ValueError(f"out must have the shape of one child {total.shape}, got {out.shape}")
-    if not (out.flags.c_contiguous and out.flags.writeable):
+    if not out.flags.carray:  # aligned, too
         raise ValueError("out must be C-contiguous and writable")
     out[...] = total
     return out

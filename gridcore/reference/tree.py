@@ -327,7 +327,7 @@ class SummaryTree:
         go: list[int] = []
         wait: list[tuple[int, int]] = []
         chosen = self._nodes(nodes)
-        edf.check_instant(now, "now")
+        edf.check_instant(now, "now", self._hold_off + self._gap)
         for m in chosen:
             node = self._node[m]
             if m == 0 or node.away:
@@ -375,7 +375,7 @@ class SummaryTree:
                 f"got {len(given)} and {len(low)}"
             )
         edf.check_array(low, "minimum", edf.NUMBER)
-        edf.check_instant(now, "now")
+        edf.check_instant(now, "now", self._hold_off + self._gap)
         of_leaves = zip(given, low, strict=True)
         sent = []
         for m in chosen:
