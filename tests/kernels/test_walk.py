@@ -310,7 +310,8 @@ def test_what_is_not_said(module: Any, links: Any) -> None:
     assert went(speed=[0.1, 0.9], work=[1.0])[1]["machine"] == [1]
     case = {
         "speed": [100.0, 150.0, 200.0, 400.0], "rate": [0.0] * 4, "probes": 3,
-        "release": [100 * k * S for k in range(10)], "node": [0] * 10, "work": [1000.0] * 10, "data": [0] * 10,
+        "release": [100 * k * S for k in range(10)], "node": [0] * 10, "work": [1000.0] * 10,
+        "data": [0] * 10,
     }  # fmt: skip
     assert went(**case)[1] == went(**case, pick="first", seed=0)[1] != went(**case, pick="best")[1]
     assert went(**case)[1] != went(**case, seed=1)[1]
