@@ -81,6 +81,58 @@ def test_they_do_the_same(size: tuple[int, int], seed: int, data: st.DataObject)
     assert np.array_equal(again.views, pair[0].views) and np.array_equal(again.ages, pair[0].ages)
 
 
+def test_many_come_and_go_alike() -> None:
+    """From a seed: who comes back is let in by nodes that know nobody, a few, or as many as they can."""
+    chance = np.random.default_rng(5)
+    pair = [kind(24, 3, shuffle=2, seed=9) for kind in BOTH]
+    up = np.ones(24, np.bool_)
+    for _ in range(150):
+        node, other = (int(each) for each in chance.choice(24, 2, replace=False))
+        options: dict[str, Any] = {"steps": int(chance.integers(0, 4))} if chance.random() < 0.7 else {}
+        if chance.random() < 0.8:
+            options["up"] = up
+        for views in pair:
+            views.leave([node])  # who is away may have let in others
+            if not up[node]:
+                views.join(node, other, **options)
+        up[node] = not up[node]
+        if chance.random() < 0.1:
+            assert pair[0].cycle(up) == pair[1].cycle(up)
+        assert np.array_equal(pair[0].views, pair[1].views)
+        assert np.array_equal(pair[0].ages, pair[1].ages)
+        sound(pair[0])
+
+
+def test_what_is_not_said_is_the_same() -> None:
+    """Defaults of the twin are those of the kernel."""
+    views, twin, said = Views(40, 10), Twin(40, 10), Views(40, 10, shuffle=8, seed=0)
+    for each in (views, twin, said):
+        each.cycle()
+        each.leave([3])
+    for each, options in ((views, {}), (twin, {}), (said, {"steps": 5})):
+        each.join(3, 4, **options)
+    assert views.views.tolist() == twin.views.tolist() == said.views.tolist()
+    picked = [
+        each.pick([1], [2], [3], 4, **options)[1].tolist()
+        for each, options in ((views, {}), (twin, {}), (said, {"seed": 0}))
+    ]
+    assert picked[0] == picked[1] == picked[2]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_types_and_limits(kind: Callable[..., Any]) -> None:
+    views = kind(2, 1, shuffle=1)
+    assert views.views.dtype == np.int32 and views.ages.dtype == np.uint8
+    assert [column.dtype for column in views.pick([], [], [], 3)] == [np.int64, np.int64]
+    for _ in range(260):
+        views.cycle()
+    assert views.ages.tolist() == [[255], [255]]  # as old as it gets
+    views = kind(3, 2, shuffle=1)
+    views.leave([0, 1, 2])
+    views.join(0, 1, steps=2**16)  # by one that knows nobody, either
+    assert views.views.tolist() == [[1, -1], [0, -1], [-1, -1]]
+
+
 @pytest.mark.parametrize("kind", BOTH)
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(nodes=st.integers(2, 15), degree=st.integers(1, 6), seed=st.integers(0, 9))
@@ -244,10 +296,23 @@ def test_bad_views(kind: Callable[..., Any], arguments: tuple[Any, ...], said: s
         (lambda v: v.join(0, 0), "introducer must be another one than node, 0"),
         (lambda v: v.join(0, 1), "node must know nobody before it joins, 0 knows 2"),
         (lambda v: (v.leave([0]), v.join(0, 1, steps=-1)), "steps must be in 0..65536, got -1"),
+        (lambda v: (v.leave([0]), v.join(0, 1, steps=65537)), "steps must be in 0..65536, got 65537"),
+        (lambda v: v.leave([0.5]), "nodes must hold integers, got dtype float64"),
+        (lambda v: v.pick([0], [0.5], [0], 1), "first must hold integers, got dtype float64"),
+        (lambda v: v.pick([0], [0], [0.5], 1), "second must hold integers, got dtype float64"),
+        (
+            lambda v: v.pick([0, 1], [0], [0, 1, 2], 1),
+            "nodes, first and second must be equally long, got 2, 1, 3",
+        ),
+        (lambda v: v.pick([0], [0], [0], -1), "count must be >= 0, got -1"),
+        (
+            lambda v: v.pick([0], [0], [0], 1, away=np.zeros(3, np.bool_)),
+            r"away must be bool\[4\], got bool\[3\]",
+        ),
     ],
 )
 def test_bad_input(kind: Callable[..., Any], call: Callable[[Any], Any], said: str) -> None:
-    with pytest.raises(ValueError, match=f"^{said}$"):
+    with pytest.raises((ValueError, TypeError), match=f"^{said}$"):
         call(kind(4, 2, shuffle=2))
 
 

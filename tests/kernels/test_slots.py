@@ -296,6 +296,19 @@ def test_a_search_step_by_step(kind: Callable[..., Any]) -> None:
         ),
         (lambda s: s.reserve([0, 1], [0], [1], [0], 0), "all arguments must be equally long, got 2, 1, 1, 1"),
         (lambda s: s.release([0], [3], 0, ends=[2]), r"ends\[0\] must not be before starts\[0\], 3, got 2"),
+        (lambda s: s.release([0], [-1], 0), r"starts\[0\] must be in 0..\d+, got -1"),
+        (lambda s: s.release([0, 1], [3], 0), "all arguments must be equally long, got 2, 1, 1, 1"),
+        (lambda s: s.release([0], [3, 4], 0, ends=[5]), "all arguments must be equally long, got 1, 2, 1, 2"),
+        (lambda s: s.release([0], [3], 0, ends=[5, 6]), "all arguments must be equally long, got 1, 1, 2, 1"),
+        (lambda s: s.release([0], [3], 0, jobs=[5, 6]), "all arguments must be equally long, got 1, 1, 1, 2"),
+        (
+            lambda s: s.is_free([0], 0, 2**61),
+            "slots must be in 1..2305843009213693951, got 2305843009213693952",
+        ),
+        (
+            lambda s: s.is_free([0], 2**61, 1),
+            "not_before must be in 0..2305843009213693951, got 2305843009213693952",
+        ),
         (lambda s: s.earliest_start([0, 1, 0], 1, 1, 0), r"candidates\[2\] must be different .*, got 0"),
         (lambda s: s.earliest_start([0], 0, 1, 0), "n_nodes must be >= 1, got 0"),
         (lambda s: s.earliest_start([0], 1, 0, 0), r"slots must be in 1..\d+, got 0"),
@@ -322,6 +335,10 @@ def test_a_search_step_by_step(kind: Callable[..., Any]) -> None:
         (
             lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, away=[False] * 3),
             r"away must be bool\[3\], got list",
+        ),
+        (
+            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, every=1),
+            "as_of must be given with every, got None",
         ),
         *(
             (
@@ -364,12 +381,54 @@ def test_bad_types(kind: Callable[..., Any]) -> None:
             call(kind(3, stale=True))
     with pytest.raises(TypeError, match="^jobs must hold integers, got dtype float64$"):
         kind(3).release([0], [0], 0, jobs=[0.5])
+    with pytest.raises(TypeError, match="^n_nodes must hold integers, got dtype float64$"):
+        kind(3).search(np.zeros((3, 1), np.int32), [0], [0.5], 1, 0)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_of_no_nodes(kind: Callable[..., Any]) -> None:
+    """Empty columns have the types of others."""
+    none, some = kind(0), kind(1)
+    assert none.earliest_start([], 1, 1, 0) is None
+    for schedules in (none, some):
+        assert schedules.reserve([], [], [], [], 0).dtype == np.bool_
+        assert schedules.release([], [], 0).dtype == np.bool_
+        assert schedules.is_free([], 0, 1).dtype == np.bool_
+        assert {column.dtype for column in schedules.lose([], 0, 0)} == {np.dtype(np.int64)}
+        found = schedules.search(np.zeros((schedules.nodes, 1), np.int32), [], 1, 1, 0)
+        assert {column.dtype for column in found} == {np.dtype(np.int64)}
+    assert {column.dtype for column in some.reservations(0)} == {np.dtype(np.int64)}
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_when_a_search_sees_schedules(kind: Callable[..., Any]) -> None:
+    """Every ns from `as_of` until 0, if nothing else is said; before the first time nothing is known."""
+    schedules = kind(2, stale=True)
+    schedules.reserve([1], [0], [9], [0], 0)
+    views = np.array([[1], [0]], np.int32)
+
+    def start(as_of: int, **more: int) -> int:
+        found = schedules.search(views, [0], 1, 1, 0, as_of=as_of, every=1, **more)
+        return int(found[0][0])
+
+    assert (start(0), start(5), start(5, until=5)) == (9, 0, 9)
+    schedules.lose([1], 0, 1)
+    assert (start(0), start(0, until=1)) == (9, 0)
+    # what is forgotten is not seen any more, also as of what came before
+    schedules.forget(0, 1)
+    assert start(0) == 0
 
 
 def test_as_of_has_an_entry_for_each() -> None:
     for kind in BOTH:
         with pytest.raises(ValueError, match="^as_of must have an entry for each of candidates, 2, got 1$"):
             kind(3, stale=True).earliest_start([0, 1], 1, 1, 0, as_of=[5])
+        with pytest.raises(ValueError, match="^as_of must have an entry for each of nodes, 2, got 1$"):
+            kind(3, stale=True).is_free([0, 1], 0, 1, as_of=[5])
+        with pytest.raises(
+            ValueError, match="^as_of must have an entry for each of the schedules, 3, got 1$"
+        ):
+            kind(3, stale=True).search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, as_of=[5])
 
 
 def test_months_ahead() -> None:

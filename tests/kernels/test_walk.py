@@ -286,6 +286,37 @@ def test_a_walk_passes_through_who_was_asked_before() -> None:
     assert wires.bytes_in.tolist() == [300, 200, 200] and wires.bytes_out.tolist() == [200, 300, 200]
 
 
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_what_is_not_said(module: Any, links: Any) -> None:
+    """What each option is then, seen by what jobs do."""
+
+    def went(**changes: Any) -> tuple[Any, dict[str, list[int]]]:
+        wires, walks = make(module, links, plain(**changes))
+        walks.advance(walk.NEVER)
+        walks.settle()
+        assert walks.unlogged == 0 and not len(walks.looks()["job"])
+        return wires, {name: column.tolist() for name, column in walks.jobs().items()}
+
+    wires, jobs = went()
+    # not as printed, at once, and 100 bytes to ask
+    assert (jobs["machine"], jobs["arrived"], wires.traffic[0]) == ([1], [S], 100)
+    # exactly one, with a chance below 0.5: 0.7 exp(-0.7) is, 1 - exp(-0.7) is not
+    assert went(rate=[0.0, 0.7])[1]["machine"] == [1]
+    assert went(rate=[0.0, 0.7], rule="at-least-one")[1]["machine"] == [0]
+    # one job sent in 1 s is not less than 1 a second
+    two = {"release": [S // 2, S], "node": [0, 0], "work": [1000.0, 5000.0], "data": [0, 0]}
+    assert went(**two)[1]["machine"] == [1, 0]
+    # however slow; and the first that is better
+    assert went(speed=[0.1, 0.9], work=[1.0])[1]["machine"] == [1]
+    case = {
+        "speed": [100.0, 150.0, 200.0, 400.0], "rate": [0.0] * 4, "probes": 3,
+        "release": [100 * k * S for k in range(10)], "node": [0] * 10, "work": [1000.0] * 10,
+        "data": [0] * 10,
+    }  # fmt: skip
+    assert went(**case)[1] == went(**case, pick="first", seed=0)[1] != went(**case, pick="best")[1]
+    assert went(**case)[1] != went(**case, seed=1)[1]
+
+
 # -- what is logged -------------------------------------------------------------------------------------
 
 

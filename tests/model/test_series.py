@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim import series
+from gridsim.courses import NS, Events
 from gridsim.errors import ScenarioError
 
 TIMES = st.lists(st.tuples(st.floats(0, 100), st.floats(0, 50)), min_size=1, max_size=30)
@@ -57,6 +58,12 @@ def test_thinned_steps_rise_and_fall_as_the_others():
     assert np.diff(series.Steps(up, up).thinned(12).times).max() <= 10
     few = series.Steps(up[:12], up[:12])
     assert few.thinned(12) is few
+    # a stretch of time with nothing in it has no points
+    late = np.append(up[:49], 1000.0)
+    assert series.Steps(late, late).thinned(12).times.tolist() == [0.0, 24.0, 1000.0, 1000.0, 1000.0]
+    # from its first value to its last one a stretch rises here, and if they are equal
+    for values, drawn in (([1, 0, 0, 0, 2], [0, 2, 2]), ([1, 0, 2, 0, 1], [0, 2, 1])):
+        assert series.Steps(up[:5], np.array(values, float)).thinned(4).values.tolist() == drawn
 
 
 def test_how_long_applications_were_active_and_how_long_they_waited(result):
@@ -112,14 +119,16 @@ def test_a_distribution_ends_at_the_largest_value(values, points):
 def test_bad_input_is_named(result):
     plain = gs.Result(tables={n: t for n, t in result.tables.items() if n != "schedule"}, facts={},
                       scheduler=result.scheduler, provenance=result.provenance)  # fmt: skip
-    with pytest.raises(ScenarioError, match="record=True"):
+    must = r"must be from a recorded run: simulate\(\.\.\., record=True\), run --record$"
+    with pytest.raises(ScenarioError, match=f"^machines that were busy {must}"):
         series.over_time(plain, "busy")
-    with pytest.raises(ScenarioError, match="record=True"):
+    with pytest.raises(ScenarioError, match=f"^pictures of the schedule {must}"):
         series.occupancy(plain, 3, 3)
     with pytest.raises(ScenarioError, match="quantity must be active, waiting or busy, got 'idle'"):
         series.over_time(result, "idle")
-    with pytest.raises(ScenarioError, match="columns must be at least 1, got 0"):
-        series.occupancy(result, 1, 0)
+    for name, size in (("rows", (0, 1)), ("columns", (1, 0))):
+        with pytest.raises(ScenarioError, match=f"^{name} must be at least 1, got 0$"):
+            series.occupancy(result, *size)
     with pytest.raises(ValueError, match="at least 4"):
         series.over_time(result).thinned(3)
 
@@ -129,6 +138,52 @@ def test_machines_of_a_raster_are_in_the_order_asked_for(result):
     busy = result.machines["busy"][[20, 3]]
     assert some[0].tolist() == [0, 1, 2] and (some[2] * np.diff(some[1])).sum(axis=1) == pytest.approx(busy)
     assert every[2].shape == (23, 9)
+
+
+def raster(start, end, columns):
+    """The edges of the columns and the shares of machine 0 of two that are in one row."""
+    schedule = {"machine": np.zeros(len(start), np.int64), "start": np.array(start), "end": np.array(end)}
+    run = SimpleNamespace(tables={"schedule": schedule}, machines=[0, 1])
+    return series.occupancy(run, 1, columns, machines=[0])[1:]
+
+
+def test_rasters_of_little_time_and_of_nothing():
+    edges, share = raster([0.25, 0.5], [0.375, 0.75], 4)
+    assert edges.tolist() == [0.25, 0.375, 0.5, 0.625, 0.75] and share.tolist() == [[1.0, 0.0, 1.0, 1.0]]
+    edges, share = raster([5.0], [5.0], 2)
+    assert edges[0] == 5.0 and (np.diff(edges) > 0).all() and share.tolist() == [[0.0, 0.0]]
+    edges, share = raster([], [], 2)
+    assert edges.tolist() == [0.0, 0.5, 1.0] and share.tolist() == [[0.0, 0.0]]
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+def test_shares_of_a_raster_lie_between_0_and_1(seed):
+    """Also where the sums of many pieces are rounded to what is a little less or more."""
+    cuts, kept = np.sort(np.random.default_rng(seed).uniform(0, 10, 60)), np.arange(59) % 10 != 9
+    share = raster(cuts[:-1][kept], cuts[1:][kept], 300)[1]
+    assert share.min() == 0.0 and share.max() == 1.0
+
+
+def test_which_machines_are_meant():
+    for machines, meant in (
+        (None, [0, 1, 2, 3, 4]),
+        (slice(1, 5, 2), [1, 3]),
+        (range(5), [0, 1, 2, 3, 4]),
+        ([4, 0], [4, 0]),
+        (np.array([3], np.uint8), [3]),
+    ):
+        chosen = series.chosen_machines(machines, 5)
+        assert chosen.tolist() == meant and chosen.dtype == np.int64
+    for wrong in (3, [5], [-1], [1, 1], [0.5], [[0, 1]], ["0"], range(10**15)):
+        with pytest.raises(ScenarioError) as refused:
+            series.chosen_machines(wrong, 5)
+        said = f"machines must be a slice, or different numbers in 0..4, got {wrong!r}"
+        assert str(refused.value) == said
+    for none in ([], slice(5, None)):
+        with pytest.raises(ScenarioError) as refused:
+            series.chosen_machines(none, 5)
+        assert str(refused.value) == f"machines must leave some of 5 in, got {none!r}"
+    assert series.places_of(np.array([2, 0]), 4).tolist() == [1, -1, 0, -1]
 
 
 def test_nothing_runs_while_a_machine_is_down():
@@ -158,9 +213,28 @@ def test_down_times_end_as_faults_do(result):
     assert [column.tolist() for column in found] == [[1, 0], [5.0, 7.0], [5.0, math.inf]]
 
 
+def test_down_times_are_asked_for_until_then_and_no_longer():
+    """Blocks may end at the instant that is asked for, and are not made beyond."""
+
+    def block(*seconds):
+        times = np.array(seconds, np.int64) * NS
+        return Events(times, np.arange(len(times)), np.zeros(len(times), np.bool_), times + NS)
+
+    def blocks():
+        yield from (block(1, 2, 3), block(3, 3, 4))
+        raise AssertionError("nobody needs what comes later")
+
+    faults = SimpleNamespace(course=lambda machines: SimpleNamespace(blocks=blocks()))
+    run = SimpleNamespace(scenario=SimpleNamespace(faults=faults), machines=[0, 1, 2])
+    machine, begin, end = series.down_times(run, 3.0)
+    assert machine.tolist() == [0, 1, 2, 0, 1] and begin.tolist() == [1.0, 2.0, 3.0, 3.0, 3.0]
+    assert (end - begin == 1.0).all()
+
+
 def test_values_of_applications(result):
     table = result.applications
-    assert np.array_equal(series.per_application(result, "tasks"), table["tasks"])
+    tasks = series.per_application(result, "tasks")
+    assert np.array_equal(tasks, table["tasks"]) and tasks.dtype == np.float64
     assert np.array_equal(series.per_application(result, "response"), table["finish"] - table["release"])
     with pytest.raises(ScenarioError, match="metric must be response or one of release, .*, got 'kind'"):
         series.per_application(result, "kind")
@@ -181,6 +255,16 @@ def test_scattered_points_keep_the_extremes(pairs, points):
         assert sorted(zip(across, up, strict=True)) == sorted(zip(x, y, strict=True))
 
 
+def test_scattered_points_by_hand():
+    """Of equal `x` in the given order; two that are level are two points; numbers are floats."""
+    x, y = np.arange(400) % 2, np.arange(400)
+    across, up = series.scattered(x, y)
+    assert up.tolist() == [*range(0, 400, 2), *range(1, 400, 2)] and across.dtype == up.dtype == np.float64
+    assert series.scattered([0, 1], [5, 5], 2)[1].tolist() == [5.0, 5.0]
+    assert series.distribution([3, 1])[0].dtype == np.float64
+
+
 def test_what_is_wide():
+    assert series.wide([0.5, 11.0])
     assert series.wide([1.0, 20.1, np.nan, np.inf]) and not series.wide([1.0, 20.0])
     assert not series.wide([0.0, 1000.0]) and not series.wide([np.nan]) and not series.wide([])

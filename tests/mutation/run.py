@@ -50,6 +50,7 @@ SHARED = {
 MODEL = {
     "bound_search": ["model/test_bounds.py", "golden/test_golden_bounds.py"],
     "bounds": ["model/test_bounds.py", "golden/test_golden_bounds.py"],
+    "measures": ["model/test_measures.py"],
     "metrics": ["model/test_metrics.py", "model/test_rigid.py", "model/test_turnaround.py"],
     "rigid_metrics": ["model/test_rigid_metrics.py"],
     "series": ["model/test_series.py"],

@@ -1,0 +1,91 @@
+"""Measures: names and functions that are asked for, what is measured of a result, what is shown of many."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from gridsim import measures
+from gridsim.bounds import BOUND_LIMIT
+from gridsim.errors import ScenarioError
+from gridsim.experiment import simulate
+from gridsim.measures import METRICS, measured, usual_metrics, wanted_metrics
+from gridsim.platform import Platform
+from gridsim.scenario import Scenario
+from gridsim.workload import Workload
+
+SCENARIO = Scenario(Platform.of([1000.0, 2000.0]), Workload.of([0.0, 10.0], [10, 20], 1000.0))
+
+
+def test_what_is_wanted_by_name_and_by_function():
+    def twice(result):
+        return 2 * result.makespan
+
+    assert wanted_metrics(["gap", "failed"]) == {"gap": None, "failed": None}
+    assert wanted_metrics({"twice": twice, "gap": len}) == {"twice": twice, "gap": len}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        ("gap", "metrics must be a list of names, or map names to functions, got 'gap'"),
+        ({"gap": 3}, "metrics['gap'] must be a function of a result, got 3"),
+        (["gap", "speed"], f"metrics: unknown 'speed'; known: {', '.join(METRICS)}"),
+        ({"speed": None}, f"metrics: unknown 'speed'; known: {', '.join(METRICS)}"),
+        ([], "metrics must name at least one, got none"),
+    ],
+)
+def test_what_cannot_be_wanted(metrics, said):
+    with pytest.raises(ScenarioError) as refused:
+        wanted_metrics(metrics)
+    assert str(refused.value) == said
+
+
+def test_what_is_measured(toy):
+    result = simulate(SCENARIO, toy())
+    values = measured(result, {"gap": None, "twice": lambda result: 2 * result.makespan})
+    assert [*values] == [*METRICS, "twice"]
+    for name, metric in METRICS.items():
+        assert values[name] == metric(result) or math.isnan(values[name]) and math.isnan(metric(result))
+    assert values["twice"] == 2 * values["makespan"] and {type(value) for value in values.values()} == {float}
+
+
+def test_bounds_of_many_applications_only_if_wanted(toy, monkeypatch):
+    """One application more than the limit is many; the limit itself is not."""
+    assert BOUND_LIMIT > 2
+    result, costly = simulate(SCENARIO, toy()), {"gap", "lower_bound"}
+    monkeypatch.setattr(measures, "BOUND_LIMIT", 2)
+    assert costly <= {*measured(result, {})}
+    monkeypatch.setattr(measures, "BOUND_LIMIT", 1)
+    assert {*METRICS} - {*measured(result, {})} == costly
+    assert {*METRICS} - {*measured(result, {"gap": None})} == {"lower_bound"}
+
+
+@pytest.mark.parametrize(
+    ("migrated", "wasted", "rigid", "first"),
+    [
+        (math.nan, math.nan, False, ["max_stretch", "mean_stretch", "gap"]),
+        (math.nan, math.nan, True, ["mean_waiting", "median_waiting", "mean_slowdown", "failed"]),
+        (0.0, 0.0, True, ["mean_waiting", "median_waiting", "mean_slowdown", "failed"]),
+        (0.0, 0.0, False, ["mean_turnaround", "migrated", "messages_per_job"]),
+        (math.nan, 0.0, False, ["mean_completion", "wasted", "max_stretch"]),
+    ],
+)
+def test_what_is_usually_shown(migrated, wasted, rigid, first):
+    always = ["makespan", "utilization", "messages", "bytes"]
+    values = dict.fromkeys(METRICS, 1.0) | {"migrated": migrated, "wasted": wasted}
+    assert usual_metrics([values, values], rigid) == first + always
+    # a sign that one of them lacks is none, and what one of them lacks is not shown
+    unlike = values | {"migrated": math.nan, "wasted": math.nan}
+    del unlike["mean_stretch"], unlike["gap"], unlike["bytes"], unlike["failed"]
+    usual = ["mean_waiting", "median_waiting", "mean_slowdown"] if rigid else ["max_stretch"]
+    assert usual_metrics([values, unlike], rigid) == usual + always[:-1]
+
+
+def test_of_no_runs_everything_usual_is_shown():
+    assert usual_metrics([], False)[:3] == ["max_stretch", "mean_stretch", "gap"]
+    assert usual_metrics([{"makespan": 1.0, "migrated": math.nan, "wasted": math.nan}], False) == [
+        "max_stretch",
+        "makespan",
+    ]
