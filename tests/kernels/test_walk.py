@@ -317,6 +317,21 @@ def test_what_is_not_said(module: Any, links: Any) -> None:
     assert went(**case)[1] != went(**case, seed=1)[1]
 
 
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_who_is_asked_at_an_instant_does_not_know_what_is_released_then(module: Any, links: Any) -> None:
+    """A probe of 3 ns comes after 1 ns, before the first job of that node, which would make it refuse."""
+    case = plain(
+        release=[0, 1], node=[0, 1], work=[1000.0, 1.0], data=[0, 0], rate=[np.nan] * 2,
+        rule="at-least-one", probe_time=3,
+    )  # fmt: skip
+    _, walks = make(module, links, case)
+    walks.advance(walk.NEVER)
+    assert walks.jobs()["machine"][0] == 1
+    _, walks = make(module, links, {**case, "release": [0, 0]})
+    walks.advance(walk.NEVER)
+    assert walks.jobs()["machine"][0] == 0
+
+
 # -- what is logged -------------------------------------------------------------------------------------
 
 
