@@ -332,6 +332,19 @@ def test_who_is_asked_at_an_instant_does_not_know_what_is_released_then(module: 
     assert walks.jobs()["machine"][0] == 0
 
 
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_the_best_is_who_will_be_when_all_have_answered(module: Any, links: Any) -> None:
+    """Node 1 is the fastest and busy until 55 s; the third answer is there at 60 s, whoever gives it."""
+    case = plain(
+        speed=[100.0, 200.0, 190.0, 10.0], rate=[0.0] * 4, release=[0, 30 * S], node=[1, 0],
+        work=[5000.0, 1000.0], data=[0, 0], pick="best", rule="none", probes=3, probe_time=10 * S,
+    )  # fmt: skip
+    for seed in range(8):
+        _, walks = make(module, links, {**case, "seed": seed})
+        walks.advance(walk.NEVER)
+        assert walks.jobs()["end"][0] == 55 * S and walks.jobs()["machine"].tolist() == [1, 1]
+
+
 # -- what is logged -------------------------------------------------------------------------------------
 
 
