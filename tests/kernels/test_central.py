@@ -219,6 +219,9 @@ def test_pull_messages(kernel: Any) -> None:
         kernel.PullQueue([1.0, float("nan")], 1)
     with pytest.raises(ValueError, match=r"^applications must be in 0\.\.2147483647, got -1$"):
         kernel.PullQueue([1.0], -1)
+    with pytest.raises(ValueError, match=r"^applications must be in 0\.\.2147483647, got 2147483648$"):
+        kernel.PullQueue([1.0], 2**31)
+    assert kernel.PullQueue([1.0], 100).applications == 100
     with pytest.raises(TypeError):
         kernel.PullQueue([1.0], 1.5)
     queue = kernel.PullQueue([1.0], 2)

@@ -321,8 +321,11 @@ def test_a_replica_goes_on_from_the_newest_checkpoint(kernel: Any) -> None:
     ("what", "said"),
     [
         ({"order": "big"}, r"order must be one of \('random', 'small', 'great', 'ask'\), got 'big'"),
-        ({"choice": 3}, "choice must be one of"),
-        ({"prediction": "none"}, "prediction must be one of"),
+        (
+            {"choice": 3},
+            r"choice must be one of \('none', 'cpu', 'avail', 'all', 'ask'\), got 3",
+        ),
+        ({"prediction": "none"}, r"prediction must be one of \('told', 'past', 'age'\), got 'none'"),
         ({"max_replicas": 0}, r"max_replicas must be in 1\.\.1024, got 0"),
         ({"max_replicas": 1025}, r"max_replicas must be in 1\.\.1024, got 1025"),
         ({"interval": -1}, r"interval must be in 0\.\."),
@@ -340,6 +343,38 @@ def test_a_replica_goes_on_from_the_newest_checkpoint(kernel: Any) -> None:
 def test_refusals(what: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         simple(**what)
+
+
+@pytest.mark.parametrize("kernel", [dispatch, twin])
+def test_twins_refuse_in_the_same_words(kernel: Any) -> None:
+    for name, value, known in (
+        ("order", "big", "('random', 'small', 'great', 'ask')"),
+        ("choice", "3", "('none', 'cpu', 'avail', 'all', 'ask')"),
+        ("prediction", "none", "('told', 'past', 'age')"),
+    ):
+        with pytest.raises(ValueError) as refused:
+            simple(kernel, **{name: value})
+        assert str(refused.value) == f"{name} must be one of {known}, got '{value}'"
+    rules = {"order": "small", "choice": "none", "max_replicas": 1}
+    with pytest.raises(TypeError, match="^tasks must hold integers, got dtype float64$"):
+        kernel.WorkQueue([1.0], [0.5], [1.0], [NEVER], **rules)
+    with pytest.raises(TypeError, match="^up_until must hold integers, got dtype float64$"):
+        kernel.WorkQueue([1.0], [1], [1.0], [0.5], **rules)
+    with pytest.raises(ValueError, match="^sizes must be 1, as many as there are tasks, got 2$"):
+        kernel.WorkQueue([1.0], [1], [1.0, 2.0], [NEVER], **rules)
+
+
+def test_what_is_not_said_is_the_same() -> None:
+    """Defaults of the twin are those of the kernel: of lots that are drawn, of printed rules, of the log."""
+    speed, sizes = [1.0, 2.0, 3.0, 2.5], [4.0, 8.0, 5.0, 9.0, 7.0, 6.0, 3.0, 2.0]
+    seen = []
+    for kernel, more in ((dispatch, {}), (twin, {}), (dispatch, {"seed": 0, "printed": False, "log": False})):
+        for rules in ({"order": "random", "choice": "cpu"}, {"order": "great", "choice": "avail"}):
+            queue = kernel.WorkQueue(speed, [8], sizes, [NEVER] * 4, max_replicas=3, **rules, **more)
+            queue.submit(0, list(range(8)))
+            assert queue.run(NEVER) == "done" and len(queue.instances()["task"]) == 0
+            seen.append({name: column.tolist() for name, column in queue.totals().items()})
+    assert seen[:2] == seen[2:4] == seen[4:]
 
 
 def test_refusals_of_calls() -> None:

@@ -317,6 +317,34 @@ def test_what_is_not_said(module: Any, links: Any) -> None:
     assert went(**case)[1] != went(**case, seed=1)[1]
 
 
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_who_is_asked_at_an_instant_does_not_know_what_is_released_then(module: Any, links: Any) -> None:
+    """A probe of 3 ns comes after 1 ns, before the first job of that node, which would make it refuse."""
+    case = plain(
+        release=[0, 1], node=[0, 1], work=[1000.0, 1.0], data=[0, 0], rate=[np.nan] * 2,
+        rule="at-least-one", probe_time=3,
+    )  # fmt: skip
+    _, walks = make(module, links, case)
+    walks.advance(walk.NEVER)
+    assert walks.jobs()["machine"][0] == 1
+    _, walks = make(module, links, {**case, "release": [0, 0]})
+    walks.advance(walk.NEVER)
+    assert walks.jobs()["machine"][0] == 0
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_the_best_is_who_will_be_when_all_have_answered(module: Any, links: Any) -> None:
+    """Node 1 is the fastest and busy until 55 s; the third answer is there at 60 s, whoever gives it."""
+    case = plain(
+        speed=[100.0, 200.0, 190.0, 10.0], rate=[0.0] * 4, release=[0, 30 * S], node=[1, 0],
+        work=[5000.0, 1000.0], data=[0, 0], pick="best", rule="none", probes=3, probe_time=10 * S,
+    )  # fmt: skip
+    for seed in range(8):
+        _, walks = make(module, links, {**case, "seed": seed})
+        walks.advance(walk.NEVER)
+        assert walks.jobs()["end"][0] == 55 * S and walks.jobs()["machine"].tolist() == [1, 1]
+
+
 # -- what is logged -------------------------------------------------------------------------------------
 
 

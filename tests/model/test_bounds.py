@@ -121,6 +121,35 @@ def test_discrete_is_the_best_of_all_subsets_on_slow_and_on_fast_machines(slow):
 # -- linear programs --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("instance", "speeds", "stretch"),
+    [
+        (
+            ([0.3, 0.6, 0.8, 0.3, 0.3, 0.8], [0.01, 0.03, 0.0025, 0.0025, 0.01, 0.0025], [4, 10, 9, 2, 2, 7]),
+            [0.25, 4.0, 0.5, 0.25],
+            5 / 12,
+        ),
+        (
+            (
+                [8.4, 13.3, 1.3, 10.1, 18.7, 4.1, 2.7, 8.2, 10.4],
+                [5.0, 0.5, 3.0, 2.0, 5.0, 5.0, 0.5, 8.0, 0.25],
+                [1, 11, 5, 11, 7, 8, 1, 1, 11],
+            ),
+            [2.0, 4.0, 1.0],
+            5 / 16,
+        ),
+    ],
+)
+def test_discrete_is_the_best_of_all_subsets_that_are_released_late(instance, speeds, stretch):
+    """What comes late and is small is easily looked at too late, or taken for more than it is."""
+    check_discrete(*instance, speeds, 0.0, 5)
+    release, task_size, tasks = instance
+    size = np.array(task_size) * tasks
+    assert discrete_bound(release, size, task_size, tasks, speeds).stretch == pytest.approx(
+        stretch, rel=1e-12
+    )
+
+
 def divisible(linprog, release, size, speeds, stretch):
     """Whether work that can be cut and preempted at will meets the deadlines r + S w on these machines."""
     due = release + stretch * size
