@@ -173,7 +173,7 @@ def again(it: Any, cls: Any, arguments: dict[str, Any], itself: bool) -> Any:
     """Another one with the state of this one; this one, where the state is not all of it."""
     try:
         state = copied(it.getstate())
-    except RuntimeError:  # documented: not now
+    except (RuntimeError, MemoryError):  # documented: not now; or it is large
         return it
     made = it if itself or hasattr(it, "add_applications") else cls(**copied(arguments))
     try:
@@ -218,15 +218,14 @@ def hostile_object(c: Context, kernel: str, part: Part, it: Any, names: tuple[st
         if number == len(of.methods):
             try:
                 states[id(each)] = copied(each.getstate())
-            except RuntimeError:  # documented: not now
+            except (RuntimeError, MemoryError):  # documented: not now; or it is large
                 continue
         elif number == len(of.methods) + 1:
             if id(each) in states:
                 state = states[id(each)]
-                outcome(
-                    each.setstate,
-                    {"state": damaged(c.s, copied(state)) if c.s.chance(200) else copied(state)},
-                )
+                if c.s.chance(200):
+                    state = damaged(c.s, state)
+                outcome(each.setstate, {"state": state})
         elif number == len(of.methods) + 2:
             for name in of.shown:
                 getattr(each, name)
