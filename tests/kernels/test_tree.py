@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from gridcore import queues, summaries, tree
 from gridcore.grid import SummaryGrid
 from gridcore.reference import tree as twin
+from gridcore.states import LATEST
 
 QUICK = settings(max_examples=60, deadline=None)
 BOTH = pytest.mark.parametrize("module", [tree, twin])
@@ -608,6 +609,12 @@ def test_the_root_may_be_a_leaf_and_hears_too(module):
 
 
 @BOTH
+def test_the_longest_hold_off(module):
+    one = make(module, leaves=4, hold_off=LATEST)
+    assert [column.tolist() for column in one.ready([1], 5)] == [[], [1], [LATEST + 5]]
+
+
+@BOTH
 def test_of_whom_nothing_is_known(module):
     one = make(module)
     tell(one, [1, 2], 9)
@@ -709,6 +716,11 @@ REFUSED = [
         lambda m, x: m.SummaryTree(GRID, [1.0], **OPTIONS, rate=1e-300),
         ValueError,
         r"rate must allow a summary of 100 bytes within 2\*\*62 ns, got 1e-300",
+    ),
+    (
+        lambda m, x: m.SummaryTree(GRID, [1.0], **OPTIONS, hold_off=LATEST + 1),
+        ValueError,
+        rf"^hold_off must be at most {LATEST} ns, got {LATEST + 1}$",
     ),
     (
         lambda m, x: m.SummaryTree(GRID, [1.0], **OPTIONS, rate=100 / (2**62 / 1e9)),  # 2**62 ns

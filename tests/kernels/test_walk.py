@@ -345,6 +345,23 @@ def test_the_best_is_who_will_be_when_all_have_answered(module: Any, links: Any)
         assert walks.jobs()["end"][0] == 55 * S and walks.jobs()["machine"].tolist() == [1, 1]
 
 
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_a_nanosecond_counts(module: Any, links: Any) -> None:
+    def went(**changes: Any) -> dict[str, Any]:
+        _, walks = make(module, links, plain(node=[0, 0], release=[0, 0], data=[0, 0], **changes))
+        walks.advance(walk.NEVER)
+        return {name: column.tolist() for name, column in walks.jobs().items()}
+
+    # 1 s to go, and at home a queue of 1 s and 1 ns
+    assert went(printed=True, work=[100.0000001, 1000.0])["machine"] == [0, 1]
+    assert went(printed=True, work=[100.0, 1000.0])["machine"] == [0, 0]
+    # 1000 s to send the data, and 1 s more: 999 s before node 1 is free
+    case = plain(release=[0, 0], node=[1, 0], work=[400_000.0, 1e6], data=[0, 10**6], rule="none")
+    _, walks = make(module, links, case)
+    walks.advance(walk.NEVER)
+    assert walks.jobs()["predicted"].tolist() == [-1, 999 * S]
+
+
 # -- what is logged -------------------------------------------------------------------------------------
 
 
