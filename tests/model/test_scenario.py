@@ -86,14 +86,13 @@ NETWORKS = st.builds(
     bandwidth=st.floats(0, exclude_min=True),
     interfaces=st.sampled_from(["fifo", "equal"]),
 )
+NO_CODE = ANY_TEXT.filter(lambda text: ":" not in text)
 VALUES = st.recursive(
-    st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | ANY_TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
+    st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | NO_CODE,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NO_CODE, inner, max_size=3),
     max_leaves=5,
 )
-SCHEDULERS = st.dictionaries(
-    ANY_TEXT.filter(lambda text: ":" not in text), st.dictionaries(ANY_TEXT, VALUES, max_size=3), max_size=3
-)
+SCHEDULERS = st.dictionaries(NO_CODE, st.dictionaries(ANY_TEXT, VALUES, max_size=3), max_size=3)
 
 
 @settings(deadline=None, max_examples=60)

@@ -231,7 +231,7 @@ def test_a_sweep_goes_on_when_there_is_room_again(keep: list[str], full: Path, m
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
 @pytest.mark.parametrize("command", [["--version"], ["--help"], ["schema"], ["run", "--help"]])
-def test_output_that_cannot_be_written(command: list[str]) -> None:
+def test_output_that_cannot_be_written(command: list[str], tmp_path: Path) -> None:
     """Exit code 2 and a line, where there is anybody to read it."""
     for tells in (True, False):
         with open("/dev/full", "w") as nowhere:
@@ -240,6 +240,7 @@ def test_output_that_cannot_be_written(command: list[str]) -> None:
                 stdout=nowhere,
                 stderr=subprocess.PIPE if tells else nowhere,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                cwd=tmp_path,
                 text=True,
             )
         assert done.returncode == 2
@@ -247,13 +248,14 @@ def test_output_that_cannot_be_written(command: list[str]) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
-def test_progress_that_cannot_be_written_ends_no_run() -> None:
+def test_progress_that_cannot_be_written_ends_no_run(tmp_path: Path) -> None:
     with open("/dev/full", "w") as nowhere:
         done = subprocess.run(
             [sys.executable, "-m", "gridsim", *RUN, "--progress"],
             stdout=subprocess.PIPE,
             stderr=nowhere,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            cwd=tmp_path,
             text=True,
         )
     assert done.returncode == 0 and "digest" in done.stdout
