@@ -56,7 +56,7 @@ def real(
             number = math.inf
         good = not math.isnan(number) and (math.isfinite(number) or not finite)
         if good and (above is None or number > above) and (low is None or number >= low):
-            return number
+            return number + 0.0  # of -0.0 numpy says that it is below 0
     bound = f" > {above:g}" if above is not None else f" >= {low:g}" if low is not None else ""
     expected = f"a {'finite ' if finite else ''}number{bound}{' ' + unit if unit else ''}"
     raise ScenarioError(f"{path} must be {expected}, got {shown(value)}")

@@ -452,6 +452,14 @@ def test_every_field_of_scenarios(number: str) -> None:
             assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
 
 
+def test_zero_has_no_sign() -> None:
+    """numpy refuses -0.0 where it takes 0; found by fuzzing."""
+    platform = gs.Platform.normal(nodes=3, mean=200.0, variation=-0.0, seed=1)
+    assert platform == gs.Platform.normal(nodes=3, mean=200.0, variation=0.0, seed=1)
+    assert platform.speeds.tolist() == [200.0] * 3
+    assert math.copysign(1.0, platform.recipe.variation) == 1.0
+
+
 def test_nothing_is_made_of_what_is_only_named() -> None:
     text = SCENARIO.replace("nodes = 2", f"nodes = {2**30}").replace(
         "applications = 2", "applications = 1000000000000"
