@@ -17,7 +17,7 @@ from gridsim.faults import Faults, FaultsRecipe
 from gridsim.fluctuation import Fluctuation, FluctuationRecipe
 from gridsim.importing import names_code
 from gridsim.network import Network
-from gridsim.platform import Platform, PlatformRecipe, text, whole
+from gridsim.platform import Platform, PlatformRecipe, shown, text, whole
 from gridsim.records import atomic_file
 from gridsim.workload import Workload, WorkloadRecipe
 
@@ -236,6 +236,15 @@ def converted(value: Any, kind: Any, where: str) -> Any:
         raise ScenarioError(f"{where}: {message}") from error
 
 
+def _has_nan(value: Any) -> bool:
+    """Whether there is a number that is not itself: a scenario with one would not be equal to itself."""
+    if isinstance(value, Mapping):
+        return any(map(_has_nan, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_nan, value))
+    return isinstance(value, float) and value != value
+
+
 def _checked_schedulers(given: Any) -> dict[str, dict[str, Any]]:
     checked = {}
     if not isinstance(given, Mapping):
@@ -253,5 +262,7 @@ def _checked_schedulers(given: Any) -> dict[str, dict[str, Any]]:
                     f"schedulers.{name}.{key}: a scenario never imports code, got {code!r}; name a "
                     "module:function on the command line"
                 )
+            if _has_nan(value):
+                raise ScenarioError(f"schedulers.{name}.{key} must have no nan, got {shown(value)}")
         checked[name] = copy.deepcopy(dict(parameters))
     return checked

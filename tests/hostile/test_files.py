@@ -460,6 +460,13 @@ def test_zero_has_no_sign() -> None:
     assert math.copysign(1.0, platform.recipe.variation) == 1.0
 
 
+@pytest.mark.parametrize("value", ["nan", "[1.0, nan]", "{ deeper = [-nan] }"])
+def test_no_parameter_is_nan(value: str) -> None:
+    """A scenario is equal to itself; found by fuzzing."""
+    with pytest.raises(ScenarioError, match=r"schedulers.fcfs.x must have no nan, got"):
+        gs.Scenario.from_toml(f"{SCENARIO}\n[schedulers.fcfs]\nx = {value}\n")
+
+
 def test_nothing_is_made_of_what_is_only_named() -> None:
     text = SCENARIO.replace("nodes = 2", f"nodes = {2**30}").replace(
         "applications = 2", "applications = 1000000000000"
