@@ -27,9 +27,10 @@ from typing import Any
 import click
 
 HERE = Path(__file__).resolve().parent
-#: Where kernels with sanitizers and native coverage are built; in such a process they come first.
+#: Where kernels with sanitizers and native coverage are built; in such a process they come before those that
+#: are installed.
 NATIVE = HERE / "build"
-sys.path[:0] = [*([str(NATIVE)] if "GRIDSIM_FUZZ_NATIVE" in os.environ else []), str(HERE.parent), str(HERE)]
+sys.path[:0] = [*([str(NATIVE)] if "GRIDSIM_FUZZ_NATIVE" in os.environ else []), str(HERE)]
 
 from targets import load, names  # noqa: E402  (found by the line above)
 
