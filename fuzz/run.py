@@ -25,15 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from targets import load, names
 
 HERE = Path(__file__).resolve().parent
-#: Where kernels with sanitizers and native coverage are built; in such a process they come before those that
-#: are installed.
+#: Where kernels with sanitizers and native coverage are built.
 NATIVE = HERE / "build"
-sys.path[:0] = [*([str(NATIVE)] if "GRIDSIM_FUZZ_NATIVE" in os.environ else []), str(HERE)]
-
-from targets import load, names  # noqa: E402  (found by the line above)
-
 #: Bounds of one execution: s, MB held, bytes of address space, bytes of input.
 TIMEOUT, MEMORY, SPACE, INPUT = 20, 2048, 6 << 30, 1 << 16
 #: s after which a target that does not end is killed: libFuzzer does not look at the time of mutators.
@@ -178,7 +174,8 @@ def of_native() -> dict[str, str]:
     import atheris
 
     return {
-        "GRIDSIM_FUZZ_NATIVE": "1",
+        # before the kernels that are installed
+        "PYTHONPATH": os.pathsep.join([str(NATIVE), *filter(None, [os.environ.get("PYTHONPATH")])]),
         "LD_PRELOAD": str(Path(atheris.path()) / "asan_with_fuzzer.so"),
         # what cannot be had is a MemoryError; Python keeps much until its end
         "ASAN_OPTIONS": "allocator_may_return_null=1:max_allocation_size_mb=1024:detect_leaks=0:"
@@ -285,7 +282,7 @@ def limit_memory() -> None:
 @click.option("--native", is_flag=True, help="With the kernels of `build`.")
 def replay(target: str, files: tuple[Path, ...], native: bool) -> None:
     """Run one execution of TARGET on each of FILES, without atheris."""
-    if native and "GRIDSIM_FUZZ_NATIVE" not in os.environ:
+    if native and "ASAN_OPTIONS" not in os.environ:
         command = [sys.executable, *sys.argv]
         sys.exit(subprocess.run(command, env={**os.environ, **of_native()}, check=False).returncode)
     module = load(target)

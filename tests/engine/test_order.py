@@ -213,7 +213,7 @@ def test_stopped_and_resumed_runs_equal_one_run(setup: list[Any], script: list[A
         if len(pieces.trace) % often == 0:
             engine.stop()
 
-    pieces.handle = handle  # type: ignore[method-assign]
+    pieces.handle = handle
     for _ in range(10_000):
         if not engine.run(UNTIL):
             break
@@ -262,7 +262,7 @@ def test_a_source_means_what_posting_ahead_means(setup: list[Any], script: list[
         seen.append(polled.world.now)
         return advance(limit)
 
-    source.advance = watch  # type: ignore[method-assign]
+    source.advance = watch
     ahead.world.run(UNTIL)
     polled.world.run(UNTIL)
     assert without_values(polled.trace) == without_values(ahead.trace)

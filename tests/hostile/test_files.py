@@ -219,7 +219,7 @@ def test_members_of_one_name_and_one_place(file: Path) -> None:
         gs.Result.load(file)
 
 
-@pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/b", "C:\\x", "a\0b", "x" * 300, "", "a.b", 7, None])
+@pytest.mark.parametrize("name", ["../x", "/x", "a/b", "C:\\x", "a\0b", "x" * 300, "", "a.b", 7, None])
 def test_names_of_tables_lead_nowhere(file: Path, tmp_path: Path, name: Any) -> None:
     members = {f"tables/machines/{name}.npy": npy([1.0, 2.0])} if isinstance(name, str) else {}
     before = sorted(tmp_path.iterdir())

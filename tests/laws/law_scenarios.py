@@ -186,7 +186,7 @@ class Witness(Scheduler, frozen=True, kw_only=True):
             self.outcomes.append(finish())
             return self.outcomes[-1]
 
-        policy.finish = witnessed  # type: ignore[method-assign]
+        policy.finish = witnessed
         return policy
 
 

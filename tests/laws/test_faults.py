@@ -173,7 +173,7 @@ class Watched(gs.Scheduler, frozen=True):
             inner(failed, back)
             latest[failed] = latest[back] = run.engine.now
 
-        policy.on_faults = on_faults  # type: ignore[method-assign]
+        policy.on_faults = on_faults
         return policy
 
 

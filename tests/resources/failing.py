@@ -72,9 +72,9 @@ def wrong(gate: Gate, case: Callable[[], Any], plan: dict[int, str], middle: set
         for goes_on in (False, True)[: 1 + (k in middle)]:
             print(f"{where} goes on: {goes_on}", file=sys.stderr, flush=True)  # the last words before a crash
             if goes_on:
-                Engine.on, Engine._poll = _on(plain[0]), again(plain[1])  # type: ignore[method-assign]
+                Engine.on, Engine._poll = _on(plain[0]), again(plain[1])
             ended = ends(gate, case, k)
-            Engine.on, Engine._poll = plain  # type: ignore[method-assign]
+            Engine.on, Engine._poll = plain
             gc.collect()
             if not goes_on and ended != "MemoryError":
                 found.append(f"{where} ended with {ended}")
