@@ -24,23 +24,11 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
-from gridcore.edf cimport (
-    FINITE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    Queue,
-    check_array,
-    check_lengths,
-    check_offsets,
-    check_running,
-    check_scalar,
-    doubles,
+from gridcore.arguments cimport (
+    FINITE, NOT_NEGATIVE, POSITIVE, check_array, check_lengths, check_offsets, check_scalar, doubles,
     integers,
-    late,
-    running_floor,
-    sort_by_deadline,
-    spans_float64,
 )
+from gridcore.edf cimport Queue, check_running, late, running_floor, sort_by_deadline, spans_float64
 
 from gridcore.edf import _SPAN
 from gridcore.grid import SummaryGrid

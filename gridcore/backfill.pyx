@@ -24,8 +24,8 @@ workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling
 from libc.stdlib cimport free
 from libc.string cimport memmove
 
+from gridcore.arguments cimport _Held, check_lengths, hold, indices, integers
 from gridcore.bits cimport lowest_bit
-from gridcore.edf cimport _Held, check_lengths, hold, indices, integers
 from gridcore.heap cimport Entry, heap_pop, heap_push
 from gridcore.memory cimport grown
 from gridcore.occupancy cimport (Occupancy, Span, occupancy_add, occupancy_clear, occupancy_free, occupancy_make,

@@ -11,7 +11,9 @@ from libc.math cimport isfinite, llrint
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
-from gridcore.edf cimport POSITIVE, _Held, check_array, check_lengths, check_scalar, doubles, hold, indices, refuse
+from gridcore.arguments cimport (
+    POSITIVE, _Held, check_array, check_lengths, check_scalar, doubles, hold, indices, refuse,
+)
 from gridcore.heap cimport Entry, heap_before, heap_make, heap_pop, heap_push, heap_settle
 
 import numpy as np

@@ -10,7 +10,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from gridcore.agenda cimport ABSENT, Agenda, agenda_set
-from gridcore.edf cimport POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, integers
+from gridcore.arguments cimport POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, integers
 from gridcore.heap cimport Entry
 from gridcore.memory cimport grown, prefetch
 from gridcore.outlook cimport KEPT, PAST, TOLD, Prediction, outlook_free, outlook_make, outlook_up

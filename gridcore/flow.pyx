@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from libc.stdlib cimport calloc, free, malloc
 
-from gridcore.edf cimport Queue, _Held, check_instant, doubles, hold, indices, minimum_stretch
+from gridcore.arguments cimport _Held, check_instant, doubles, hold, indices
+from gridcore.edf cimport Queue, minimum_stretch
 from gridcore.links cimport Links
 from gridcore.memory cimport prefetch
 from gridcore.payloads cimport (payloads_drop, payloads_fill, payloads_new, payloads_release, payloads_shrink,

@@ -9,7 +9,7 @@ the same digest, which is how it is tested; it has no twin of its own.
 from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memset
 
-from gridcore.edf cimport _Held, check_instant, hold, indices
+from gridcore.arguments cimport _Held, check_instant, hold, indices
 from gridcore.links cimport Links
 from gridcore.memory cimport grown
 from gridcore.outbox cimport (Delayed, Outbox, Row, delayed_add, delayed_clear, delayed_free, delayed_take, outbox_add,

@@ -18,7 +18,7 @@ from libc.math cimport llrint
 from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memcpy, memset
 
-from gridcore.edf cimport _Held, check_instant, hold, indices, integers
+from gridcore.arguments cimport _Held, check_instant, hold, indices, integers
 from gridcore.mailboxes cimport (Letter, mailboxes_clear, mailboxes_count, mailboxes_due, mailboxes_free,
                                  mailboxes_make, mailboxes_put, mailboxes_reserve, mailboxes_take, mailboxes_tidy)
 from gridcore.memory cimport copy_words, grown, prefetch

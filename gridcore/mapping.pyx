@@ -13,7 +13,7 @@ to the top is brought up to date: times only grow, so what lies below is no bett
 from libc.math cimport INFINITY, isfinite
 from libc.stdlib cimport free, malloc
 
-from gridcore.edf cimport check_lengths, indices
+from gridcore.arguments cimport check_lengths, indices
 
 import numpy as np
 

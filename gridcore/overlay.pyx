@@ -13,7 +13,7 @@ overlays" (enhanced shuffling, and joining by random walks); an exchange takes n
 
 cimport cython
 
-from gridcore.edf cimport _Held, hold, indices, integers
+from gridcore.arguments cimport _Held, hold, indices, integers
 
 import numpy as np
 

@@ -19,11 +19,12 @@ cimport cython
 from libc.math cimport INFINITY, llrint
 from libc.stdlib cimport free, malloc
 
-from gridcore.availability cimport Grid, queue_gap, sample_queue
-from gridcore.edf cimport (
-    FINITE, NOT_NEGATIVE, POSITIVE, Queue, _Held, check_array, check_instant, check_scalar, doubles, hold,
-    indices, integers, minimum_stretch,
+from gridcore.arguments cimport (
+    FINITE, NOT_NEGATIVE, POSITIVE, _Held, check_array, check_instant, check_scalar, doubles, hold,
+    indices, integers,
 )
+from gridcore.availability cimport Grid, queue_gap, sample_queue
+from gridcore.edf cimport Queue, minimum_stretch
 from gridcore.journal cimport Journal, journal_copy, journal_fill, journal_note
 
 from concurrent.futures import ThreadPoolExecutor

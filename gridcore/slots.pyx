@@ -15,7 +15,7 @@ Source: Vasilakos, Sacha and Pierre, DGS_ASAP: ``Search`` in its three steps.  T
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memmove, memset
 
-from gridcore.edf cimport _Held, hold, indices, integers
+from gridcore.arguments cimport _Held, hold, indices, integers
 from gridcore.memory cimport grown, prefetch, prefetch_at
 
 import numpy as np

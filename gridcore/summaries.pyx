@@ -13,8 +13,10 @@ from libc.stdlib cimport free, malloc
 
 import numpy as np
 
+from gridcore.arguments cimport (
+    FINITE, NOT_NEGATIVE, POSITIVE, check_array, check_lengths, check_scalar, doubles,
+)
 from gridcore.availability cimport Grid, check_grid
-from gridcore.edf cimport FINITE, NOT_NEGATIVE, POSITIVE, check_array, check_lengths, check_scalar, doubles
 
 cdef extern from "cells.h":
     int detect "gridcore_detect"(int most) noexcept nogil

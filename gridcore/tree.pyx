@@ -19,8 +19,9 @@ from libc.math cimport INFINITY, ceil, floor, isfinite, isnan
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from gridcore.edf cimport (FINITE, NUMBER, POSITIVE, _Held, check_array, check_instant, check_lengths, doubles,
-                           hold, indices)
+from gridcore.arguments cimport (
+    FINITE, NUMBER, POSITIVE, _Held, check_array, check_instant, check_lengths, doubles, hold, indices,
+)
 from gridcore.ledger cimport (Debt, Ledger, ledger_add, ledger_drops, ledger_free, ledger_length, ledger_make,
                               ledger_settle, ledger_tasks)
 from gridcore.memory cimport prefetch

@@ -13,7 +13,7 @@ from libc.math cimport INFINITY, exp, isnan, llrint
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from gridcore.edf cimport _Held, hold
+from gridcore.arguments cimport _Held, hold
 from gridcore.links cimport Links
 from gridcore.memory cimport grown, prefetch
 from gridcore.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,

@@ -8,22 +8,24 @@ import numpy as np
 import numpy.typing as npt
 
 from gridcore.grid import SummaryGrid
-from gridcore.reference.edf import (
+from gridcore.reference.arguments import (
     FINITE,
     NOT_NEGATIVE,
     POSITIVE,
-    Queue,
     check_array,
     check_lengths,
     check_offsets,
-    check_running,
     check_scalar,
+    doubles,
+    integers,
+)
+from gridcore.reference.edf import (
+    Queue,
+    check_running,
     check_span,
     deadlines_at,
-    doubles,
     edf_order,
     feasible_at,
-    integers,
     make_queue,
 )
 

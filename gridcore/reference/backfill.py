@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gridcore.reference.edf import integers
+from gridcore.reference.arguments import integers
 
 __all__ = ["BackfillQueue"]
 

@@ -9,7 +9,7 @@ from typing import SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gridcore.reference.edf import integers
+from gridcore.reference.arguments import integers
 
 __all__ = ["PullQueue", "bind_earliest"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridcore.dispatch_states import check_rules, named
-from gridcore.reference.edf import integers
+from gridcore.reference.arguments import integers
 
 __all__ = ["WorkQueue"]
 

@@ -9,86 +9,28 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gridcore.reference.arguments import (
+    FINITE,
+    NOT_NEGATIVE,
+    NUMBER,
+    POSITIVE,
+    check_array,
+    check_entry,
+    check_lengths,
+    check_offsets,
+    check_scalar,
+    doubles,
+    integers,
+    refuse,
+)
+
 TOLERANCE = 1e-12
 EPSILON = 2.0**-52
 LEAST = 5e-324
 
-FINITE = "must be finite"
-NOT_NEGATIVE = "must be finite and >= 0"
-POSITIVE = "must be finite and > 0"
-NUMBER = "must be a number or +inf"
 SPAN = "the queue takes longer than float64 can hold"
 
 Floats = npt.NDArray[np.float64]
-
-
-# --- messages and checks, shared with the other twins ---------------------------------------------
-
-
-def refuse(name: str, index: int, rule: str, value: float) -> ValueError:
-    """The error for one bad value; index -1 means a scalar."""
-    where = name if index < 0 else f"{name}[{index}]"
-    return ValueError(f"{where} {rule}, got {value!r}")
-
-
-def bad(value: float, rule: str) -> bool:
-    if rule == NUMBER:
-        return math.isnan(value) or value == -math.inf
-    if not math.isfinite(value):
-        return True
-    return (rule == NOT_NEGATIVE and value < 0.0) or (rule == POSITIVE and value <= 0.0)
-
-
-def doubles(values: Any, name: str) -> list[float]:
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have one dimension, got {array.ndim}")
-    result: list[float] = array.astype(np.float64).tolist()
-    return result
-
-
-def integers(values: Any, name: str) -> list[int]:
-    array = np.asarray(values)
-    if array.size and array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must hold integers, got dtype {array.dtype}")
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have one dimension, got {array.ndim}")
-    return [int(value) for value in array.tolist()]
-
-
-def check_scalar(value: float, name: str, rule: str) -> None:
-    if bad(value, rule):
-        raise refuse(name, -1, rule, value)
-
-
-def check_array(values: Sequence[float], name: str, rule: str) -> None:
-    for index, value in enumerate(values):
-        if bad(value, rule):
-            raise refuse(name, index, rule, value)
-
-
-def check_instant(value: int, name: str, room: int = 0) -> None:
-    last = 2**63 - 2 - room
-    if not 0 <= value <= last:
-        raise ValueError(f"{name} must be in 0..{last} ns, got {value}")
-
-
-def check_lengths(n: int, m: int, first: str, second: str) -> None:
-    if n != m:
-        raise ValueError(f"{second} must have as many entries as {first}, got {m} and {n}")
-
-
-def check_offsets(offsets: Sequence[int], entries: int) -> None:
-    if not offsets or offsets[0] != 0:
-        raise ValueError("offsets must start with 0")
-    for i in range(1, len(offsets)):
-        if offsets[i] < offsets[i - 1]:
-            here, before = offsets[i], offsets[i - 1]
-            raise ValueError(f"offsets[{i}] must be >= offsets[{i - 1}], got {here} and {before}")
-    if offsets[-1] != entries:
-        raise ValueError(f"offsets must end with the number of entries {entries}, got {offsets[-1]}")
 
 
 def running_floor(running_release: float | None, running_size: float | None, free_at: float) -> float:
@@ -118,10 +60,8 @@ def check_running(running_release: Any, running_size: Any, nodes: int) -> tuple[
                 f"got {release[u]!r} and {size[u]!r}"
             )
         if not math.isnan(release[u]):
-            if bad(release[u], FINITE):
-                raise refuse("running_release", u, FINITE, release[u])
-            if bad(size[u], POSITIVE):
-                raise refuse("running_size", u, POSITIVE, size[u])
+            check_entry(release[u], "running_release", u, FINITE)
+            check_entry(size[u], "running_size", u, POSITIVE)
     return release, size
 
 

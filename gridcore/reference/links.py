@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gridcore.reference.edf import check_instant, integers
+from gridcore.reference.arguments import check_instant, integers
 
 __all__ = ["LOGGED", "NEVER", "Links"]
 

@@ -12,6 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcore.grid import SummaryGrid
 from gridcore.reference import availability, edf
+from gridcore.reference.arguments import (
+    FINITE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    check_array,
+    check_instant,
+    check_scalar,
+    doubles,
+    integers,
+)
 
 __all__ = ["NEVER", "TaskQueues"]
 
@@ -80,8 +90,8 @@ class TaskQueues:
             raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
         if watch not in ("idle", "completion"):
             raise ValueError(f"watch must be 'idle' or 'completion', got {watch!r}")
-        speeds = edf.doubles(speed, "speed")
-        edf.check_array(speeds, "speed", edf.POSITIVE)
+        speeds = doubles(speed, "speed")
+        check_array(speeds, "speed", POSITIVE)
         self._machine = [Machine(s) for s in speeds]
         self._application: list[Application] = []
         self._log: list[tuple[int, int, int]] = []
@@ -95,13 +105,13 @@ class TaskQueues:
     def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike) -> None:
         """Append applications; their indices are consecutive."""
         r, w, a = (
-            edf.doubles(release, "release"),
-            edf.doubles(size, "size"),
-            edf.doubles(task_size, "task_size"),
+            doubles(release, "release"),
+            doubles(size, "size"),
+            doubles(task_size, "task_size"),
         )
-        edf.check_array(r, "release", edf.FINITE)
-        edf.check_array(w, "size", edf.POSITIVE)
-        edf.check_array(a, "task_size", edf.POSITIVE)
+        check_array(r, "release", FINITE)
+        check_array(w, "size", POSITIVE)
+        check_array(a, "task_size", POSITIVE)
         if not len(r) == len(w) == len(a):
             raise ValueError(
                 f"release, size and task_size must be equally long, got {len(r)}, {len(w)}, {len(a)}"
@@ -158,7 +168,7 @@ class TaskQueues:
     def enqueue(self, machines: ArrayLike, applications: ArrayLike, tasks: ArrayLike, now: int) -> None:
         """Add a cohort of shares at `now` ns."""
         u = self._machines(machines)
-        i, n = edf.integers(applications, "applications"), edf.integers(tasks, "tasks")
+        i, n = integers(applications, "applications"), integers(tasks, "tasks")
         if not len(u) == len(i) == len(n):
             raise ValueError(
                 f"machines, applications and tasks must be equally long, got {len(u)}, {len(i)}, {len(n)}"
@@ -212,7 +222,7 @@ class TaskQueues:
         """Lose everything on `machines`, running tasks too; returns (machines, applications, tasks)."""
         lost = []
         chosen = self._machines(machines)
-        edf.check_instant(now, "now")
+        check_instant(now, "now")
         for u in chosen:
             self._advance(u, now)
             m = self._machine[u]
@@ -376,10 +386,10 @@ class TaskQueues:
         machines: ArrayLike | None = None,
     ) -> Integers:
         """How many tasks each of `machines` (default: all) can take at one `stretch`."""
-        edf.check_scalar(float(stretch), "stretch", edf.NOT_NEGATIVE)
-        edf.check_scalar(float(release_new), "release_new", edf.FINITE)
-        edf.check_scalar(float(size_new), "size_new", edf.POSITIVE)
-        edf.check_scalar(float(task_size_new), "task_size_new", edf.POSITIVE)
+        check_scalar(float(stretch), "stretch", NOT_NEGATIVE)
+        check_scalar(float(release_new), "release_new", FINITE)
+        check_scalar(float(size_new), "size_new", POSITIVE)
+        check_scalar(float(task_size_new), "task_size_new", POSITIVE)
         result = []
         for u in range(self.machines) if machines is None else self._machines(machines):
             self._advance(u, now)
@@ -409,7 +419,7 @@ class TaskQueues:
         return edf.Queue([x.release for x in i], [x.size for x in i], work, m.speed, free_at, floor)
 
     def _machines(self, machines: ArrayLike) -> list[int]:
-        chosen = edf.integers(machines, "machines")
+        chosen = integers(machines, "machines")
         for k, u in enumerate(chosen):
             if not 0 <= u < self.machines:
                 raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u}")

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridcore.grid import SummaryGrid
-from gridcore.reference.availability import TOP, Summary, check_grid
-from gridcore.reference.edf import (
+from gridcore.reference.arguments import (
     FINITE,
     NOT_NEGATIVE,
     POSITIVE,
@@ -23,6 +22,7 @@ from gridcore.reference.edf import (
     doubles,
     integers,
 )
+from gridcore.reference.availability import TOP, Summary, check_grid
 
 BIG = 2**63 - 1
 

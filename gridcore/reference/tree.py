@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridcore.grid import SummaryGrid
-from gridcore.reference import edf
+from gridcore.reference.arguments import (
+    FINITE,
+    NUMBER,
+    POSITIVE,
+    check_array,
+    check_instant,
+    check_lengths,
+    doubles,
+    integers,
+)
 from gridcore.reference.summaries import aggregate, debit, lookup, split
 from gridcore.states import LATEST
 
@@ -119,8 +128,8 @@ class SummaryTree:
         hold_off: int = 0,
         bound: float = 2.0,
     ) -> None:
-        speeds = edf.doubles(speed, "speed")
-        edf.check_array(speeds, "speed", edf.POSITIVE)
+        speeds = doubles(speed, "speed")
+        check_array(speeds, "speed", POSITIVE)
         if len(speeds) < 1:
             raise ValueError("speed must have at least one entry, got 0")
         if not (rate >= 0 and bound >= 0 and hold_off >= 0 and nbytes >= 0):
@@ -141,14 +150,17 @@ class SummaryTree:
                 f"rate must allow a summary of {nbytes} bytes within 2**62 ns, got {float(rate)}"
             )
         self._gap = math.ceil(gap)
-        self._size, self._task_size = edf.doubles(size, "size"), edf.doubles(task_size, "task_size")
-        edf.check_array(self._size, "size", edf.POSITIVE)
-        edf.check_array(self._task_size, "task_size", edf.POSITIVE)
-        edf.check_lengths(len(self._size), len(self._task_size), "size", "task_size")
-        self._released = None if release is None else edf.doubles(release, "release")
+        self._size, self._task_size = (
+            doubles(size, "size"),
+            doubles(task_size, "task_size"),
+        )
+        check_array(self._size, "size", POSITIVE)
+        check_array(self._task_size, "task_size", POSITIVE)
+        check_lengths(len(self._size), len(self._task_size), "size", "task_size")
+        self._released = None if release is None else doubles(release, "release")
         if self._released is not None:
-            edf.check_array(self._released, "release", edf.FINITE)
-            edf.check_lengths(len(self._size), len(self._released), "size", "release")
+            check_array(self._released, "release", FINITE)
+            check_lengths(len(self._size), len(self._released), "size", "release")
         self._payloads: dict[int, Payload] = {}
         self._next_handle = 0
         self.below_window = self.above_window = 0
@@ -327,7 +339,7 @@ class SummaryTree:
         go: list[int] = []
         wait: list[tuple[int, int]] = []
         chosen = self._nodes(nodes)
-        edf.check_instant(now, "now", self._hold_off + self._gap)
+        check_instant(now, "now", self._hold_off + self._gap)
         for m in chosen:
             node = self._node[m]
             if m == 0 or node.away:
@@ -366,7 +378,7 @@ class SummaryTree:
         ):
             raise ValueError(f"summaries must be uint32[k, {', '.join(map(str, self.grid.shape))}]")
         given = summaries
-        low = edf.doubles(minimum, "minimum")
+        low = doubles(minimum, "minimum")
         chosen = [m for m in self._nodes(nodes) if m > 0]
         leaves = sum(m >= self.first_leaf for m in chosen)
         if not len(given) == len(low) == leaves:
@@ -374,8 +386,8 @@ class SummaryTree:
                 f"summaries and minimum must have one entry for each of the {leaves} leaves among nodes, "
                 f"got {len(given)} and {len(low)}"
             )
-        edf.check_array(low, "minimum", edf.NUMBER)
-        edf.check_instant(now, "now", self._hold_off + self._gap)
+        check_array(low, "minimum", NUMBER)
+        check_instant(now, "now", self._hold_off + self._gap)
         of_leaves = zip(given, low, strict=True)
         sent = []
         for m in chosen:
@@ -458,7 +470,7 @@ class SummaryTree:
             self._node[m].away = True
 
     def _leaf_nodes(self, leaves: ArrayLike) -> list[int]:
-        chosen = edf.integers(leaves, "leaves")
+        chosen = integers(leaves, "leaves")
         for k, m in enumerate(chosen):
             if not self.first_leaf <= m < self.nodes:
                 raise ValueError(f"leaves[{k}] must be in {self.first_leaf}..{self.nodes - 1}, got {m}")
@@ -524,7 +536,7 @@ class SummaryTree:
         return node
 
     def _nodes(self, nodes: ArrayLike) -> list[int]:
-        chosen = edf.integers(nodes, "nodes")
+        chosen = integers(nodes, "nodes")
         for k, m in enumerate(chosen):
             if not 0 <= m < self.nodes:
                 raise ValueError(f"nodes[{k}] must be in 0..{self.nodes - 1}, got {m}")

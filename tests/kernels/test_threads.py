@@ -43,7 +43,7 @@ def test_no_kernel_is_forgotten() -> None:
     assert set(work.CALLS) - set(work.RUNS) | set(work.WITHIN) == set(gridcore.__all__) - {"NEVER"}
     assert set(work.WITHIN.values()) == set(work.RUNS)
     modules = {getattr(gridcore, name).__module__ for name in gridcore.__all__ if name != "NEVER"}
-    kernels = {f"gridcore.{path.stem}" for path in Path(gridcore.__file__).parent.glob("*.pyx")}
+    kernels = {f"gridcore.{path.stem}" for path in Path(gridcore.__file__).parent.glob("*.pyi")}
     assert modules == kernels | {"gridcore.grid"}
 
 

@@ -20,7 +20,9 @@ import gridcore
 import gridsim
 
 CORE, SIM = Path(gridcore.__file__).parent, Path(gridsim.__file__).parent
-KERNELS = sorted(path.stem for path in CORE.glob("*.pyx"))
+#: Compiled, with a twin, and nothing in it for Python.
+SHARED = {"arguments"}
+KERNELS = sorted({path.stem for path in CORE.glob("*.pyx")} - SHARED)
 #: Kernels that only tie others together: tested against a run without them.
 NO_TWIN = {"flow", "jobflow"}
 #: How a kernel keeps what it has in memory, which twins have elsewhere: tested as a law of whole runs.
@@ -279,6 +281,12 @@ def test_what_is_above_points_down() -> None:
 def test_every_kernel_has_its_companions(name: str) -> None:
     assert (CORE / f"{name}.pyi").is_file()
     assert (CORE / "reference" / f"{name}.py").is_file() == (name not in NO_TWIN)
+
+
+@pytest.mark.parametrize("name", sorted(SHARED))
+def test_what_kernels_share_is_not_public(name: str) -> None:
+    assert not public(import_module(f"gridcore.{name}"))
+    assert (CORE / f"{name}.pxd").is_file() and (CORE / "reference" / f"{name}.py").is_file()
 
 
 Shape = list[tuple[str, str, str]]

@@ -35,10 +35,11 @@ from mutmut.state import state
 
 ROOT = Path(__file__).resolve().parents[2]
 TWINS = (
-    "availability", "backfill", "central", "dispatch", "edf", "links", "mapping", "overlay", "queues",
+    "arguments", "availability", "backfill", "central", "dispatch", "edf", "links", "mapping", "overlay", "queues",
     "slots", "summaries", "tree", "walk",
 )  # fmt: skip
 SHARED = {
+    "arguments": ["test_refusals", "test_availability", "test_queues", "test_tree", "test_links"],
     "availability": ["test_refusals"],
     "edf": ["test_refusals", "test_availability"],
     "links": ["test_states"],
@@ -64,7 +65,8 @@ def place(name: str) -> tuple[str, Path, list[str]]:
     """The module's full name, its file and its test files."""
     if name in MODEL:
         return f"gridsim.{name}", ROOT / "gridsim" / f"{name}.py", [f"tests/{file}" for file in MODEL[name]]
-    files = [f"tests/kernels/{test}.py" for test in (f"test_{name}", *SHARED.get(name, ()))]
+    own = [f"test_{name}"] * (ROOT / "tests" / "kernels" / f"test_{name}.py").is_file()
+    files = [f"tests/kernels/{test}.py" for test in (*own, *SHARED.get(name, ()))]
     return f"gridcore.reference.{name}", ROOT / "gridcore" / "reference" / f"{name}.py", files
 
 
