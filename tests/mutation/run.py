@@ -35,8 +35,8 @@ from mutmut.state import state
 
 ROOT = Path(__file__).resolve().parents[2]
 TWINS = (
-    "arguments", "availability", "backfill", "central", "dispatch", "edf", "links", "mapping", "overlay", "queues",
-    "slots", "summaries", "tree", "walk",
+    "arguments", "availability", "backfill", "central", "dispatch", "edf", "links", "mapping", "overlay",
+    "queues", "slots", "summaries", "tree", "walk",
 )  # fmt: skip
 SHARED = {
     "arguments": ["test_refusals", "test_availability", "test_queues", "test_tree", "test_links"],
