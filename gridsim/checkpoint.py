@@ -59,7 +59,8 @@ class Keeper:
     every : s between the end of one writing and the beginning of the next, at least.
     about : what is written beside the state.
 
-    A file that cannot be written is a `CheckpointWarning`; it is tried again after `every` s.
+    A file that cannot be written, or for which there is no memory, is a `CheckpointWarning`; it is tried
+    again after `every` s.  `kept` says that there is one.
     """
 
     def __init__(
@@ -69,19 +70,21 @@ class Keeper:
         what: Any,
         engine: Engine,
         about: Callable[[], About],
+        kept: bool = False,
     ) -> None:
-        self._path, self._every, self._what, self._engine, self._about = path, every, what, engine, about
+        self.path, self.kept = os.fspath(path), kept
+        self._every, self._what, self._engine, self._about = every, what, engine, about
         self._due = time.monotonic() + every
 
     def __call__(self) -> None:
         if time.monotonic() < self._due or self._engine.stopping:
             return
         try:
-            save(self._path, self._what, self._about())
-        except OSError as error:
-            said = (
-                f"{os.fspath(self._path)}: no checkpoint could be written ({error.strerror}); the run goes on"
-            )
+            save(self.path, self._what, self._about())
+            self.kept = True
+        except (OSError, MemoryError) as error:
+            why = error.strerror if isinstance(error, OSError) else "not enough memory"
+            said = f"{self.path}: no checkpoint could be written ({why}); the run goes on"
             warnings.warn(said, CheckpointWarning, stacklevel=2)
         self._due = time.monotonic() + self._every
 

@@ -74,14 +74,14 @@ class _Group(click.Group):
             except MissingExtra as error:
                 message = str(error)
             except MemoryError as error:
-                message = f"not enough memory: {error}".removesuffix(": ")
+                message = _noted(f"not enough memory: {error}".removesuffix(": "), error)
             except OSError as error:
                 if error.errno == errno.EPIPE:  # the reader of our output has gone; click ends quietly
                     raise
                 message = _of_system(error)
             except KeyboardInterrupt as error:
                 word, code = ("terminated", 143) if isinstance(error, _Terminated) else ("interrupted", 130)
-                _tell(f"{word}{f': {error}' if str(error) else ''}")
+                _tell(_noted(f"{word}: {error}".removesuffix(": "), error))
                 ctx.exit(code)
             _tell(message)
             ctx.exit(2)
@@ -99,6 +99,10 @@ def _tell(message: str) -> None:
     """One line on standard error; where nobody can be told, as on a full disk, the exit code says it."""
     with suppress(OSError):
         click.echo(f"gridsim: {_one_line(message)}", err=True)
+
+
+def _noted(message: str, error: BaseException) -> str:
+    return "; ".join([message, *getattr(error, "__notes__", [])])
 
 
 def _of_system(error: OSError) -> str:

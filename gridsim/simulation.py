@@ -165,6 +165,7 @@ class Simulation(Stateful):
         self._started = time.perf_counter()
         #: s of work before, and how often the run was taken up again.
         self.worked, self.resumed = 0.0, 0
+        self._keeper: Keeper | None = None
         platform = scenario.platform
         self.applications = applications = scenario.workload.realize(platform)
         pace = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
@@ -238,7 +239,10 @@ class Simulation(Stateful):
             raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(path) or ".")
         packed(self, lambda array: 0)  # an error that it cannot be kept is one to have at once
         files = {file: provenance.sha256(file) for file in self.scenario.files}  # as they are read, and once
-        self.engine.at_wave_end(Keeper(path, every, self, self.engine, lambda: self.about(every, files)))
+        self._keeper = Keeper(
+            path, every, self, self.engine, lambda: self.about(every, files), self.resumed > 0
+        )
+        self.engine.at_wave_end(self._keeper)
 
     def about(self, every: float, files: dict[str, str]) -> About:
         """What it takes to make this simulation again; `files` has the SHA-256 of each trace file."""
@@ -258,6 +262,14 @@ class Simulation(Stateful):
 
     def run(self, progress: Progress = False) -> Result:
         """Run to the end.  See `simulate`."""
+        try:
+            return self._run(progress)
+        except (KeyboardInterrupt, MemoryError) as error:
+            if self._keeper is not None and self._keeper.kept:
+                error.add_note(f"{self._keeper.path} has the run: gridsim resume goes on from there")
+            raise
+
+    def _run(self, progress: Progress) -> Result:
         engine, outages, limit = self.engine, self.outages, self.options.time_limit
         with _watch(progress, self.scheduler.name, len(self.applications), engine, self.released):
             last = math.inf if limit is None else limit

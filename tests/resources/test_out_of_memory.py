@@ -87,23 +87,74 @@ def test_what_cannot_fit_is_refused_before(monkeypatch: pytest.MonkeyPatch) -> N
     assert told.stderr.startswith("gridsim: not enough memory for platform.nodes: 1000000000 machines take")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is kept on Linux")
-def test_a_command_without_memory_says_so_and_leaves_nothing(tmp_path: Path) -> None:
-    limited = (
-        "import resource; resource.setrlimit(resource.RLIMIT_AS, (700 << 20,) * 2); "
-        "from gridsim.cli import main; main()"
-    )
-    command = ["run", "--nodes", "3000000", "--applications", "2", "--scheduler", "fcfs", "--out", "r.npz"]
-    done = subprocess.run(
-        [sys.executable, "-c", limited, *command],
+def run(folder: Path, first: str, *command: str) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, in which the code `first` runs before."""
+    return subprocess.run(
+        [sys.executable, "-c", f"{first}\nfrom gridsim.cli import main\nmain()", *command],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is kept on Linux")
+def test_a_command_without_memory_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (700 << 20,) * 2)"
+    command = ["run", "--nodes", "3000000", "--applications", "2", "--scheduler", "fcfs", "--out", "r.npz"]
+    done = run(tmp_path, limit, *command)
     assert done.returncode == 2 and done.stdout == ""
     assert (
         done.stderr.startswith("gridsim: not enough memory: Unable to allocate")
         and done.stderr.count("\n") == 1
     )
     assert list(tmp_path.iterdir()) == []
+
+
+#: From the first checkpoint on there is hardly more memory than is in use.
+NO_MORE = """
+import resource
+from gridsim import checkpoint
+save = checkpoint.save
+def last(*arguments):
+    save(*arguments)
+    checkpoint.save = save
+    with open("/proc/self/statm") as file:
+        pages = int(file.read().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (4 << 20),) * 2)
+checkpoint.save = last
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is kept on Linux")
+def test_a_run_without_memory_is_kept_and_goes_on_where_there_is_more(tmp_path: Path) -> None:
+    command = ["run", "--nodes", "20000", "--applications", "50", "--scheduler", "fcfs", "--record"]
+    kept = ["--checkpoint", "kept", "--checkpoint-every"]
+    # one checkpoint, as early as can be: with another one the first warning might be of that
+    cut = run(tmp_path, NO_MORE, *command, *kept, "0", "--out", "cut.npz")
+    assert cut.returncode == 2 and cut.stdout == ""
+    *warned, said = cut.stderr.splitlines()
+    assert said.startswith("gridsim: not enough memory")
+    assert said.endswith("; kept has the run: gridsim resume goes on from there")
+    assert warned in (
+        [],
+        ["gridsim: warning: kept: no checkpoint could be written (not enough memory); the run goes on"],
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert run(tmp_path, "", "resume", "kept", "--checkpoint-every", "600", "--out", "r.npz").returncode == 0
+    assert run(tmp_path, "", *command, "--out", "whole.npz").returncode == 0
+    assert gs.Result.load(tmp_path / "r.npz").digest == gs.Result.load(tmp_path / "whole.npz").digest
+
+
+def test_a_checkpoint_for_which_there_is_no_memory_ends_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*arguments: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr("gridsim.checkpoint.save", none)
+    with pytest.warns(
+        gs.CheckpointWarning, match=r"kept: no checkpoint .* \(not enough memory\); the run goes"
+    ):
+        found = gs.simulate(scenario(), gs.Fcfs(), checkpoint=tmp_path / "kept", checkpoint_every=0)
+    assert found.digest == gs.simulate(scenario(), gs.Fcfs()).digest
