@@ -43,6 +43,8 @@ from gridsim.why_command import why
 
 #: Why what is written may not get there.
 _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+#: What the system says of a library, such as SciPy's, for which there is no memory.
+_NOT_LOADED = "failed to map segment from shared object"
 
 
 class _Terminated(KeyboardInterrupt):
@@ -75,6 +77,10 @@ class _Group(click.Group):
                 message = str(error)
             except MemoryError as error:
                 message = _noted(f"not enough memory: {error}".removesuffix(": "), error)
+            except ImportError as error:
+                if _NOT_LOADED not in str(error):
+                    raise
+                message = f"not enough memory: {error}"
             except OSError as error:
                 if error.errno == errno.EPIPE:  # the reader of our output has gone; click ends quietly
                     raise

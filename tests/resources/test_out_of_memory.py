@@ -111,6 +111,19 @@ def test_a_command_without_memory_says_so_and_leaves_nothing(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_library_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "libarrow.so: failed to map segment from shared object"
+
+    def load(*arguments: Any, **options: Any) -> Any:
+        raise ImportError(said)
+
+    monkeypatch.setattr("gridsim.simulation.simulate", load)
+    told = CliRunner().invoke(cli, ["run", "--nodes", "5"])
+    assert told.exit_code == 2 and told.stderr == f"gridsim: not enough memory: {said}\n"
+    said = "cannot import name 'nothing'"
+    assert isinstance(CliRunner().invoke(cli, ["run", "--nodes", "5"]).exception, ImportError)
+
+
 #: From the first checkpoint on there is hardly more memory than is in use.
 NO_MORE = """
 import resource
