@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +120,32 @@ def test_a_scheduler_of_ones_own(tmp_path: Path) -> None:
     assert without.returncode == 2 and "say --scheduler mine:Mine to import it" in without.stderr
     named = command("resume", "gridsim.checkpoint", "--scheduler", "mine:Mine", "--json")
     assert json.loads(named.stdout)["digest"] == json.loads(run.stdout)["digest"]
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_where_a_run_is_kept_is_said_when_it_is_cut_off(
+    tmp_path: Path, number: int, code: int, word: str
+) -> None:
+    command = ["run", "--nodes", "2000", "--checkpoint", "kept", "--checkpoint-every", "0", "--out", "r.npz"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gridsim", *command],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # as in a shell, whatever the signals are of those who run the tests
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    # it writes one checkpoint after the other, for minutes: with the second it knows of the first
+    seen: set[int] = set()
+    while len(seen) < 2:
+        assert process.poll() is None
+        seen |= {path.stat().st_ino for path in tmp_path.glob("kept")}
+        time.sleep(0.001)
+    process.send_signal(number)
+    out, errors = process.communicate()
+    assert process.returncode == code and out == ""
+    assert errors == f"gridsim: {word}; kept has the run: gridsim resume goes on from there\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
