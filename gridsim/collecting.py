@@ -14,6 +14,9 @@ from gridsim.execution import run_cells
 from gridsim.progress import Progress, bar
 from gridsim.store import Store
 
+#: Of a study: each is an object before the first begins.
+MOST_RUNS = 10_000_000
+
 
 def collect(
     cells: Sequence[Cell],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -180,11 +182,14 @@ def why(table: Table, about: Mapping[str, Any], application: int, task: int | No
 
 
 def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
-    """`words` as they should be, else ScenarioError."""
+    """`words` as they should be, else ScenarioError: those of a result are of whoever made the file."""
     row = dict.fromkeys(_NAMES, 0)
     for action, said in words.items():
         try:
             sentence, _, _ = said
+            for _, name, spec, conversion in Formatter().parse(sentence):
+                if name is not None and not (name in row and not conversion and _SPEC.fullmatch(spec or "")):
+                    raise ValueError(name)
             sentence.format(**row)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise ScenarioError(
@@ -192,6 +197,10 @@ def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
                 f"braces, a quantity and a unit, got {said!r}"
             ) from error
     return {action: tuple(said) for action, said in words.items()}
+
+
+#: Of a column in a sentence: thousands apart, digits, kind of number.
+_SPEC = re.compile(r",?(\.\d{1,2})?[defg]?")
 
 
 class _Number(float):

@@ -104,6 +104,17 @@ class TaskMapping:
         return float(self.finish.max(initial=0.0))
 
 
+def _numbers(name: str, values: ArrayLike, rows: str = "") -> NDArray[np.float64]:
+    """A copy of real numbers, or a ScenarioError."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        array = np.empty(0, object)
+    if array.dtype.kind not in "fiu" and (array.size or array.dtype.kind == "O"):
+        raise ScenarioError(f"{name} must be numbers{rows}, got {shown(values)}")
+    return array.astype(np.float64)
+
+
 def map_tasks(
     etc: ArrayLike,
     heuristic: str,
@@ -123,10 +134,7 @@ def map_tasks(
 
     Raises ScenarioError naming the argument and its value.
     """
-    try:
-        times = np.asarray(etc, np.float64)
-    except (TypeError, ValueError):
-        raise ScenarioError(f"etc must be numbers, as many in each row, got {shown(etc)}") from None
+    times = _numbers("etc", etc, ", as many in each row")
     if heuristic not in HEURISTICS:
         raise ScenarioError(f"heuristic must be one of {HEURISTICS}, got {heuristic!r}")
     if times.ndim != 2:
@@ -134,7 +142,7 @@ def map_tasks(
     tasks, machines = times.shape
     if not machines:
         raise ScenarioError("etc must have at least one machine, got none")
-    begin = np.zeros(machines) if ready is None else np.array(ready, np.float64)
+    begin = np.zeros(machines) if ready is None else _numbers("ready", ready)
     ones, at = np.ones(tasks, np.int64), begin.copy()
     rule: Any = heuristic
     try:
@@ -153,4 +161,6 @@ def map_tasks(
         # in the order in which the heuristic added them up
         ends = np.cumsum(np.concatenate((begin[u : u + 1], times[mine, u])))
         start[mine], finish[mine] = ends[:-1], ends[1:]
+    if not np.isfinite(finish).all():
+        raise ScenarioError("etc must add up to times that float64 can hold, got a makespan of inf")
     return TaskMapping(machine, start, finish, order)

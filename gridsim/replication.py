@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.cells import Cell, Measured
-from gridsim.collecting import collect
+from gridsim.collecting import MOST_RUNS, collect
 from gridsim.errors import ScenarioError
 from gridsim.estimates import FEW, LEVEL, Estimate, estimate, ratio_of_means
 from gridsim.measures import Metric, usual_metrics, wanted_metrics
@@ -300,7 +300,7 @@ def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, 
     if (seeds is None) == (replicates is None):
         raise ScenarioError("replicate needs seeds or replicates, one of them")
     if seeds is None:
-        return tuple(range(whole("replicates", replicates, low=1)))
+        return tuple(range(whole("replicates", replicates, low=1, high=MOST_RUNS)))
     numbers = tuple(whole(f"seeds[{i}]", seed) for i, seed in enumerate(seeds))
     if not numbers or len(set(numbers)) < len(numbers):
         raise ScenarioError(f"seeds must be different and at least one, got {list(numbers)}")

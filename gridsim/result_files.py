@@ -10,6 +10,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from gridsim.archive import Reader, Writer
 from gridsim.errors import GridSimError
 from gridsim.inputs import opened
@@ -30,6 +32,45 @@ _COLUMNS = {
     | dict.fromkeys(("start", "end"), "f"),
     "arrivals": dict.fromkeys(("machine", "application", "tasks"), "iu") | {"time": "f"},
 }
+
+
+class _Kept(msgspec.Struct):
+    """Of a table with a limit."""
+
+    kept: int = 0
+    limit: int = 0
+
+
+class _Decisions(_Kept):
+    words: dict[str, tuple[str, str, str]] = {}
+    dropped: int = 0
+
+
+class _Messages(_Kept):
+    left_out: int = 0
+
+
+class _Provenance(msgspec.Struct):
+    """Of what the digest does not cover, the types on which others rely; more may be there."""
+
+    gridcore: str = ""
+    python: str = ""
+    implementation: str = ""
+    numpy: str = ""
+    system: str = ""
+    seed: int = 0
+    files: dict[str, str] = {}
+    scenario: str = ""
+    decisions: _Decisions | msgspec.UnsetType = msgspec.UNSET
+    message_log: _Messages | msgspec.UnsetType = msgspec.UNSET
+    clock_seconds: float = 0.0
+    events: int = 0
+    handler_calls: int = 0
+    cohort_limit: int | None = None
+    threads: int = 1
+    wall_seconds: float = 0.0
+    resumed: int = 0
+    peak_memory: int | None = None
 
 
 def write(
@@ -89,6 +130,7 @@ def _check(tables: Mapping[str, Table], rest: Mapping[str, Any]) -> None:
     for name, about in rest.items():
         if not isinstance(about, dict):
             raise ValueError(f"{name} is no table")
+    msgspec.convert(rest["provenance"], _Provenance)
     scheduler = rest["scheduler"]
     for key, kind in (("name", str), ("class", str), ("parameters", dict)):
         if not isinstance(scheduler.get(key), kind):

@@ -106,7 +106,12 @@ class Result:
 
     @cached_property
     def scenario(self) -> Scenario:
-        """The scenario; of a loaded result it is made again, and needs the trace files it names."""
+        """The scenario; of a loaded result it is made again, and needs the trace files it names.
+
+        Raises GridSimError for a result that does not say it.
+        """
+        if "scenario" not in self.provenance:
+            raise GridSimError("the result does not say of what scenario it is")
         return Scenario.from_toml(self.provenance["scenario"])
 
     @cached_property

@@ -60,10 +60,13 @@ def resume(
         kept.restore(simulation)
     remove_leftovers(path)
     simulation.worked, simulation.resumed = about.worked, about.resumed + 1
-    simulation.keep(path, about.every if checkpoint_every is None else checkpoint_every)
     try:
+        simulation.keep(path, about.every if checkpoint_every is None else checkpoint_every)
         return simulation.run(progress)
-    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+    except (
+        *(ArithmeticError, AssertionError, AttributeError, LookupError),
+        *(RuntimeError, TypeError, ValueError),
+    ) as error:
         # a state that can be, of no run that can
         raise damaged(name, error) from error
 

@@ -96,7 +96,13 @@ class Scenario:
         def relative(file: str) -> str:
             return file if os.path.isabs(file) else os.path.relpath(file, folder)
 
-        content = self.to_toml(place=relative).encode()
+        try:
+            content = self.to_toml(place=relative).encode()
+        except UnicodeEncodeError as error:
+            raise ScenarioError(
+                "a scenario file must be UTF-8, got the text "
+                f"{shown(error.object[error.start : error.end])}, as of a file whose name is not"
+            ) from error
         with atomic_file(path) as stream:
             stream.write(content)
 

@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -109,7 +110,9 @@ class Store:
         return [self._keys.key(cell) for cell in cells]
 
     def result_file(self, key: str) -> Path:
-        """Where the whole result of a cell is, if it was kept."""
+        """Where the whole result of a cell is, if it was kept.  Raises GridSimError for what is no key."""
+        if not re.fullmatch("[0-9a-f]{64}", key):
+            raise GridSimError(f"store: a key must be the SHA-256 of a cell, got {key!r}")
         return self.path / "results" / f"{key}.npz"
 
     def find(self, keys: Iterable[str], metrics: Iterable[str] = ()) -> dict[str, Measured]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.cells import Measured
-from gridsim.errors import ScenarioError
+from gridsim.errors import ScenarioError, one_line
 from gridsim.extras import need
 from gridsim.records import Table, align
 from gridsim.replication import Replicates, arranged
@@ -165,7 +165,7 @@ class SweepResult:
         columns = [[head, *column] for head, column in zip(heads, zip(*rows, strict=True), strict=True)]
         unit = f" ({UNITS[metric]})" if metric in UNITS else ""
         lines = [f"{metric}{unit}, mean over {self.replicates} replicas", *align(columns, left=len(heads))]
-        lines += [f"failed: {error}" for error in self.errors]
+        lines += [f"failed: {one_line(error)}" for error in self.errors]
         return "\n".join(lines)
 
     __str__ = format

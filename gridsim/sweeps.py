@@ -16,7 +16,7 @@ import numpy as np
 
 from gridsim import toml_files
 from gridsim.cells import Cell
-from gridsim.collecting import collect
+from gridsim.collecting import MOST_RUNS, collect
 from gridsim.errors import ScenarioError
 from gridsim.importing import names_code
 from gridsim.measures import METRICS, Metric, usual_metrics, wanted_metrics
@@ -32,8 +32,6 @@ from gridsim.sweep_results import COLUMNS, Point, SweepResult, column_of, label_
 #: What an axis goes through: values of the entry that it is called after, or name -> entries and values.
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
 _SCHEDULERS = "schedulers."
-#: Of a sweep: each is an object before the first begins.
-_MOST_RUNS = 10_000_000
 _KEYS = ("scenario", "schedulers", "replicates", "baseline", "metrics", "hold", "time_limit", "over")
 
 
@@ -81,8 +79,8 @@ class Sweep:
             if not labels or len(set(labels)) < len(labels):
                 raise ScenarioError(f"over.{name} must have different values and at least one, got {labels}")
         runs = math.prod(map(len, self.labels.values())) * self.replicates * len(self.schedulers)
-        if runs > _MOST_RUNS:
-            raise ScenarioError(f"over and replicates must make at most {_MOST_RUNS} runs, got {runs}")
+        if runs > MOST_RUNS:
+            raise ScenarioError(f"over and replicates must make at most {MOST_RUNS} runs, got {runs}")
         self._check_apart()
 
     def _check_apart(self) -> None:

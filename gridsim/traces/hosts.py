@@ -95,6 +95,8 @@ def parse_host_speeds(
     _, header = next(rows, (1, []))
     header = [name.strip() for name in header]
     for name in ("cpu_model", "computers", column):
+        if header.count(name) > 1:
+            raise format_error(path, 1, f"the column {name} must be there once, got {header.count(name)}")
         if name not in header:
             raise format_error(
                 path, 1, f"no column {name}, the header has: {cut(', '.join(header)) or 'nothing'}"

@@ -188,6 +188,12 @@ def test_a_mapping_has_what_it_says() -> None:
         (lambda: gs.map_tasks([1.0], "mct"), "etc must have two dimensions, tasks and machines, got 1"),
         (lambda: gs.map_tasks([[-1.0]], "mct"), r"etc\[0, 0\] must be finite and > 0, got -1.0"),
         (lambda: gs.map_tasks([[1.0]], "min-min", ready=[1.0, 2.0]), "ready must have as many entries as"),
+        (lambda: gs.map_tasks([[1.0, 2.0], [1.0]], "mct"), "etc must be numbers, as many in each row, got "),
+        (lambda: gs.map_tasks(np.array([[1.0 + 2.0j]]), "mct"), "etc must be numbers, as many in each row"),
+        (lambda: gs.map_tasks([["1.5"]], "mct"), "etc must be numbers, as many in each row"),
+        (lambda: gs.map_tasks([[True]], "mct"), "etc must be numbers, as many in each row"),
+        (lambda: gs.map_tasks([[1.0]], "mct", ready=[1.0j]), "ready must be numbers, got "),
+        (lambda: gs.map_tasks([[1.5e308]] * 2, "mct"), "etc must add up to times that float64 can hold"),
         (lambda: gs.map_tasks([[1.0]], "kpb", percent=0.0), "percent must be in 0..100 and not 0, got 0.0"),
     ],
 )

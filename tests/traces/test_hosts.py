@@ -53,6 +53,11 @@ def test_rows_without_speed_or_computers_are_left_out(write):
         (TABLE + "A,1.5,1,2,1\n", 4, "field computers is '1.5', expected a whole number"),
         (TABLE + '"A,1,1,2,1\n', 4, "not a sound CSV line"),
         ("a,b\n1,2\n", 1, "no column cpu_model, the header has: a, b"),
+        (
+            "cpu_model,computers,computers,gflops_core\nA,2,3,1.5\n",
+            1,
+            "the column computers must be there once",
+        ),
         ("", 1, "no column cpu_model, the header has: nothing"),
         (HEAD, 1, "no hosts in this table"),
         (HEAD + "\0", 2, "binary data"),
