@@ -152,10 +152,12 @@ def test_the_first_are_kept_and_the_others_counted() -> None:
 
 
 def test_saved_and_loaded_and_not_part_of_the_digest(tmp_path: Any) -> None:
-    result = gs.simulate(bags([1000.0] * 2, [10.0], 4), FairTree(samples=SMALL), record="decisions")
+    scenario = bags([1000.0] * 2, [10.0], 4)
+    result = gs.simulate(scenario, FairTree(samples=SMALL), record="decisions")
     result.save(tmp_path / "result.npz")
     again = gs.Result.load(tmp_path / "result.npz")
     assert str(again.why(0)) == str(result.why(0)) and again.digest == result.digest
+    assert result.digest == gs.simulate(scenario, FairTree(samples=SMALL)).digest
 
 
 # -- the fair tree ------------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
@@ -104,10 +102,8 @@ def test_real_sample(traces):
 
 
 def test_real_trace(traces):
-    begin = time.perf_counter()
     with pytest.warns(TraceWarning, match="7 up intervals of 0 s, left out; 18 up intervals touching"):
         trace = read_fta(traces / "g5k06")
-    assert time.perf_counter() - begin < 20
     assert len(trace) == 1288 and len(trace.start) == 294_293
     assert trace.names[:2] == ("G1/site1/c1/node1", "G1/site1/c1/node2")
     assert trace.origin == 1_115_811_139 and trace.horizon == 47_354_465

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
@@ -189,9 +188,7 @@ def test_no_bytes_crash_the_reader(data, packed):
     ],
 )
 def test_real_logs(traces, file, jobs, users, cpu_seconds):
-    begin = time.perf_counter()
     log = read_swf(traces / file)
-    assert time.perf_counter() - begin < 10  # a bulk parse takes below 1 s; a slow machine is no failure
     assert len(log) == jobs
     assert len(np.unique(log.jobs["user"])) == users
     if cpu_seconds is not None:
