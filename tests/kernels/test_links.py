@@ -579,6 +579,21 @@ def test_what_is_just_allowed(module):
 
 
 @BOTH
+def test_the_last_instant(module):
+    """Of a message there must be room for its latency, twice, and for the longest of all messages."""
+    one, last = make(module, [0, 1], 2, fifo=False), NEVER - 1 - 2 * 10 - 2**40
+    for wrong in (-1, last + 1):
+        with pytest.raises(ValueError, match=rf"^now must be in 0\.\.{last} ns, got {wrong}$"):
+            one.send(wrong, 0, records(0, [(1, 0)]), 5)
+    one.send(last, 0, records(0, [(1, 0)]), 5)
+    assert one.advance(NEVER - 1) == last + 10 + 5
+    for wrong in (-1, NEVER):
+        with pytest.raises(ValueError, match=rf"^now must be in 0\.\.{NEVER - 1} ns, got {wrong}$"):
+            one.fail([0], wrong)
+    one.fail([0], NEVER - 1)
+
+
+@BOTH
 def test_what_stays_on_its_machine_comes_first(module):
     one = make(module, [0, 1, 1], 2, latency=0, bandwidth=math.inf)
     one.send(0, 2, records(2, [(1, 0), (1, 2)]), 0)

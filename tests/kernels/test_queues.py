@@ -714,6 +714,15 @@ def test_refusals_use_the_same_words(call):
     assert words[0] == words[1]
 
 
+@BOTH
+def test_the_last_instant(module):
+    store = simple(module)
+    for wrong in (-1, NEVER):
+        with pytest.raises(ValueError, match=rf"^now must be in 0\.\.{NEVER - 1} ns, got {wrong}$"):
+            store.fail([0], wrong)
+    store.fail([0], NEVER - 1)
+
+
 def test_many_shares_on_one_machine():
     # Rows are widened for all machines, and moved to the front where there is room.
     ours, expected = (simple(module, speed=(1.0, 1.0), task_size=(1.0,) * 40) for module in (queues, twin))
