@@ -42,6 +42,7 @@ TWINS = (
 SHARED = {
     "arguments": ["test_refusals", "test_availability", "test_queues", "test_tree", "test_links"],
     "availability": ["test_refusals"],
+    "dispatch": ["test_dispatch_edges"],
     "edf": ["test_refusals", "test_availability"],
     "links": ["test_states"],
     "queues": ["test_states"],
