@@ -228,6 +228,20 @@ def test_what_there_is_to_choose_from() -> None:
     assert seen[0][:2] == [(-1, *seen[0][0][1:]), (-1, -1)]
 
 
+@BOTH
+def test_every_bit_of_a_draw_counts(kernel: Any) -> None:
+    """Of three tasks, by a number that is a third, and by the one before it."""
+    for seed, task in ((15_879_961_201_844_960_580, 0), (8_278_976_590_717_499_476, 1)):
+        queue = kernel.WorkQueue(
+            [1.0] * 4, [3], [5.0] * 3, [NEVER] * 4, order="random", choice="none", max_replicas=2, seed=seed,
+            log=True,
+        )  # fmt: skip
+        queue.submit(0, [0, 1, 2])
+        queue.run(NEVER)
+        rows = queue.instances()
+        assert rows["task"][rows["machine"] == 3].tolist() == [task]
+
+
 # -- what is refused ------------------------------------------------------------------------------------
 
 MADE = {"speed": [1.0, 2.0], "tasks": [2], "sizes": [4.0, 8.0], "up_until": [NEVER] * 2}
@@ -285,8 +299,8 @@ def test_what_is_just_allowed(kernel: Any) -> None:
     assert fed(failing(kernel), (0, 1, False, 0), (0, 0, False, 0)).run(NEVER) == "blocks"
 
 
-def completed(kernel: Any) -> Any:
-    queue = release(simple(kernel))
+def completed(kernel: Any, **more: Any) -> Any:
+    queue = release(simple(kernel, **more))
     queue.run(3 * S)  # task 0 ended at 2 s
     return queue
 
@@ -296,6 +310,23 @@ def asking(kernel: Any, **more: Any) -> Any:
     queue = release(simple(kernel, **ASK, **more))
     assert queue.run(NEVER) == "decide"
     queue.assign(0, 0, 1)
+    return queue
+
+
+def two_bags(kernel: Any) -> Any:
+    queue = kernel.WorkQueue([1.0, 2.0], [2, 2], [4.0] * 4, [NEVER] * 2, max_replicas=2, **ASK)
+    assert release(queue, 0, 1).run(NEVER) == "decide"
+    return queue
+
+
+def both_failed(kernel: Any) -> Any:
+    """Task 0 on machine 0, and task 1 on machine 1, until 1 s: they are next in this order."""
+    queue = release(simple(kernel, faults=True, **ASK))
+    assert queue.run(NEVER) == "blocks"
+    assert fed(queue, *((S, u, up, NEVER) for u in (0, 1) for up in (False, True))).run(NEVER) == "decide"
+    for u in (0, 1):
+        queue.assign(0, u, u)
+    assert queue.run(NEVER) == "blocks" and fed(queue).run(NEVER) == "decide"
     return queue
 
 
@@ -336,6 +367,9 @@ CALLS: list[tuple[Any, str]] = [
     (lambda m: completed(m).pick_machine(0, 0), "task must not be completed, got 0 of bag 0"),
     (lambda m: completed(m).weigh(0, 0, 0), "task must not be completed, got 0 of bag 0"),
     (lambda m: completed(m).assign(0, 0, 0), NEXT.format(0, 0)),
+    (lambda m: completed(m, max_replicas=3).assign(0, 0, 0), NEXT.format(0, 0)),
+    (lambda m: two_bags(m).assign(1, 0, 0), NEXT.format(0, 1)),
+    (lambda m: both_failed(m).assign(0, 1, 0), NEXT.format(1, 0)),
     (lambda m: asking(m, max_replicas=1).assign(0, 0, 0), NEXT.format(0, 0)),
     (lambda m: asking(m).assign(0, 1, 1), "machine must be free, got 1"),
     (lambda m: asking(m).assign(0, 1, 2), "machine must be free, got 2"),
