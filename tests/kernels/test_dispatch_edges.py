@@ -156,6 +156,22 @@ def test_a_checkpoint_is_read_before_the_last_instant(kernel: Any) -> None:
             fed(queue).run(NEVER)
 
 
+@BOTH
+def test_who_is_up_until_the_last_instants(kernel: Any) -> None:
+    """Machine 1 is the faster one, and takes until two ns before the end of time, or until one."""
+    size = 6e9
+    need = round(size / 2.0 * 1e9)
+    for left, machine in ((2, 1), (1, 0)):
+        queue = kernel.WorkQueue(
+            [1.0, 2.0], [1], [size], [NEVER, NEVER - left], order="small", choice="all", max_replicas=1,
+            step=True,
+        )  # fmt: skip
+        queue.run(NEVER - left - need)
+        queue.submit(0, [0])
+        assert queue.run(NEVER) == "decide"
+        assert queue.pick_machine(0, 0) == machine
+
+
 # -- what is predicted ----------------------------------------------------------------------------------
 
 
@@ -226,6 +242,30 @@ def test_what_there_is_to_choose_from() -> None:
         seen.append(told)
     assert seen[0] == seen[1]
     assert seen[0][:2] == [(-1, *seen[0][0][1:]), (-1, -1)]
+
+
+@BOTH
+def test_as_printed_nobody_may_be_the_answer(kernel: Any) -> None:
+    """Machine 0 is not free, and machine 1 is no faster."""
+    queue = release(simple(kernel, printed=True, choice="none", step=True))
+    assert queue.run(NEVER) == "decide" and queue.pick_machine(0, 0) == 0
+    slow = release(kernel.WorkQueue(
+        [2.0, 1.0], [2], [4.0, 8.0], [NEVER] * 2, order="small", choice="cpu", max_replicas=1, step=True,
+        printed=True,
+    ))  # fmt: skip
+    assert slow.run(NEVER) == "decide" and slow.pick_machine(0, 0) == 0
+    slow.assign(0, 0, 0)
+    assert slow.run(NEVER) == "decide" and slow.pick_machine(0, 1) == -1
+
+
+@BOTH
+def test_why_it_stops(kernel: Any) -> None:
+    queue = simple(kernel, faults=True)
+    assert queue.run(0) == "reached" and queue.run(S) == "blocks"
+    assert fed(queue, (S, 0, False, S), (S, 1, False, S)).run(9 * S) == "blocks"
+    assert fed(release(queue)).run(9 * S) == "over" and queue.now == S
+    done = release(simple(kernel))
+    assert [done.run(until) for until in (NEVER, S, NEVER)] == ["done"] * 3
 
 
 @BOTH

@@ -666,6 +666,7 @@ REFUSED = [
     (lambda m, s: s.enqueue([0], [0], [-3], 0), ValueError, r"tasks\[0\] must be in 1\.\.2147483647, got -3"),
     (lambda m, s: s.enqueue([0], [0], [2**31], 0), ValueError, r"tasks\[0\] must be .*, got 2147483648"),
     (lambda m, s: s.enqueue([0, 0], [0], [1], 0), ValueError, "must be equally long, got 2, 1, 1"),
+    (lambda m, s: s.enqueue([0], [0], [1], -1), ValueError, "^now must be >= 0 ns, got -1$"),
     (lambda m, s: s.reschedule([-1], 0), ValueError, r"machines\[0\] must be in 0\.\.0, got -1"),
     (lambda m, s: s.fail([7], 0), ValueError, r"machines\[0\] must be in 0\.\.0, got 7"),
     (lambda m, s: s.advance(0, [7]), ValueError, r"machines\[0\] must be in 0\.\.0, got 7"),
