@@ -264,8 +264,35 @@ def test_why_it_stops(kernel: Any) -> None:
     assert queue.run(0) == "reached" and queue.run(S) == "blocks"
     assert fed(queue, (S, 0, False, S), (S, 1, False, S)).run(9 * S) == "blocks"
     assert fed(release(queue)).run(9 * S) == "over" and queue.now == S
+    assert queue.totals()["completed"].tolist() == [0]
     done = release(simple(kernel))
     assert [done.run(until) for until in (NEVER, S, NEVER)] == ["done"] * 3
+
+
+@BOTH
+def test_who_is_up_cannot_come_back(kernel: Any) -> None:
+    """Nor does who is down fail: that is no news."""
+    queue = release(simple(kernel, faults=True, log=True, prediction="age", max_replicas=1))
+    assert queue.run(NEVER) == "blocks"
+    fed(queue, (S, 0, True, 5 * S), (S, 1, True, 5 * S), (3 * S, 1, False, 0), (5 * S, 1, False, 0))
+    assert queue.run(NEVER) == "blocks"
+    assert fed(queue, (6 * S, 1, True, 9 * S)).run(NEVER) == "blocks" and fed(queue).run(7 * S) == "reached"
+    # machine 1 had task 0 until 2 s; machine 0 is up since 0 s and has the other until 8 s
+    assert [column.tolist() for column in queue.idle_machines()] == [[1], [6 * S]]
+    assert queue.run(NEVER) == "done"
+    rows = queue.instances()
+    assert (rows["machine"].tolist(), rows["end"].tolist()) == ([1, 0], [2 * S, 8 * S])
+
+
+def test_of_nothing() -> None:
+    """No machines and no bags: done at once, and the columns have their types."""
+    seen = []
+    for kernel in (dispatch, twin):
+        queue = kernel.WorkQueue([], [], [], [], order="small", choice="cpu", max_replicas=1, log=True)
+        assert queue.run(1) == "done"
+        tables = queue.totals(), queue.instances()
+        seen.append([{name: (x.dtype, len(x)) for name, x in sorted(table.items())} for table in tables])
+    assert seen[0] == seen[1]
 
 
 @BOTH
