@@ -818,6 +818,14 @@ REFUSED = [
         ValueError,
         "summaries and minimum must have one entry for each of the 2 leaves among nodes, got 1 and 1",
     ),
+    *(
+        (
+            lambda m, x, given=given: x.report([1], 0, given, [1.0]),
+            ValueError,
+            r"^summaries must be uint32\[k, 3, 3, 3\]$",
+        )
+        for given in ([0], full(0).astype(np.int64), full(0)[0], full(0)[:, :2])
+    ),
     (lambda m, x: x.report([1], 0, full(0), []), ValueError, "each of the 1 leaves among nodes, got 1 and 0"),
     (
         lambda m, x: x.report([1], 0, full(0), [math.nan]),

@@ -40,7 +40,14 @@ TWINS = (
     "queues", "slots", "summaries", "tree", "walk",
 )  # fmt: skip
 SHARED = {
-    "arguments": ["test_refusals", "test_availability", "test_queues", "test_tree", "test_links"],
+    "arguments": [
+        "test_refusals",
+        "test_availability",
+        "test_queues",
+        "test_tree",
+        "test_links",
+        "test_dispatch_edges",
+    ],
     "availability": ["test_refusals"],
     "dispatch": ["test_dispatch_edges"],
     "edf": ["test_refusals", "test_availability"],
