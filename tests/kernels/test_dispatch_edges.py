@@ -172,6 +172,25 @@ def test_who_is_up_until_the_last_instants(kernel: Any) -> None:
         assert queue.pick_machine(0, 0) == machine
 
 
+def test_the_last_part_is_added_for_itself() -> None:
+    """A task goes on from its first checkpoint for six intervals: sums beyond 2**53 ns are rounded."""
+    interval, seen = 4_753_305_983_434_210, []
+    for kernel in (dispatch, twin):
+        queue = kernel.WorkQueue(
+            [2.0**-23], [1], [3.9664676051186882], [NEVER], order="small", choice="none", max_replicas=1,
+            interval=interval, restore=1, faults=True, log=True,
+        )  # fmt: skip
+        queue.submit(0, [0])
+        at = 3 * interval // 2
+        assert queue.run(NEVER) == "blocks"
+        assert fed(queue, (at, 0, False, 0), (at, 0, True, NEVER)).run(NEVER) == "blocks"
+        assert fed(queue).run(NEVER) == "done" and queue.now == at + 1 + 6 * interval
+        tables = queue.totals(), queue.instances()
+        seen.append([{name: x.tolist() for name, x in sorted(table.items())} for table in tables])
+    assert seen[0] == seen[1]
+    assert 0 < seen[0][1]["begin"][1] < 1 and 0 < abs(seen[0][0]["slowed"][0]) < 1e-12
+
+
 # -- what is predicted ----------------------------------------------------------------------------------
 
 
