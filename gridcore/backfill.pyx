@@ -74,7 +74,7 @@ cdef class BackfillQueue:
     ValueError naming the argument, its index and value.
     """
 
-    cdef bint occupied                      # see `gridcore.edf.hold`
+    cdef bint occupied                      # see `gridcore.arguments.hold`
     cdef readonly Py_ssize_t machines, jobs
     cdef readonly long long now
     cdef readonly bint easy, log

@@ -82,7 +82,7 @@ cdef class PullQueue:
     ValueError naming the argument, its index and value.
     """
 
-    cdef bint occupied                      # see `gridcore.edf.hold`
+    cdef bint occupied                      # see `gridcore.arguments.hold`
     cdef readonly Py_ssize_t machines, applications
     cdef readonly long long now
     cdef readonly bint log

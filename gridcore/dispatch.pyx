@@ -124,7 +124,7 @@ cdef class WorkQueue:
     ValueError naming the argument, its index and value.
     """
 
-    cdef bint occupied                      # see `gridcore.edf.hold`
+    cdef bint occupied                      # see `gridcore.arguments.hold`
     cdef readonly Py_ssize_t machines, bags
     cdef readonly bint log
     cdef Work w

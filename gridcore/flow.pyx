@@ -105,7 +105,7 @@ cdef class TreeFlow:
     threads : of the leaves that act at one instant, each thread gets its part; the result is the same.
     """
 
-    cdef bint occupied                  # see `gridcore.edf.hold`
+    cdef bint occupied                  # see `gridcore.arguments.hold`
     cdef SummaryTree tree
     cdef TaskQueues queues
     cdef Links links

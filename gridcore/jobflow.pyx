@@ -85,7 +85,7 @@ cdef class JobFlow:
     Raises ValueError for arrays that do not fit.
     """
 
-    cdef bint occupied                  # see `gridcore.edf.hold`
+    cdef bint occupied                  # see `gridcore.arguments.hold`
     cdef SlotSchedules schedules
     cdef Views views
     cdef Links links

@@ -16,7 +16,7 @@ cdef struct Due:                    # a message taken off: to whom, where its re
 
 
 cdef class Links:
-    cdef bint occupied                      # see `gridcore.edf.hold`
+    cdef bint occupied                      # see `gridcore.arguments.hold`
     cdef readonly Py_ssize_t machines
     cdef long long latency, jitter
     cdef unsigned long long seed

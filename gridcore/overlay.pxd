@@ -19,7 +19,7 @@ cdef extern from "shuffle.h":
 
 
 cdef class Views:
-    cdef bint occupied                      # see `gridcore.edf.hold`
+    cdef bint occupied                      # see `gridcore.arguments.hold`
     cdef readonly Py_ssize_t nodes, degree, shuffle
     # the records, and what of them is where; chance is in there too
     cdef Records it

@@ -111,17 +111,20 @@ cdef inline bint instance_begin(Instance* it, const Rules* rules, Py_ssize_t u, 
             it.marks = (length - 1) // (rules.interval + rules.checkpoint)
         return True
     work = (size - begin) / speed * 1e9
+    # what is added must fit: no sum is after LONGEST
+    if not work < <double> LONGEST or now > LONGEST - (rules.restore if begin > 0.0 else 0):
+        return False
     window = _computing_from(it, rules)
     latest = LONGEST
     while True:
         if rules.interval > 0:
+            if window > LONGEST - rules.interval:
+                return False
             latest = window + rules.interval
-        if latest > LONGEST or not work < <double> LONGEST:
-            return False
         it.end = pace_end(&rules.pace, u, window, work, latest)
         if it.end != NEVER:
             return True
-        if rules.interval == 0:
+        if rules.interval == 0 or latest > LONGEST - rules.checkpoint:
             return False
         work -= pace_done(&rules.pace, u, window, latest)
         it.marks += 1

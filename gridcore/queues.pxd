@@ -17,7 +17,7 @@ cdef void scratch_free(Scratch* s) noexcept nogil
 
 
 cdef class TaskQueues:
-    cdef bint occupied                      # see `gridcore.edf.hold`
+    cdef bint occupied                      # see `gridcore.arguments.hold`
     cdef readonly Py_ssize_t machines
     cdef readonly str order, watch
     cdef public bint log

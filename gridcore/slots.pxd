@@ -35,7 +35,7 @@ cdef enum:
 
 
 cdef class SlotSchedules:
-    cdef bint occupied                      # see `gridcore.edf.hold`
+    cdef bint occupied                      # see `gridcore.arguments.hold`
     cdef readonly Py_ssize_t nodes
     cdef readonly bint stale
     cdef Node* node

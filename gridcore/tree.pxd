@@ -39,7 +39,7 @@ cdef struct Node:
 
 
 cdef class SummaryTree:
-    cdef bint occupied                      # see `gridcore.edf.hold`
+    cdef bint occupied                      # see `gridcore.arguments.hold`
     cdef readonly Py_ssize_t leaves, nodes, first_leaf
     cdef readonly object grid
     cdef Grid g

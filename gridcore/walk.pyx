@@ -84,7 +84,7 @@ cdef class JobWalks:
     """
 
     cdef Links links
-    cdef bint occupied                      # see `gridcore.edf.hold`
+    cdef bint occupied                      # see `gridcore.arguments.hold`
     cdef readonly Py_ssize_t nodes, count
     cdef int[KINDS] number
     cdef Node* at

@@ -47,6 +47,15 @@ def integers(values: Any, name: str) -> list[int]:
     return [int(value) for value in array.tolist()]
 
 
+def indices(values: Any, name: str, low: int, high: int) -> list[int]:
+    """`integers` of which each is in low..high - 1."""
+    found = integers(values, name)
+    for k, value in enumerate(found):
+        if not low <= value < high:
+            raise ValueError(f"{name}[{k}] must be in {low}..{high - 1}, got {value}")
+    return found
+
+
 def check_entry(value: float, name: str, index: int, rule: str) -> None:
     if bad(value, rule):
         raise refuse(name, index, rule, value)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gridcore.reference.arguments import integers
+from gridcore.reference.arguments import check_lengths, indices, integers
 
 __all__ = ["BackfillQueue"]
 
@@ -38,12 +35,12 @@ class BackfillQueue:
         ):
             raise ValueError(f"machines must be in 1..{2**31 - 1}, got {machines!r}")
         self.machines, self.easy, self.log = int(machines), easy, log
-        self._nodes = _indices(nodes, "nodes", 1, self.machines + 1)
-        self._run = _indices(run, "run", 1, LONGEST + 1)
-        self._estimate = _indices(estimate, "estimate", 1, LONGEST + 1)
+        self._nodes = indices(nodes, "nodes", 1, self.machines + 1)
+        self._run = indices(run, "run", 1, LONGEST + 1)
+        self._estimate = indices(estimate, "estimate", 1, LONGEST + 1)
         self.jobs = len(self._nodes)
-        _same(self._nodes, self._run, "nodes", "run")
-        _same(self._nodes, self._estimate, "nodes", "estimate")
+        check_lengths(self.jobs, len(self._run), "nodes", "run")
+        check_lengths(self.jobs, len(self._estimate), "nodes", "estimate")
         self.now = 0
         self._coming: list[tuple[int, int]] = []  # instant and job
         self._last = (0, -1)  # the last of all that were ever in it
@@ -82,7 +79,7 @@ class BackfillQueue:
 
     def submit(self, jobs: ArrayLike, now: ArrayLike) -> None:
         """See the kernel."""
-        who = _indices(jobs, "jobs", 0, self.jobs)
+        who = indices(jobs, "jobs", 0, self.jobs)
         since, last = max(self.now, self._last[0]), self._last[1]
         if isinstance(now, int | np.integer):
             if not since <= now <= LAST:
@@ -90,7 +87,7 @@ class BackfillQueue:
             at = [int(now)] * len(who)
         else:
             at = integers(now, "now")
-        _same(who, at, "jobs", "now")
+        check_lengths(len(who), len(at), "jobs", "now")
         for k, (job, instant) in enumerate(zip(who, at, strict=True)):
             if job <= last:
                 raise ValueError(f"jobs[{k}] must be above {last}, submitted before it, got {job}")
@@ -193,24 +190,10 @@ class BackfillQueue:
                 self._log.append((self._start[job], job, u, self.now, completed))
 
     def _machines(self, machines: ArrayLike, now: int) -> list[int]:
-        who = _indices(machines, "machines", 0, self.machines)
+        who = indices(machines, "machines", 0, self.machines)
         if now != self.now:
             raise ValueError(f"now must be the instant reached, {self.now} ns, got {now}")
         for k in range(1, len(who)):
             if who[k] <= who[k - 1]:
                 raise ValueError(f"machines[{k}] must be above {who[k - 1]}, the one before it, got {who[k]}")
         return who
-
-
-def _indices(values: Any, name: str, low: int, high: int) -> list[int]:
-    found = integers(values, name)
-    for k, value in enumerate(found):
-        if not low <= value < high:
-            raise ValueError(f"{name}[{k}] must be in {low}..{high - 1}, got {value}")
-    return found
-
-
-def _same(one: Iterable[int], two: Iterable[int], first: str, second: str) -> None:
-    n, m = len(list(one)), len(list(two))
-    if n != m:
-        raise ValueError(f"{second} must have as many entries as {first}, got {m} and {n}")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridcore.dispatch_states import check_rules, named
-from gridcore.reference.arguments import integers
+from gridcore.reference.arguments import POSITIVE, check_array, check_lengths, doubles, indices, integers
 
 __all__ = ["WorkQueue"]
 
@@ -58,6 +58,14 @@ class Bag:
     waste: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_WASTE, 0.0))
 
 
+def _instants(values: Any, name: str, low: int) -> list[int]:
+    found = integers(values, name)
+    for k, value in enumerate(found):
+        if value < low:
+            raise ValueError(f"{name}[{k}] must be >= {low}, got {value}")
+    return found
+
+
 class WorkQueue:
     """See `gridcore.dispatch.WorkQueue`."""
 
@@ -86,32 +94,33 @@ class WorkQueue:
         first: ArrayLike | None = None,
         step: bool = False,
     ) -> None:
+        self._speed, whole = doubles(speed, "speed"), doubles(sizes, "sizes")
+        counts = indices(tasks, "tasks", 1, 2**31)
+        self._told = _instants(up_until, "up_until", 0)
+        check_array(self._speed, "speed", POSITIVE)
+        check_array(whole, "sizes", POSITIVE)
+        check_lengths(len(self._speed), len(self._told), "speed", "up_until")
         check_rules(max_replicas, interval, checkpoint, restore, period, seed)
-        named("order", order, ("random", "small", "great", "ask"))
-        named("choice", choice, ("none", "cpu", "avail", "all", "ask"))
-        named("prediction", prediction, ("told", "past", "age"))
-        self._speed = [float(s) for s in np.asarray(speed)]
-        counts = integers(tasks, "tasks")
-        self._tasks = [Task(float(size)) for size in np.asarray(sizes)]
+        self._tasks = [Task(size) for size in whole]
         self._bags, at = [], 0
         for count in counts:
             self._bags.append(Bag(at, count, count))
             at += count
         if at != len(self._tasks):
             raise ValueError(f"sizes must be {at}, as many as there are tasks, got {len(self._tasks)}")
+        named("order", order, ("random", "small", "great", "ask"))
+        named("choice", choice, ("none", "cpu", "avail", "all", "ask"))
+        named("prediction", prediction, ("told", "past", "age"))
         self._bag_of = [b for b, count in enumerate(counts) for _ in range(count)]
         self.machines, self.bags, self.left = len(self._speed), len(counts), at
-        self.now, self.looked, self.log = 0, 0, log
+        self.now, self.log = 0, log
         self._order, self._choice, self._most = order, choice, int(max_replicas)
         self._interval, self._checkpoint, self._restore = int(interval), int(checkpoint), int(restore)
         self._local, self._printed, self._prediction = local, printed, prediction
         self._fed, self._chance, self._dirty, self._step = not faults, int(seed), False, step
         self._period = int(period)
-        self._pace = (
-            None if self._period == 0 else (np.asarray(factors), np.asarray(series), np.asarray(first))
-        )
+        self._pace = self._paced(factors, series, first) if self._period else None
         self._up = [True] * self.machines
-        self._told = integers(up_until, "up_until")
         self._since = [0] * self.machines
         self._up_times: list[list[int]] = [[] for _ in range(self.machines)]
         self._failures = [0] * self.machines
@@ -121,6 +130,15 @@ class WorkQueue:
         self._faults: list[tuple[int, int, bool, int]] = []
         self._totals = {name: [0] * self.machines for name in ("busy", "tasks", "interrupted", "ended")}
         self._rows: list[tuple[int, int, int, int, int, float]] = []
+
+    def _paced(self, factors: Any, series: Any, first: Any) -> tuple[NDArray[Any], list[int], list[int]]:
+        table = np.array(factors, np.float64, ndmin=2)
+        if not (np.isfinite(table).all() and (table > 0).all()):
+            raise ValueError("factors must be finite and > 0")
+        rows, begin = indices(series, "series", 0, len(table)), indices(first, "first", 0, table.shape[1])
+        check_lengths(self.machines, len(rows), "speed", "series")
+        check_lengths(self.machines, len(begin), "speed", "first")
+        return table, rows, begin
 
     # -- instances --------------------------------------------------------------------------------------
 
@@ -252,11 +270,14 @@ class WorkQueue:
 
     def submit(self, bag: int, sequence: ArrayLike) -> None:
         self._check_bag(bag)
-        b, given = self._bags[bag], integers(sequence, "sequence")
+        b = self._bags[bag]
+        given = indices(sequence, "sequence", 0, b.tasks)
+        check_lengths(b.tasks, len(given), "tasks of the bag", "sequence")
         if b.released:
             raise ValueError(f"bag {bag} is released already")
-        if sorted(given) != list(range(b.tasks)):
-            raise ValueError("sequence must have each task of the bag once")
+        for k, task in enumerate(given):
+            if task in given[:k]:
+                raise ValueError(f"sequence[{k}] must be a task that it has not had, got {task}")
         b.released, b.sequence, self._dirty = True, [b.first + k for k in given], True
         if self._prediction != "told":
             self._until = {u: self._predicted(u) for u in self._until}
@@ -264,8 +285,14 @@ class WorkQueue:
     def feed(self, time: ArrayLike, machine: ArrayLike, up: ArrayLike, until: ArrayLike) -> None:
         if self._fed or self._faults:
             raise ValueError("feed must wait until run asks for blocks")
-        columns = [np.asarray(each).tolist() for each in (time, machine, up, until)]
-        self._faults = list(zip(*columns, strict=True))
+        times, who = _instants(time, "time", self.now), indices(machine, "machine", 0, self.machines)
+        predicted, back = _instants(until, "until", 0), np.asarray(up, np.bool_).tolist()
+        for name, given in (("machine", who), ("up", back), ("until", predicted)):
+            check_lengths(len(times), len(given), "time", name)
+        for k in range(1, len(times)):
+            if times[k] < times[k - 1]:
+                raise ValueError(f"time[{k}] must not be before time[{k - 1}], got {times[k]}")
+        self._faults = list(zip(times, who, back, predicted, strict=True))
         self._fed = not self._faults
 
     # -- decisions --------------------------------------------------------------------------------------
@@ -298,7 +325,7 @@ class WorkQueue:
     def lasts(self, bag: int, task: int, machines: ArrayLike) -> Integers:
         k = self._left(bag, task)
         begin, size = self._newest(k), self._tasks[k].size
-        who = integers(machines, "machines")
+        who = indices(machines, "machines", 0, self.machines)
         return np.array([self._lasts(begin, size, self._speed[u]) for u in who], np.int64)
 
     def pick_task(self) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gridcore.reference.arguments import integers
+from gridcore.reference.arguments import indices, integers
 
 __all__ = ["SlotSchedules"]
 
@@ -250,7 +250,7 @@ class SlotSchedules:
         )
 
     def _nodes(self, values: ArrayLike) -> list[int]:
-        return _indices(values, "nodes", 0, self.nodes)
+        return indices(values, "nodes", 0, self.nodes)
 
     def _as_of(self, as_of: Any, n: int, what: str) -> list[int]:
         if as_of is None:
@@ -274,16 +274,8 @@ def _each(value: ArrayLike, name: str, n: int) -> list[int]:
     return each
 
 
-def _indices(values: ArrayLike, name: str, low: int, high: int) -> list[int]:
-    found = integers(values, name)
-    for k, value in enumerate(found):
-        if not low <= value < high:
-            raise ValueError(f"{name}[{k}] must be in {low}..{high - 1}, got {value}")
-    return found
-
-
 def _slots(values: ArrayLike, name: str, least: int) -> list[int]:
-    return _indices(values, name, least, LATEST)
+    return indices(values, name, least, LATEST)
 
 
 def _same(*columns: list[int]) -> None:

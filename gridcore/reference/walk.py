@@ -48,7 +48,6 @@ class Search:
     seen: tuple[int, int] | None = None  # what the answer under way tells, if it is any good
     best: tuple[int, int] | None = None
     time: int = 0  # of its next event
-    sequence: int = 0
     asking: bool = True  # whether that is at the node of the next step, or the answer
     look: dict[str, int] | None = None  # the row of the log that is not heard of yet
 
@@ -130,8 +129,7 @@ class JobWalks:
         self._printed, self._probe_time, self._packet = printed, probe_time, packet
         self._seed, self._neighbours = seed, neighbours
         self._next = 0  # job to be released
-        self._sequence = 0
-        self._searches: list[Search] = []  # that take time
+        self._searches: list[Search] = []  # that take time, as they came to wait
         self._ending: list[tuple[int, int]] = []  # when, job: its result is sent then
         count = len(self._release)
         self._jobs = {name: np.full(count, -1, dtype) for name, dtype in JOB_COLUMNS.items()}
@@ -154,10 +152,9 @@ class JobWalks:
             for end, job in sorted(each for each in self._ending if each[0] == now):
                 self._ending.remove((end, job))
                 self._send(RESULT, int(self._jobs["machine"][job]), self._home[job], job, now)
-            for search in sorted(self._searches, key=lambda search: search.sequence):
-                if search.time == now:
-                    self._searches.remove(search)
-                    self._go_on(search, now)
+            for search in [each for each in self._searches if each.time == now]:
+                self._searches.remove(search)
+                self._go_on(search, now)
             while self._next < len(self._release) and self._release[self._next] == now:
                 self._released(self._next, now)
                 self._next += 1
@@ -199,8 +196,7 @@ class JobWalks:
             self._wait(search, now + self._probe_time // 2)
 
     def _wait(self, search: Search, time: int) -> None:
-        search.time, search.sequence = time, self._sequence
-        self._sequence += 1
+        search.time = time
         self._searches.append(search)
 
     def _ask(self, search: Search, now: int) -> bool:

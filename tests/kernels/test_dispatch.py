@@ -317,53 +317,6 @@ def test_a_replica_goes_on_from_the_newest_checkpoint(kernel: Any) -> None:
     assert queue.now == 5 * S
 
 
-@pytest.mark.parametrize(
-    ("what", "said"),
-    [
-        ({"order": "big"}, r"order must be one of \('random', 'small', 'great', 'ask'\), got 'big'"),
-        (
-            {"choice": 3},
-            r"choice must be one of \('none', 'cpu', 'avail', 'all', 'ask'\), got 3",
-        ),
-        ({"prediction": "none"}, r"prediction must be one of \('told', 'past', 'age'\), got 'none'"),
-        ({"max_replicas": 0}, r"max_replicas must be in 1\.\.1024, got 0"),
-        ({"max_replicas": 1025}, r"max_replicas must be in 1\.\.1024, got 1025"),
-        ({"interval": -1}, r"interval must be in 0\.\."),
-        ({"seed": 2**64}, "seed must be in"),
-        (
-            {"period": S, "factors": [[0.0]], "series": [0, 0], "first": [0, 0]},
-            "factors must be finite and > 0",
-        ),
-        (
-            {"period": S, "factors": [[1.0]], "series": [0, 1], "first": [0, 0]},
-            r"series\[1\] must be in 0\.\.0",
-        ),
-    ],
-)
-def test_refusals(what: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        simple(**what)
-
-
-@pytest.mark.parametrize("kernel", [dispatch, twin])
-def test_twins_refuse_in_the_same_words(kernel: Any) -> None:
-    for name, value, known in (
-        ("order", "big", "('random', 'small', 'great', 'ask')"),
-        ("choice", "3", "('none', 'cpu', 'avail', 'all', 'ask')"),
-        ("prediction", "none", "('told', 'past', 'age')"),
-    ):
-        with pytest.raises(ValueError) as refused:
-            simple(kernel, **{name: value})
-        assert str(refused.value) == f"{name} must be one of {known}, got '{value}'"
-    rules = {"order": "small", "choice": "none", "max_replicas": 1}
-    with pytest.raises(TypeError, match="^tasks must hold integers, got dtype float64$"):
-        kernel.WorkQueue([1.0], [0.5], [1.0], [NEVER], **rules)
-    with pytest.raises(TypeError, match="^up_until must hold integers, got dtype float64$"):
-        kernel.WorkQueue([1.0], [1], [1.0], [0.5], **rules)
-    with pytest.raises(ValueError, match="^sizes must be 1, as many as there are tasks, got 2$"):
-        kernel.WorkQueue([1.0], [1], [1.0, 2.0], [NEVER], **rules)
-
-
 def test_what_is_not_said_is_the_same() -> None:
     """Defaults of the twin are those of the kernel: of lots that are drawn, of printed rules, of the log."""
     speed, sizes = [1.0, 2.0, 3.0, 2.5], [4.0, 8.0, 5.0, 9.0, 7.0, 6.0, 3.0, 2.0]
@@ -375,40 +328,6 @@ def test_what_is_not_said_is_the_same() -> None:
             assert queue.run(NEVER) == "done" and len(queue.instances()["task"]) == 0
             seen.append({name: column.tolist() for name, column in queue.totals().items()})
     assert seen[:2] == seen[2:4] == seen[4:]
-
-
-def test_refusals_of_calls() -> None:
-    queue = simple(order="ask", choice="ask")
-    with pytest.raises(ValueError, match=r"sequence\[1\] must be a task that it has not had, got 0"):
-        queue.submit(0, [0, 0])
-    with pytest.raises(ValueError, match=r"bag must be in 0\.\.0, got 1"):
-        queue.submit(1, [0, 1])
-    queue.submit(0, [0, 1])
-    with pytest.raises(ValueError, match="bag 0 is released already"):
-        queue.submit(0, [0, 1])
-    with pytest.raises(ValueError, match="feed must wait until run asks for blocks"):
-        queue.feed([1], [0], [False], [2])
-    assert queue.run(NEVER) == "decide"
-    queue.assign(0, 0, 1)
-    for call in (queue.assign, queue.weigh):
-        with pytest.raises(ValueError, match="machine must be free, got 1"):
-            call(0, 1, 1)
-    with pytest.raises(ValueError, match=r"task must be in 0\.\.1, got 2"):
-        queue.assign(0, 2, 0)
-    for call in (queue.pick_task, lambda: queue.pick_machine(0, 1)):
-        with pytest.raises(ValueError, match="from outside"):
-            call()
-    failing = simple(faults=True)
-    failing.submit(0, [0, 1])
-    assert failing.run(NEVER) == "blocks"
-    with pytest.raises(ValueError, match=r"time\[1\] must not be before"):
-        failing.feed([2, 1], [0, 1], [False, False], [3, 3])
-    with pytest.raises(ValueError, match=r"machine\[0\] must be in 0\.\.1, got 2"):
-        failing.feed([2], [2], [False], [3])
-    with pytest.raises(OverflowError):
-        far = dispatch.WorkQueue([1e-9], [1], [1e10], [NEVER], order="small", choice="none", max_replicas=1)
-        far.submit(0, [0])
-        far.run(NEVER)
 
 
 def test_a_state_that_cannot_be_its_own() -> None:

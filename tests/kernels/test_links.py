@@ -431,6 +431,12 @@ def test_empty_and_read_only_input(module):
 
 GOOD = {"latency": 10, "bandwidth": 1e9, "widths": WIDTHS, "deferred": DEFERRED}
 REFUSED = [
+    (
+        lambda m, x: m.Links([], 2**31, **GOOD),
+        ValueError,
+        r"^machines must be in 0\.\.2147483647, got 2147483648$",
+    ),
+    (lambda m, x: m.Links([], -1, **GOOD), ValueError, r"^machines must be in 0\.\.2147483647, got -1$"),
     (lambda m, x: m.Links([0, 2], 2, **GOOD), ValueError, r"machine_of\[1\] must be in 0\.\.1, got 2"),
     (lambda m, x: m.Links([-1], 2, **GOOD), ValueError, r"machine_of\[0\] must be in 0\.\.1, got -1"),
     (lambda m, x: m.Links([0.5], 2, **GOOD), TypeError, "machine_of must hold integers"),
@@ -572,10 +578,26 @@ def test_what_is_just_allowed(module):
     assert one.unlogged == 2 and one.advance(2**40 + 10) == 2**40 + 10
     make(module, [0, 1], 2, bandwidth=math.inf).send(0, 0, records(0, [(0, 1)]), 2**31 - 1)
     make(module, [0, 1], 2).log(2**31 - 1, SUBJECTS)
+    module.Links([99], 100, latency=2**61, bandwidth=1.0, widths=[2**20], deferred=[False])
     with pytest.raises(
         OverflowError, match="^what machine 0 sends would start after 2305843009213693952 ns$"
     ):
         one.send(2**61 + 1, 0, records(0, [(1, 0)]), 0)
+
+
+@BOTH
+def test_the_last_instant(module):
+    """Of a message there must be room for its latency, twice, and for the longest of all messages."""
+    one, last = make(module, [0, 1], 2, fifo=False), NEVER - 1 - 2 * 10 - 2**40
+    for wrong in (-1, last + 1):
+        with pytest.raises(ValueError, match=rf"^now must be in 0\.\.{last} ns, got {wrong}$"):
+            one.send(wrong, 0, records(0, [(1, 0)]), 5)
+    one.send(last, 0, records(0, [(1, 0)]), 5)
+    assert one.advance(NEVER - 1) == last + 10 + 5
+    for wrong in (-1, NEVER):
+        with pytest.raises(ValueError, match=rf"^now must be in 0\.\.{NEVER - 1} ns, got {wrong}$"):
+            one.fail([0], wrong)
+    one.fail([0], NEVER - 1)
 
 
 @BOTH

@@ -666,6 +666,7 @@ REFUSED = [
     (lambda m, s: s.enqueue([0], [0], [-3], 0), ValueError, r"tasks\[0\] must be in 1\.\.2147483647, got -3"),
     (lambda m, s: s.enqueue([0], [0], [2**31], 0), ValueError, r"tasks\[0\] must be .*, got 2147483648"),
     (lambda m, s: s.enqueue([0, 0], [0], [1], 0), ValueError, "must be equally long, got 2, 1, 1"),
+    (lambda m, s: s.enqueue([0], [0], [1], -1), ValueError, "^now must be >= 0 ns, got -1$"),
     (lambda m, s: s.reschedule([-1], 0), ValueError, r"machines\[0\] must be in 0\.\.0, got -1"),
     (lambda m, s: s.fail([7], 0), ValueError, r"machines\[0\] must be in 0\.\.0, got 7"),
     (lambda m, s: s.advance(0, [7]), ValueError, r"machines\[0\] must be in 0\.\.0, got 7"),
@@ -712,6 +713,15 @@ def test_refusals_use_the_same_words(call):
             call(module, simple(module))
         words.append(str(refused.value))
     assert words[0] == words[1]
+
+
+@BOTH
+def test_the_last_instant(module):
+    store = simple(module)
+    for wrong in (-1, NEVER):
+        with pytest.raises(ValueError, match=rf"^now must be in 0\.\.{NEVER - 1} ns, got {wrong}$"):
+            store.fail([0], wrong)
+    store.fail([0], NEVER - 1)
 
 
 def test_many_shares_on_one_machine():

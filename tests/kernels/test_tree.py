@@ -615,6 +615,18 @@ def test_the_longest_hold_off(module):
 
 
 @BOTH
+def test_the_last_instant(module):
+    """There must be room for the time to hold off, and for what it takes to send 100 bytes."""
+    one, last = make(module, hold_off=NS, rate=100.0), NEVER - 1 - 2 * NS
+    for wrong in (-1, last + 1):
+        for call, more in ((one.ready, ()), (one.report, (full(0), [1.0]))):
+            with pytest.raises(ValueError, match=rf"^now must be in 0\.\.{last} ns, got {wrong}$"):
+                call([1], wrong, *more)
+    assert [column.tolist() for column in one.ready([1], last)] == [[1], [], []]
+    assert one.report([1], last, full(0), [1.0])["since"].tolist() == [last]
+
+
+@BOTH
 def test_of_whom_nothing_is_known(module):
     one = make(module)
     tell(one, [1, 2], 9)
@@ -805,6 +817,14 @@ REFUSED = [
         lambda m, x: x.report([1, 2], 0, full(0, 1), [1.0]),
         ValueError,
         "summaries and minimum must have one entry for each of the 2 leaves among nodes, got 1 and 1",
+    ),
+    *(
+        (
+            lambda m, x, given=given: x.report([1], 0, given, [1.0]),
+            ValueError,
+            r"^summaries must be uint32\[k, 3, 3, 3\]$",
+        )
+        for given in ([0], full(0).astype(np.int64), full(0)[0], full(0)[:, :2])
     ),
     (lambda m, x: x.report([1], 0, full(0), []), ValueError, "each of the 1 leaves among nodes, got 1 and 0"),
     (

@@ -96,9 +96,8 @@ def cases(draw: st.DrawFn) -> Case:
     }
 
 
-@settings(deadline=None, max_examples=200)
-@given(cases(), st.lists(st.integers(0, 8 * S), max_size=4))
-def test_kernel_and_twin_are_equal(case: Case, stops: list[int]) -> None:
+def equal(case: Case, stops: list[int]) -> None:
+    """Kernel and twin do the same up to each of `stops`, and after them."""
     wires, walks = make(walk, Links, case)
     twin_wires, twin_walks = make(twin, TwinLinks, case)
     for at in [*sorted(stops), walk.NEVER]:
@@ -121,6 +120,30 @@ def test_kernel_and_twin_are_equal(case: Case, stops: list[int]) -> None:
         for name, column in wanted.items():
             np.testing.assert_array_equal(mine[name], column, name, strict=True)
         assert wires.unlogged == twin_wires.unlogged
+
+
+@settings(deadline=None, max_examples=200)
+@given(cases(), st.lists(st.integers(0, 8 * S), max_size=4))
+def test_kernel_and_twin_are_equal(case: Case, stops: list[int]) -> None:
+    equal(case, stops)
+
+
+@pytest.mark.parametrize("rule", ["none", "exactly-one", "at-least-one"])
+@pytest.mark.parametrize("pick", ["first", "best", "fastest"])
+def test_many_jobs_equal_twin(pick: str, rule: str) -> None:
+    """More nodes and jobs than the examples have, whose answers take an odd time."""
+    random = np.random.default_rng(3)
+    case = {
+        "network": {"latency": S // 10, "bandwidth": 1e4, "fifo": False},
+        "speed": random.choice([50.0, 100.0, 150.0, 0.6], 12).tolist(),
+        "release": np.sort(random.integers(0, 20 * S, 60)).tolist(),
+        "node": random.integers(0, 12, 60).tolist(),
+        "work": random.uniform(50.0, 1500.0, 60).tolist(),
+        "data": random.integers(0, 3000, 60).tolist(),
+        "rate": random.choice([np.nan, 0.2, 1.0], 12).tolist(),
+        "probes": 4, "probe_time": S // 5 + 1, "pick": pick, "rule": rule, "log": 300,
+    }  # fmt: skip
+    equal(case, [5 * S])
 
 
 @settings(deadline=None, max_examples=60)
@@ -333,6 +356,34 @@ def test_who_is_asked_at_an_instant_does_not_know_what_is_released_then(module: 
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_rates_observed_when_time_begins(module: Any, links: Any) -> None:
+    """At 0 s the job that node 1 has had makes infinitely many a second, if any time is left for them."""
+
+    def went(latency: int = S, **changes: Any) -> int:
+        case = plain(
+            release=[0, 0], node=[1, 0], work=[1.0, 1000.0], data=[0, 0], rate=[np.nan] * 2, **changes
+        )
+        case["network"]["latency"] = latency
+        _, walks = make(module, links, case)
+        walks.advance(walk.NEVER)
+        return int(walks.jobs()["machine"][1])
+
+    assert went() == 1  # exactly one of infinitely many never comes
+    assert went(rule="at-least-one") == 0
+    assert went(0, rule="at-least-one") == 1
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_jobs_of_others_are_counted_to_the_second(module: Any, links: Any) -> None:
+    """One job sent in 3 s, and 1 s to go: just less than what is allowed."""
+    case = plain(release=[2 * S, 3 * S], node=[0, 0], work=[1000.0, 5000.0], data=[0, 0])
+    for allowed, machine in ((1 / 3 + 1e-10, 1), (1 / 3 - 1e-10, 0)):
+        _, walks = make(module, links, {**case, "remote_threshold": allowed})
+        walks.advance(walk.NEVER)
+        assert walks.jobs()["machine"].tolist() == [1, machine]
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
 def test_the_best_is_who_will_be_when_all_have_answered(module: Any, links: Any) -> None:
     """Node 1 is the fastest and busy until 55 s; the third answer is there at 60 s, whoever gives it."""
     case = plain(
@@ -386,6 +437,13 @@ def test_the_log_says_what_was_heard_and_what_was_true() -> None:
     _, walks = make(walk, Links, {**case, "log": 3})
     walks.advance(walk.NEVER)
     assert walks.unlogged == 1 and all((walks.looks()[name] == looks[name][:3]).all() for name in LOOKS)
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_a_log_of_one_row(module: Any, links: Any) -> None:
+    _, walks = make(module, links, plain(log=1))
+    walks.advance(walk.NEVER)
+    assert walks.looks()["verdict"].tolist() == [VERDICTS.index("fits")] and walks.unlogged == 1
 
 
 def test_the_log_says_why_a_node_was_passed_over() -> None:
@@ -453,6 +511,9 @@ def test_kinds_and_links_must_fit() -> None:
 
 def test_beyond_the_clock() -> None:
     for module, links in ((walk, Links), (twin, TwinLinks)):
+        _, walks = make(module, links, plain(work=[1e300], probes=0))
+        walks.advance(walk.NEVER)
+        assert walks.jobs()["end"].tolist() == [2**61]  # the last instant at which a job may end
         _, walks = make(module, links, plain(release=[S], work=[1e300], probes=0))
         with pytest.raises(OverflowError, match="^node 0 would be busy until after 2305843009213693952 ns$"):
             walks.advance(walk.NEVER)

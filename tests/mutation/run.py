@@ -23,10 +23,11 @@ import signal
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Any
 
 import pytest
 from mutmut.mutation.file_mutation import MutatedFile, mutate_file_contents
@@ -39,8 +40,16 @@ TWINS = (
     "queues", "slots", "summaries", "tree", "walk",
 )  # fmt: skip
 SHARED = {
-    "arguments": ["test_refusals", "test_availability", "test_queues", "test_tree", "test_links"],
+    "arguments": [
+        "test_refusals",
+        "test_availability",
+        "test_queues",
+        "test_tree",
+        "test_links",
+        "test_dispatch_edges",
+    ],
     "availability": ["test_refusals"],
+    "dispatch": ["test_dispatch_edges"],
     "edf": ["test_refusals", "test_availability"],
     "links": ["test_states"],
     "queues": ["test_states"],
@@ -99,9 +108,10 @@ class Finder(importlib.abc.MetaPathFinder):
 class Runner:
     """The pytest plugin: one clean run, then a child for each mutant."""
 
-    def __init__(self, module: str, mutants: list[str]) -> None:
-        self.module, self.mutants = module, mutants
-        self.verdicts: dict[str, str] = {}
+    def __init__(
+        self, module: str, mutants: list[str], verdicts: dict[str, str], save: Callable[[], object]
+    ) -> None:
+        self.module, self.mutants, self.verdicts, self.save = module, mutants, verdicts, save
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         seconds: dict[str, float] = {}
@@ -119,6 +129,7 @@ class Runner:
         kills: Counter[tuple[str, str]] = Counter()
         gc.collect()
         gc.freeze()
+        verdicts = []
         for done, mutant in enumerate(self.mutants):
             function = mutant.rpartition("__mutmut_")[0]
             tests = sorted(
@@ -127,11 +138,13 @@ class Runner:
             )
             self.verdicts[mutant], killer = self.judge(mutant, tests, seconds)
             kills[function, killer] += 1
+            verdicts.append(self.verdicts[mutant])
             if self.verdicts[mutant] != "killed":
                 print(f"{mutant}: {self.verdicts[mutant]}", file=sys.__stdout__, flush=True)
             if done % 20 == 19:
-                counts = ", ".join(f"{k} {n}" for k, n in sorted(Counter(self.verdicts.values()).items()))
+                counts = ", ".join(f"{k} {n}" for k, n in sorted(Counter(verdicts).items()))
                 print(f"{done + 1} of {len(self.mutants)}: {counts}", file=sys.__stdout__, flush=True)
+                self.save()
         return True
 
     def judge(self, mutant: str, tests: list[pytest.Item], seconds: dict[str, float]) -> tuple[str, str]:
@@ -190,40 +203,45 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("module", choices=(*TWINS, *MODEL))
     parser.add_argument("--only", default="", help="mutants whose names contain this")
-    parser.add_argument("--again", type=Path, help="only what survived in this earlier result")
+    parser.add_argument("--again", type=Path, help="only what survived in, or is not in, this earlier result")
     parser.add_argument("--tests", action="append", default=[], help="these test files in place of all")
-    parser.add_argument("--output", type=Path, help="JSON of the verdicts")
+    parser.add_argument("--output", type=Path, help="JSON of the verdicts, written every 20 mutants")
     arguments = parser.parse_args()
     module, path, tests = place(arguments.module)
     mutated: MutatedFile = mutate_file_contents(str(path), path.read_text(encoding="utf-8"))
     mutants = [name for name in mutated.mutant_names if arguments.only in name]
-    before: dict[str, str] = {}
+    verdicts: dict[str, str] = {}
     if arguments.again:
         before = json.loads(arguments.again.read_text(encoding="utf-8"))["verdicts"]
+        verdicts = {m: v for m, v in before.items() if m in mutated.mutant_names}
         mutants = [name for name in mutants if before.get(name) in (None, "survived", "no test")]
     sys.path.insert(0, str(ROOT))
     sys.meta_path.insert(0, Finder(module, path, mutated.code))
-    runner = Runner(module, mutants)
+    bodies = functions(mutated.code)
+
+    def save() -> dict[str, dict[str, Any]]:
+        left = {m: {"verdict": v, "change": change(bodies, m)} for m, v in verdicts.items() if v != "killed"}
+        if arguments.output:
+            result = {
+                "module": module,
+                "counts": Counter(verdicts.values()),
+                "left": left,
+                "verdicts": verdicts,
+            }
+            arguments.output.write_text(json.dumps(result, indent=1, ensure_ascii=False), encoding="utf-8")
+        return left
+
+    runner = Runner(module, mutants, verdicts, save)
     options = ["-qq", "--tb=no", "--hypothesis-profile=mutation", "-p", "no:cacheprovider", "-s"]
     os.chdir(ROOT)
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         failed = pytest.main([*options, *(arguments.tests or tests)], plugins=[runner])
-    if failed or not runner.verdicts:
+    if failed or not verdicts:
         sys.exit(f"the tests of {module} fail without a mutant, or there is none")
-    bodies = functions(mutated.code)
-    runner.verdicts = {m: v for m, v in before.items() if m in mutated.mutant_names} | runner.verdicts
-    left = {
-        m: {"verdict": v, "change": change(bodies, m)} for m, v in runner.verdicts.items() if v != "killed"
-    }
-    counts = Counter(runner.verdicts.values())
-    print(
-        f"{module}: {len(runner.verdicts)} mutants, "
-        + ", ".join(f"{n} {k}" for k, n in sorted(counts.items()))
-    )
-    if arguments.output:
-        result = {"module": module, "counts": counts, "left": left, "verdicts": runner.verdicts}
-        arguments.output.write_text(json.dumps(result, indent=1, ensure_ascii=False), encoding="utf-8")
-    else:
+    left = save()
+    counts = ", ".join(f"{n} {k}" for k, n in sorted(Counter(verdicts.values()).items()))
+    print(f"{module}: {len(verdicts)} mutants, {counts}")
+    if not arguments.output:
         for mutant, row in left.items():
             print(mutant, row["verdict"], *row["change"], sep="\n    ")
 
