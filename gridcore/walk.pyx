@@ -226,6 +226,7 @@ cdef class JobWalks:
         cdef Py_ssize_t home = self.home[job], u = -1
         self.own[home] += 1
         if self.probes and self.degree:
+            self._forget_stamps(job)
             if self.probe_time:
                 return self._begin(job, now)
             u = self._find(job, home, now)
@@ -236,6 +237,13 @@ cdef class JobWalks:
         if u < 0:
             return self._queue(job, home, now)
         return self._move(job, home, u, self.at[u].free, now)
+
+    cdef void _forget_stamps(self, Py_ssize_t job) noexcept:
+        """Nobody was asked for `job`, although it was released before, and then could not be queued."""
+        cdef Py_ssize_t u
+        if self.at[self.home[job]].stamp == <unsigned int> (job + 1):
+            for u in range(self.nodes):
+                self.at[u].stamp = 0
 
     cdef Py_ssize_t _find(self, Py_ssize_t job, Py_ssize_t home, long long now) noexcept:
         """The node to which `job` goes, -1 if it stays: all are asked now, as long as it takes."""

@@ -517,3 +517,13 @@ def test_beyond_the_clock() -> None:
         _, walks = make(module, links, plain(release=[S], work=[1e300], probes=0))
         with pytest.raises(OverflowError, match="^node 0 would be busy until after 2305843009213693952 ns$"):
             walks.advance(walk.NEVER)
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_who_could_not_be_queued_is_refused_again(module: Any, links: Any) -> None:
+    """Whoever was asked for it can be asked once more: with all others asked there would be nobody left."""
+    case = plain(speed=[100.0] * 3, rate=[0.0] * 3, release=[S], work=[1e300], probes=2)
+    _, walks = make(module, links, case)
+    for _ in range(3):
+        with pytest.raises(OverflowError, match="^node 0 would be busy until after 2305843009213693952 ns$"):
+            walks.advance(walk.NEVER)
