@@ -120,17 +120,27 @@ def _steps(kind: Kind) -> Kind:
     return lambda c: kind(c) if c.of["period"] else None
 
 
+def _kept(name: str, kind: Kind) -> Kind:
+    def make(c: Context) -> Any:
+        c.of[name] = kind(c)
+        return c.of[name]
+
+    return make
+
+
 def _period(c: Context) -> int:
-    c.of["period"] = c.s.pick((0, 0, 10**9, 7 * 10**8))
+    """None where a task would take a million of them: the twin goes from one to the next."""
+    slowest, largest = c.of["speed"].min(initial=1.0), c.of["sizes"].max(initial=0.0)
+    c.of["period"] = c.s.pick((0, 0, 10**9, 7 * 10**8)) if largest < 1e5 * slowest else 0
     return int(c.of["period"])
 
 
 WORK = Part(
     "WorkQueue",
     {
-        "speed": reals(POSITIVE, "machines", 0, 70),
+        "speed": _kept("speed", reals(POSITIVE, "machines", 0, 70)),
         "tasks": _tasks,
-        "sizes": lambda c: POSITIVE[c.s.bytes(c.sizes["tasks"])],
+        "sizes": _kept("sizes", lambda c: POSITIVE[c.s.bytes(c.sizes["tasks"])]),
         "up_until": lambda c: np.where(
             (b := c.s.bytes(c.sizes["machines"]).astype(np.int64)) > 200, 2**62, b * 10**8
         ),
@@ -147,7 +157,7 @@ WORK = Part(
         "seed": whole(0, 255),
         "log": flag,
         "period": _period,
-        "factors": _steps(lambda c: POSITIVE[c.s.bytes(6)].reshape(2, 3)),
+        "factors": _steps(lambda c: (1 + c.s.bytes(6).astype(np.float64)).reshape(2, 3) / 16),
         "series": _steps(lambda c: c.s.bytes(c.sizes["machines"]).astype(np.int64) % 2),
         "first": _steps(lambda c: c.s.bytes(c.sizes["machines"]).astype(np.int64) % 3),
         "step": flag,

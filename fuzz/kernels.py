@@ -18,8 +18,9 @@ from flows import FLOW, JOBFLOW, WALK, flow_records
 from functions import FUNCTIONS
 from kinds import Arguments, Context, Part
 
-#: What a kernel may raise; IndexError and BufferError come of wrong arrays before it sees them.
-REFUSALS = (ValueError, TypeError, OverflowError, MemoryError, IndexError, BufferError)
+#: What a kernel may raise; IndexError and BufferError come of wrong arrays before it sees them, MaskError of
+#: masked numbers.
+REFUSALS = (ValueError, TypeError, OverflowError, MemoryError, IndexError, BufferError, np.ma.MaskError)
 
 
 class Disagreement(Exception):

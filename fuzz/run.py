@@ -32,6 +32,8 @@ HERE = Path(__file__).resolve().parent
 NATIVE = HERE / "build"
 #: Bounds of one execution: s, MB held, bytes of address space, bytes of input.
 TIMEOUT, MEMORY, SPACE, INPUT = 20, 2048, 6 << 30, 1 << 16
+#: MB at which a target ends: libFuzzer and atheris grow as they go on, too.
+GROWN = 2 * MEMORY
 #: s after which a target that does not end is killed: libFuzzer does not look at the time of mutators.
 GRACE = 120
 #: Lines of libFuzzer's that say nothing of a finding.
@@ -202,7 +204,7 @@ def run_target(
         "-print_final_stats=1",
         f"-seed={seed}",
         f"-timeout={TIMEOUT}",
-        f"-rss_limit_mb={MEMORY}",
+        f"-rss_limit_mb={GROWN}",
         f"-max_len={INPUT}",
         *([f"-max_total_time={max(1, round(seconds))}"] if seconds is not None else []),
         *([f"-runs={runs}"] if runs is not None else []),
@@ -228,17 +230,31 @@ def run_target(
         outcome.executions = max(map(int, executed))
     if features := re.findall(r" ft: (\d+)", said):
         outcome.features = int(features[-1])
+    grown = False
     for file in sorted(found.iterdir()):
+        if file.name.startswith("oom-") and takes_little(name, file):
+            grown = True
+            continue
         findings.mkdir(parents=True, exist_ok=True)
         to = findings / f"{name}-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
         shutil.copyfile(file, to)
         outcome.findings.append(str(to))
     # libraries with threads of their own may hang when libFuzzer, done, ends the process
-    ended = re.search(r"^Done \d+ runs", said, re.MULTILINE)
+    ended = grown or re.search(r"^Done \d+ runs", said, re.MULTILINE)
     if outcome.findings or (process.returncode and not ended):
         lines = [line for line in said.splitlines() if line.strip() and not NOISE.match(line)]
         outcome.said = "\n".join(lines[-40:]) or f"ended with {process.returncode}"
     return outcome
+
+
+def takes_little(name: str, file: Path) -> bool:
+    """Whether it was not this input that took all the memory."""
+    native = ["--native"] if "ASAN_OPTIONS" in os.environ else []
+    command = [sys.executable, __file__, "replay", name, str(file), *native]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode == 0 and used.ru_maxrss < MEMORY << 10
 
 
 @main.command(hidden=True)

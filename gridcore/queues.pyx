@@ -291,8 +291,12 @@ cdef class TaskQueues:
         for k in range(rows):
             if not 1 <= n[k] < 2**31:
                 raise ValueError(f"tasks[{k}] must be in 1..{2**31 - 1}, got {n[k]}")
-        for k in range(rows):
-            self._enqueue(u[k], <int> i[k], n[k], now)
+        try:
+            for k in range(rows):
+                self._enqueue(u[k], <int> i[k], n[k], now)
+        except BaseException:
+            self._update(u[k])  # it has come to `now` all the same
+            raise
 
     cdef void _use(self, Py_ssize_t u, int application) noexcept nogil:
         """Machine `u` gets tasks of `application`."""

@@ -194,13 +194,13 @@ class TaskQueues:
             raise OverflowError(
                 f"tasks of application {application} on machine {u} end after the last instant"
             )
+        waiting = {share.application: share for share in m.queue}
+        if application in waiting and waiting[application].tasks + tasks > MOST:
+            raise OverflowError(f"more than {MOST} tasks of application {application} on machine {u}")
         self.enqueued += tasks
         if self.record:
             self._came.append((u, application, tasks, now))
-        waiting = {share.application: share for share in m.queue}
         if application in waiting:
-            if waiting[application].tasks + tasks > MOST:
-                raise OverflowError(f"more than {MOST} tasks of application {application} on machine {u}")
             waiting[application].tasks += tasks
         else:
             m.queue.append(Share(application, tasks))

@@ -577,6 +577,17 @@ def test_nothing_ends_after_the_last_instant(module):
 
 
 @BOTH
+def test_who_is_refused_has_come_to_the_instant_all_the_same(module):
+    """The task of 1 s has ended when the next share is refused: nothing more changes."""
+    store = simple(module)
+    store.enqueue([0], [0], [1], 0)
+    with pytest.raises(OverflowError, match="end after the last instant"):
+        store.enqueue([0], [0], [2**31 - 1], NEVER - 10)
+    assert store.next_change() == NEVER and store.due(NEVER - 1).tolist() == []
+    assert totals_of(store)["waiting"] == [0]
+
+
+@BOTH
 def test_a_share_holds_less_than_two_to_the_31_tasks(module):
     store = simple(module)
     store.enqueue([0], [0], [2**31 - 2], 0)
