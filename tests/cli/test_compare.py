@@ -108,7 +108,7 @@ def test_intervals_that_cannot_be_narrow(arguments: list[str], count: int) -> No
         (["--replicates", "2", "--out", "o"], "--out is for a single run"),
         (["--replicates", "2", "--record"], "--record is for a single run"),
         (["--replicates", "2", "--retry"], "--retry needs --store"),
-        (["--replicates", "0"], "replicates must be a whole number >= 1, got 0"),
+        (["--replicates", "0"], "replicates must be a whole number in 1..10000000, got 0"),
         (["--half-width", "0"], "half_width must be a finite number > 0, got 0.0"),
         (["--half-width", "0.1", "--at-most", "5"], "at_most must be a whole number >= 10, got 5"),
         (["--replicates", "2", "--metrics", "speed"], "metrics: unknown 'speed'; known: max_stretch"),
