@@ -371,6 +371,7 @@ def test_rates_observed_when_time_begins(module: Any, links: Any) -> None:
     assert went() == 1  # exactly one of infinitely many never comes
     assert went(rule="at-least-one") == 0
     assert went(0, rule="at-least-one") == 1
+    assert went(0, rule="at-least-one", local_threshold=0.0) == 0  # a chance of 0 is not below it
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
