@@ -27,8 +27,8 @@ if SANITIZE:
     checks = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all"]
     FLAGS += [*checks, "-fno-omit-frame-pointer", "-g", "-O1", "-Wno-pass-failed"]
     # Python is not built so: the run-time library is a shared one, to be loaded before Python (LD_PRELOAD).
-    # That of gcc is one anyway, and so is clang's on macOS.
-    shared = sys.platform == "linux" and "clang" in os.environ.get("CC", "")
+    # That of gcc is one anyway, and so is clang's on macOS; a fuzzer brings its own.
+    shared = sys.platform == "linux" and "clang" in os.environ.get("CC", "") and "fuzzer" not in SANITIZE
     LINK = [*checks, *["-shared-libsan"] * shared]
 # What is built otherwise lies elsewhere, or files of one build would be taken for those of another.
 FLAVOUR = "-".join(["checked"] * CHECKED + [*filter(None, SANITIZE.split(","))])

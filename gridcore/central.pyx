@@ -231,6 +231,8 @@ cdef class PullQueue:
         if (given["busy"] > given["free"]).any():
             raise ValueError("state['busy'] must be at most state['free'] of the same machine")
         now = read.whole("now", 0, LATEST)
+        if ((given["last"] == self.applications) & (given["free"] > now)).any():
+            raise ValueError("state['last'] must be an application where a machine works")
         met = read.array("seen_of", np.int64, (None,), 0, self.applications - 1)
         seen_array = read.array("seen", np.uint64, (len(met), words))
         log_array = read.array("log", np.int64, (None, 4))

@@ -159,7 +159,8 @@ def map_tasks(
     for u in range(machines):
         mine = order[mapped == u]
         # in the order in which the heuristic added them up
-        ends = np.cumsum(np.concatenate((begin[u : u + 1], times[mine, u])))
+        with np.errstate(over="ignore"):  # it is looked at below
+            ends = np.cumsum(np.concatenate((begin[u : u + 1], times[mine, u])))
         start[mine], finish[mine] = ends[:-1], ends[1:]
     if not np.isfinite(finish).all():
         raise ScenarioError("etc must add up to times that float64 can hold, got a makespan of inf")

@@ -552,3 +552,16 @@ def test_bind_messages(kernel: Any) -> None:
     with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
         kernel.bind_earliest(free, [1e-3, 1e-3], 9e6, 3, 0)
     assert free.tolist() == [0, 0]
+
+
+def test_a_machine_of_a_state_works_for_an_application() -> None:
+    """When it fails, a task is taken back from whom it was for."""
+    queue = central.PullQueue([1.0], 2)
+    queue.run(10**9, [1], np.array([0, 1]), [1.0, 9.0])
+    state = {name: np.copy(value) if name != "now" else value for name, value in queue.getstate().items()}
+    other = central.PullQueue([1.0], 2)
+    other.setstate(state)
+    assert [rows.tolist() for rows in other.fail([0], 10**9)] == [[0], [1]]
+    state["last"][0] = 2
+    with pytest.raises(ValueError, match=r"^state\['last'\] must be an application where a machine works$"):
+        central.PullQueue([1.0], 2).setstate(state)
