@@ -329,7 +329,7 @@ cdef class SlotSchedules:
             self._choose(n_nodes, start, slots, &out[0])
         return start, chosen
 
-    def search(self, const int[:, :] views, searchers, n_nodes, slots, not_before, *, exclude=-1, long long hops=2,
+    def search(self, views, searchers, n_nodes, slots, not_before, *, exclude=-1, long long hops=2,
                bint wide=False, away=None, as_of=None, long long every=0, long long until=0):
         """What `searchers` (int64[k]) answer to jobs of `n_nodes` nodes for `slots` slots from `not_before` on.
 
@@ -350,6 +350,9 @@ cdef class SlotSchedules:
         search i are ``chosen[offsets[i]:offsets[i + 1]]``; candidates reached; neighbours opened.
         """
         cdef _Held alone = hold(&self.occupied)
+        if isinstance(views, np.ndarray) and not views.flags.aligned:
+            views = views.copy()
+        cdef const int[:, :] known = views
         cdef const long long[::1] u = self._nodes(searchers)
         cdef const long long[::1] wanted = self._each(n_nodes, "n_nodes", u.shape[0])
         cdef const long long[::1] length = self._each(slots, "slots", u.shape[0])
@@ -359,8 +362,10 @@ cdef class SlotSchedules:
         cdef Quest quest
         for i in range(u.shape[0]):
             self._check_job(wanted[i], length[i], since[i])
-        if views.shape[0] != self.nodes:
-            raise ValueError(f"views must have {self.nodes} rows, got {views.shape[0]}")
+        if known is None:
+            raise TypeError("views must be int32[nodes, degree], got None")
+        if known.shape[0] != self.nodes:
+            raise ValueError(f"views must have {self.nodes} rows, got {known.shape[0]}")
         if hops < 1:
             raise ValueError(f"hops must be >= 1, got {hops}")
         if every < 0:
@@ -387,7 +392,7 @@ cdef class SlotSchedules:
         with nogil:
             for i in range(u.shape[0]):
                 quest.n_nodes, quest.slots, quest.not_before, quest.exclude = wanted[i], length[i], since[i], without[i]
-                start_of[i] = self._search(&quest, views, gone, seen, u[i], &opened_of[i])
+                start_of[i] = self._search(&quest, known, gone, seen, u[i], &opened_of[i])
                 reached_of[i] = self.n_fit
                 if start_of[i] >= 0:
                     if n_chosen + wanted[i] > self.room_chosen:

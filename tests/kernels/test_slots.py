@@ -385,6 +385,20 @@ def test_bad_types(kind: Callable[..., Any]) -> None:
         kind(3).search(np.zeros((3, 1), np.int32), [0], [0.5], 1, 0)
 
 
+def test_views_lie_anywhere() -> None:
+    """At an odd address, and backwards: the same nodes are found.  Nothing is no views."""
+    views = np.array([[1, 2], [2, 0], [0, 1]], np.int32)
+    odd = np.zeros(views.nbytes + 1, np.uint8)[1:].view(np.int32).reshape(views.shape)
+    odd[...] = views
+    assert not odd.flags.aligned
+    expected = SlotSchedules(3).search(views, [0, 1], 2, 1, 0)
+    for other in (odd, views[::-1].copy()[::-1]):
+        found = SlotSchedules(3).search(other, [0, 1], 2, 1, 0)
+        assert [each.tolist() for each in found] == [each.tolist() for each in expected]
+    with pytest.raises(TypeError, match=r"^views must be int32\[nodes, degree\], got None$"):
+        SlotSchedules(3).search(None, [0], 1, 1, 0)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("kind", BOTH)
 def test_of_no_nodes(kind: Callable[..., Any]) -> None:
     """Empty columns have the types of others."""
