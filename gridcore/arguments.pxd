@@ -14,6 +14,7 @@ cdef _Held hold(bint* occupied, _Held rest=*)
 
 cdef object refuse(str name, Py_ssize_t index, str rule, double value)
 cdef const double[::1] doubles(object values, str name)
+cdef object kept(object values, str name)
 cdef int check_entry(double value, str name, Py_ssize_t index, int rule) except -1
 cdef int check_scalar(double value, str name, int rule) except -1
 cdef int check_array(const double[::1] values, str name, int rule) except -1

@@ -41,6 +41,11 @@ cdef const double[::1] doubles(object values, str name):
     return array
 
 
+cdef object kept(object values, str name):
+    """`doubles` that nobody else can change: for what an object keeps."""
+    return np.array(doubles(values, name))
+
+
 cdef object integers(object values, str name):
     """A copy of `values` as a vector of int64: nobody can change it once it has been checked."""
     array = np.asarray(values)

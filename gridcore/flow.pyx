@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from libc.stdlib cimport calloc, free, malloc
 
-from gridcore.arguments cimport _Held, check_instant, doubles, hold, indices
+from gridcore.arguments cimport _Held, check_instant, hold, indices, kept
 from gridcore.edf cimport Queue, minimum_stretch
 from gridcore.links cimport Links
 from gridcore.memory cimport prefetch
@@ -148,7 +148,7 @@ cdef class TreeFlow:
             raise ValueError(f"queues must have {tree.size.shape[0]} applications, got {queues.n_applications}")
         if queues.machines != tree.leaves:
             raise ValueError(f"queues must have {tree.leaves} machines, got {queues.machines}")
-        self.idle_minimum = doubles(idle_minimum, "idle_minimum")
+        self.idle_minimum = kept(idle_minimum, "idle_minimum")
         if self.idle_minimum.shape[0] != tree.leaves:
             raise ValueError(f"idle_minimum must have {tree.leaves} entries, got {self.idle_minimum.shape[0]}")
         self.submitter = indices(submitter, "submitter", 0, tree.nodes)

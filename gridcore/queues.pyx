@@ -21,7 +21,7 @@ from libc.stdlib cimport free, malloc
 
 from gridcore.arguments cimport (
     FINITE, NOT_NEGATIVE, POSITIVE, _Held, check_array, check_instant, check_scalar, doubles, hold,
-    indices, integers,
+    indices, integers, kept,
 )
 from gridcore.availability cimport Grid, queue_gap, sample_queue
 from gridcore.edf cimport Queue, minimum_stretch
@@ -94,7 +94,7 @@ cdef class TaskQueues:
             raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
         if watch not in ("idle", "completion"):
             raise ValueError(f"watch must be 'idle' or 'completion', got {watch!r}")
-        self.speed = doubles(speed, "speed")
+        self.speed = kept(speed, "speed")
         check_array(self.speed, "speed", POSITIVE)
         cdef Py_ssize_t n = self.speed.shape[0]
         self.machines = n

@@ -20,7 +20,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from gridcore.arguments cimport (
-    FINITE, NUMBER, POSITIVE, _Held, check_array, check_instant, check_lengths, doubles, hold, indices,
+    FINITE, NUMBER, POSITIVE, _Held, check_array, check_instant, check_lengths, doubles, hold, indices, kept,
 )
 from gridcore.ledger cimport (Debt, Ledger, ledger_add, ledger_drops, ledger_free, ledger_length, ledger_make,
                               ledger_settle, ledger_tasks)
@@ -82,7 +82,7 @@ cdef class SummaryTree:
 
     def __cinit__(self, grid, speed, *, size, task_size, release=None, long long nbytes, double rate=0.0,
                   long long hold_off=0, double bound=2.0):
-        cdef const double[::1] s = doubles(speed, "speed")
+        cdef const double[::1] s = kept(speed, "speed")
         check_array(s, "speed", POSITIVE)
         cdef Py_ssize_t n = s.shape[0], m = 2 * n - 1, k
         if n < 1:
@@ -105,7 +105,7 @@ cdef class SummaryTree:
         self.leaves, self.nodes, self.first_leaf = n, m, n - 1
         self.bound, self.hold_off = bound, hold_off
         self.gap = <long long> ceil(gap)
-        self.size, self.task_size = doubles(size, "size"), doubles(task_size, "task_size")
+        self.size, self.task_size = kept(size, "size"), kept(task_size, "task_size")
         check_array(self.size, "size", POSITIVE)
         check_array(self.task_size, "task_size", POSITIVE)
         check_lengths(self.size.shape[0], self.task_size.shape[0], "size", "task_size")
@@ -114,7 +114,7 @@ cdef class SummaryTree:
         self.task_size_sample = np.searchsorted(grid.task_size, self.task_size, side="left")
         self.longest = np.max(self.task_size, initial=0.0)
         self.shifted = release is not None
-        self.release = doubles(release if self.shifted else np.zeros(0), "release")
+        self.release = kept(release if self.shifted else np.zeros(0), "release")
         check_array(self.release, "release", FINITE)
         if self.shifted:
             check_lengths(self.size.shape[0], self.release.shape[0], "size", "release")

@@ -62,14 +62,17 @@ def checked(
     log: Any,
     widths: Any,
 ) -> dict[str, NDArray[Any]]:
-    """The arrays among the arguments, as the kernel reads them.  ValueError naming what is wrong."""
+    """Copies of the arrays among the arguments: nobody changes them once they are checked.
+
+    ValueError naming what is wrong.
+    """
     made: dict[str, NDArray[Any]] = {}
     for dtype, columns in (
         (np.float64, {"speed": speed, "work": work, "rate": rate}),
         (np.int64, {"kinds": kinds, "release": release, "node": node, "data": data}),
     ):
         for name, given in columns.items():
-            made[name] = np.ascontiguousarray(given, dtype)
+            made[name] = np.ascontiguousarray(np.array(given, dtype))
             if made[name].ndim != 1:
                 raise ValueError(f"{name} must have one dimension, got {made[name].ndim}")
     nodes, jobs = len(made["speed"]), len(made["release"])
@@ -116,12 +119,13 @@ def checked(
     table = np.zeros((nodes, 0), np.int32) if neighbours is None else neighbours
     if not (isinstance(table, np.ndarray) and table.dtype == np.int32 and table.ndim == 2):
         raise ValueError("neighbours must be int32[nodes, degree]")
+    table = np.array(table, order="C")
     if len(table) != nodes:
         raise ValueError(f"neighbours must have {nodes} rows, got {len(table)}")
     _whole("neighbours", table.ravel(), 0, nodes - 1)
     for k in np.flatnonzero((table == np.arange(nodes)[:, None]).any(axis=1))[:1]:
         raise ValueError(f"neighbours[{k}] must not have {k} itself")
-    return {**made, "neighbours": np.ascontiguousarray(table)}
+    return {**made, "neighbours": table}
 
 
 def _whole(name: str, values: NDArray[Any], low: int, high: int) -> None:

@@ -275,3 +275,23 @@ def test_indices_cannot_change_once_they_are_checked() -> None:
     expected = gridcore.project_queues([0, 1, 2], ones, ones, ones, ones, **rest, running_release=[0.0, 0.0])
     assert offsets.tolist() == [far] * 3
     assert [column.tolist() for column in changed] == [column.tolist() for column in expected]
+
+
+def test_objects_keep_copies() -> None:
+    """What was given may change: it has been checked, and is somebody else's."""
+    ones, kinds, neighbours = np.ones(2), np.arange(4), np.array([[1], [0]], np.int32)
+    release, node, nodes = np.array([0, 1]), np.array([0, 1]), np.array([1, 2])
+    grid = gridcore.SummaryGrid([1.0], [1.0], [1.0])
+    given = (ones, kinds, neighbours, release, node, nodes)
+    before = [sys.getrefcount(array) for array in given]
+    links = gridcore.Links(
+        node, 2, latency=1, bandwidth=1e6, widths=[24] * 4, deferred=[False] * 4, fifo=False
+    )
+    walks = gridcore.JobWalks(
+        links, ones, kinds=kinds, release=release, node=node, work=ones, data=node, rate=ones, probes=1,
+        neighbours=neighbours,
+    )  # fmt: skip
+    queues = gridcore.TaskQueues(ones)
+    tree = gridcore.SummaryTree(grid, ones, size=ones, task_size=ones, release=ones, nbytes=0)
+    lists = gridcore.PullQueue(ones, 2), gridcore.BackfillQueue(2, nodes, nodes, nodes)
+    assert [sys.getrefcount(array) for array in given] == before, (walks, queues, tree, lists)
