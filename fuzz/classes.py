@@ -129,7 +129,7 @@ def _kept(name: str, kind: Kind) -> Kind:
 
 
 def _period(c: Context) -> int:
-    """None where a task would take a million of them: the twin goes from one to the next."""
+    """0 where a task would take a million of them: the twin goes from one to the next."""
     slowest, largest = c.of["speed"].min(initial=1.0), c.of["sizes"].max(initial=0.0)
     c.of["period"] = c.s.pick((0, 0, 10**9, 7 * 10**8)) if largest < 1e5 * slowest else 0
     return int(c.of["period"])

@@ -14,6 +14,17 @@ if TYPE_CHECKING:
     from gridsim.results import Result
     from gridsim.scheduler import Scheduler
 
+#: What a state that can be, of no run that can, makes of the run.
+_OF_STATES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
 
 def resume(
     path: str | os.PathLike[str],
@@ -63,11 +74,7 @@ def resume(
     try:
         simulation.keep(path, about.every if checkpoint_every is None else checkpoint_every)
         return simulation.run(progress)
-    except (
-        *(ArithmeticError, AssertionError, AttributeError, LookupError),
-        *(RuntimeError, TypeError, ValueError),
-    ) as error:
-        # a state that can be, of no run that can
+    except _OF_STATES as error:
         raise damaged(name, error) from error
 
 
