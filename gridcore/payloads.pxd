@@ -133,7 +133,10 @@ cdef inline int payloads_new(Payloads* p, bint wide) except -1:
 
 
 cdef inline void payloads_hold(Payloads* p, int handle) noexcept nogil:
-    p.pool[handle & 1].references[handle >> 1] += 1
+    # Who is held more often than it was handed out, by rows that somebody copied, is free: it stays so, or it
+    # would be free twice.
+    cdef int* references = &p.pool[handle & 1].references[handle >> 1]
+    references[0] += references[0] > 0
 
 
 cdef inline void payloads_drop(Payloads* p, int handle) noexcept nogil:
@@ -141,6 +144,8 @@ cdef inline void payloads_drop(Payloads* p, int handle) noexcept nogil:
     if handle < 0:
         return
     cdef Pool* pool = &p.pool[handle & 1]
+    if pool.references[handle >> 1] == 0:  # see `payloads_hold`
+        return
     pool.references[handle >> 1] -= 1
     if pool.references[handle >> 1] == 0:
         pool.unused[pool.n_unused] = handle >> 1

@@ -749,7 +749,7 @@ cdef class SummaryTree:
         payloads_clear(&self.payloads, len(references[0]), len(references[1]))
         cdef const double[::1] released
         for wide in range(2):
-            held, released = references[wide], release[wide]
+            held = references[wide]
             m = 0
             for chunk in read.arrays(f"cells_{wide}", np.uint8, (CHUNK * self.payloads.pool[wide].nbytes,)):
                 if (m + 1) * CHUNK > held.shape[0]:
@@ -758,6 +758,8 @@ cdef class SummaryTree:
                 m += 1
             if m * CHUNK != held.shape[0]:
                 raise ValueError(f"state['cells_{wide}'] must have {held.shape[0] // CHUNK} arrays, got {m}")
+        for wide in range(2):  # nothing can be refused any more, by which some would be in use and free at once
+            held, released = references[wide], release[wide]
             for k in range(held.shape[0]):
                 self.payloads.pool[wide].references[k] = held[k]
                 self.payloads.pool[wide].release[k] = released[k]

@@ -885,6 +885,19 @@ def test_rows_must_be_what_they_seem(module):
     assert len(sent) == len(decisions) == 0
 
 
+def test_a_state_that_is_refused_late_leaves_no_summary_in_use():
+    """One that is in use and free at once would be free twice."""
+    one = make(tree)
+    tell(one, [1, 2], 50)
+    state = {name: value for name, value in one.getstate().items() if name[:6] != "cells_"}
+    cells = [each.copy() for each in one.getstate()["cells_0"]]
+    assert one.payloads_in_use and cells
+    other = make(tree)
+    with pytest.raises(ValueError, match="cells_1"):
+        other.setstate({**state, "cells_0": cells, "cells_1": [7]})
+    assert other.payloads_in_use == 0
+
+
 def test_row_types_are_the_same():
     for name in ("REQUEST", "SUMMARY", "SPREAD", "DECISION", "NEVER"):
         assert getattr(tree, name) == getattr(twin, name)
