@@ -277,14 +277,15 @@ VIEWS = Part(
 )
 
 #: Kinds of message of the links that are fuzzed alone.
-_WIDTHS = (16, 24, 40)
+_WIDTHS = (16, 27, 40)
 
 
 def _records(c: Context) -> Any:
-    made = np.zeros((c.s.below(4), _WIDTHS[c.of["kind"]] // 8), np.int64)
+    width = _WIDTHS[c.of["kind"]]
+    made = np.zeros((c.s.below(4), -(-width // 8)), np.int64)
     made[:, :2] = c.s.bytes(2 * len(made)).reshape(-1, 2) % c.sizes["nodes"]
     made[:, 2:] = np.arange(made[:, 2:].size).reshape(made[:, 2:].shape)
-    return made.view(np.uint8)
+    return made.view(np.uint8)[:, :width].copy()
 
 
 def _kind(c: Context) -> int:

@@ -45,6 +45,10 @@ KERNELS: dict[str, tuple[Part, ...]] = {
 #: They have no twin of their own.
 ALONE = ("flow", "jobflow")
 
+#: Numbers of tasks that are done one by one, each with an entry of the log: 4e9 of them that take no time
+#: are no mistake, and take what they take.  So there are no more.
+AMOUNTS, MOST = ("left",), 100_000
+
 # -- one execution ------------------------------------------------------------------------------------------
 
 #: Calls of an object, at most.
@@ -63,6 +67,9 @@ def made_of(c: Context, arguments: Arguments, hostile: bool, kept: tuple[str, ..
         for name in made:
             if c.s.chance(28):
                 made[name] = spoiled(c.s, made[name])
+            many = made[name]
+            if name in AMOUNTS and isinstance(many, np.ndarray) and many.dtype.kind in "iu":
+                made[name] = np.minimum(many, MOST) if np.any(many > MOST) else many
     return made
 
 

@@ -54,6 +54,13 @@ cdef int by_node(const void* a, const void* b) noexcept nogil:
     return -1 if x.rank < y.rank else 1
 
 
+cdef const unsigned char[:, ::1] _aligned(const unsigned char[:, ::1] records):
+    """A copy in which each record begins where a number may be, with bytes of 0 after it."""
+    made = np.zeros((records.shape[0], (records.shape[1] + 7) & ~7), np.uint8)
+    made[:, :records.shape[1]] = records
+    return made
+
+
 cdef class Links:
     """Interfaces of machines, and what is in flight between them.
 
@@ -97,7 +104,7 @@ cdef class Links:
         for k in range(self.kinds):
             if not 16 <= self.width[k] <= _WIDEST:
                 raise ValueError(f"widths[{k}] must be in 16..{_WIDEST} bytes, got {self.width[k]}")
-            self.stride = max(self.stride, self.width[k])
+            self.stride = max(self.stride, (self.width[k] + 7) & ~7)  # numbers in records are aligned
         self.deferred = np.array(deferred, np.uint8)
         if self.deferred.shape[0] != self.kinds:
             raise ValueError(f"deferred must have {self.kinds} entries, got {self.deferred.shape[0]}")
@@ -189,6 +196,8 @@ cdef class Links:
         if not 0 <= nbytes < 2**31:
             raise ValueError(f"nbytes must be in 0..{2**31 - 1}, got {nbytes}")
         check_instant(now, "now", 2 * self.latency + _LONGEST)
+        if records.shape[0] and (width & 7 or <size_t> &records[0, 0] & 7):
+            records = _aligned(records)
         for k in range(records.shape[0]):
             header = <const long long*> &records[k, 0]
             if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
@@ -782,9 +791,9 @@ cdef class Links:
     cdef int _check_headers(self, const unsigned char[:, ::1] records) except -1:
         """Each record goes from a node to a node."""
         cdef Py_ssize_t k, nodes = self.machine_of.shape[0]
-        cdef const long long* header
+        cdef long long[2] header
         for k in range(records.shape[0]):
-            header = <const long long*> &records[k, 0]
+            memcpy(header, &records[k, 0], sizeof(header))
             if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
                 raise ValueError(f"state['records'][{k}] goes from node {header[1]} to node {header[0]}, "
                                  f"but there are nodes 0..{nodes - 1}")

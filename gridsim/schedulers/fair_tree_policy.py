@@ -35,8 +35,8 @@ class FairTreePolicy(Policy):
     """
 
     STATE = (
-        "tree", "queues", "flow", "recovery", "ledger_end", "decisions", "updates", "accepted", "reported",
-        "notes",
+        "tree", "queues", "flow", "recovery", "ledger_end", "decisions", "decided", "updates", "accepted",
+        "reported", "notes",
     )  # fmt: skip
 
     def __init__(self, parameters: FairTree, run: Run) -> None:
@@ -71,7 +71,8 @@ class FairTreePolicy(Policy):
         self.to_place = int(applications.tasks.sum())
         self.ledger_end: int | None = None
         # what routers have decided and when, and summaries at the root: when, and of what age (ns)
-        self.decisions: list[tuple[Rows, Rows]] = [(np.zeros(0, DECISION), np.zeros(0, np.int64))]
+        self.decisions: list[Rows] = [np.zeros(0, DECISION)]
+        self.decided: list[Rows] = [np.zeros(0, np.int64)]
         self.updates: list[Rows] = [np.zeros((0, 2), np.int64)]
         self.accepted = np.zeros(len(applications), np.int64)
         self.reported = np.zeros(len(applications), np.int64)
@@ -198,7 +199,8 @@ class FairTreePolicy(Policy):
             sent, decisions = route(np.ascontiguousarray(rows[:leaves]))
             self.run.network.send("request", sent)
             climbed = decisions[decisions["hops"] >= 0]
-            self.decisions.append((climbed, np.full(len(climbed), self.run.engine.now)))
+            _append(self.decisions, climbed)
+            _append(self.decided, np.full(len(climbed), self.run.engine.now))
         if leaves < len(rows):
             self.take(np.ascontiguousarray(rows[leaves:]))
 
@@ -239,7 +241,7 @@ class FairTreePolicy(Policy):
         if nodes[0] == 0:
             arrived = rows["since"][nodes == 0]
             known = arrived[arrived < NEVER]
-            self.updates.append(np.stack((np.full(len(known), self.run.engine.now), known), axis=1))
+            _append(self.updates, np.stack((np.full(len(known), self.run.engine.now), known), axis=1))
         self.run.engine.touch("report", nodes)
 
     def on_spread(self, rows: Rows) -> None:
@@ -336,8 +338,9 @@ class FairTreePolicy(Policy):
 
     def _merge(self) -> None:
         """One array instead of many."""
-        rows, time = (np.concatenate(column) for column in zip(*self.decisions, strict=True))
-        self.decisions, self.updates = [(rows, time)], [np.concatenate(self.updates)]
+        self.decisions, self.decided, self.updates = (
+            [np.concatenate(parts)] for parts in (self.decisions, self.decided, self.updates)
+        )
 
     # -- the end --------------------------------------------------------------------------------------------
 
@@ -397,8 +400,10 @@ class FairTreePolicy(Policy):
     def requests(self) -> dict[str, NDArray[Any]]:
         """One row a request: who accepted it when, after how many steps up, and what was promised."""
         self._merge()
-        made = self.decisions if self.flow is None else [*self.decisions, self.flow.decisions()]
-        rows, time = (np.concatenate(column) for column in zip(*made, strict=True))
+        rows, time = self.decisions[0], self.decided[0]
+        if self.flow is not None:
+            more, later = self.flow.decisions()
+            rows, time = np.concatenate((rows, more)), np.concatenate((time, later))
         order = np.lexsort((time, rows["application"]))
         rows, time = rows[order], time[order]
         sample = rows["sample"]
@@ -420,6 +425,13 @@ class FairTreePolicy(Policy):
         rows = np.concatenate(self.updates if self.flow is None else [*self.updates, self.flow.arrived()])
         rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
         return {"arrived": rows[:, 0] / NS, "age": (rows[:, 0] - rows[:, 1]) / NS}
+
+
+def _append(parts: list[Rows], rows: Rows) -> None:
+    """Few large arrays are kept of many small ones: none is followed by one that is as long."""
+    parts.append(rows)
+    while len(parts) > 1 and len(parts[-2]) <= len(parts[-1]):
+        parts[-2:] = [np.concatenate(parts[-2:])]
 
 
 def _ratio(samples: NDArray[np.float64]) -> float:

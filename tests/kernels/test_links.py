@@ -661,6 +661,33 @@ def test_strided_records_are_refused(module):
 
 
 @BOTH
+@pytest.mark.parametrize("width", [16, 19, 24])
+def test_records_lie_anywhere(module, width):
+    """At an odd address, and of a width that is no multiple of a number's: what is sent is delivered."""
+
+    def made():
+        wires = {"latency": 10, "bandwidth": 1e9, "fifo": True, "seed": 1}
+        return module.Links([0, 1], 2, **wires, widths=[width, 23], deferred=[False, True])
+
+    one = made()
+    sent = np.zeros((2, width), np.uint8)
+    sent[:] = np.arange(width)
+    sent[:, :16] = np.array([[1, 0], [0, 1]], np.int64).view(np.uint8)
+    odd = np.zeros(sent.size + 1, np.uint8)[1:].reshape(sent.shape)
+    odd[...] = sent
+    one.send(0, 0, odd, 1)
+    both = [one]
+    if module is links:
+        both.append(made())
+        both[1].setstate(one.getstate())
+    for each in both:
+        assert each.advance(100) == 11
+        [(kind, rows)] = each.collect(11)
+        assert kind == 0
+        np.testing.assert_array_equal(rows, sent[::-1])
+
+
+@BOTH
 def test_jitter(module):
     one = make(module, [0, 1], 2, latency=1000, bandwidth=math.inf, fifo=False, jitter=300)
     one.send(0, 0, records(0, [(1, 0)] * 2000), 5)

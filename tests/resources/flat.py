@@ -1,8 +1,9 @@
-"""What runs of several lengths hold of the kernels' memory at most; a script for `test_flat_memory`.
+"""What runs of several lengths hold at most, of the kernels' memory and of Python's; for `test_flat_memory`.
 
     python flat.py LENGTHS CASE...   with allocations.so preloaded
 
-It prints a JSON line a case.
+It prints a JSON line a case, of bytes: what kernels held, what Python and numpy held beyond what they had
+when the run began, and the tables of the result.
 """
 
 from __future__ import annotations
@@ -10,27 +11,41 @@ from __future__ import annotations
 import gc
 import json
 import sys
+import tracemalloc
 
 from counting import Gate
 from memory_cases import scenario, schedulers
 
-from gridsim.simulation import simulate
+from gridsim.simulation import Options, Simulation
 
 
 def main(lengths: str, *names: str) -> None:
     gate, known = Gate(), schedulers()
     for name in names or list(known):
-        peaks, rows = [], []
+        lines: dict[str, list[int]] = {"applications": [], "tasks": []}
+        lines |= {"peaks": [], "python": [], "tables": []}
         for times in map(int, lengths.split(",")):
             made = scenario(name.partition(";")[0], times, 12.0)
             gc.collect()
             before = gate.live, gate.blocks
             gate.arm()
-            rows.append(int(simulate(made, known[name], time_limit=1e7).applications["tasks"].size))
+            tracemalloc.start()
+            run = Simulation(made, known[name], Options(time_limit=1e7))
             gc.collect()
-            peaks.append(gate.peak - before[0])
+            began, _ = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            result = run.run()
+            lines["python"].append(tracemalloc.get_traced_memory()[1] - began)
+            tracemalloc.stop()
+            columns = [column for table in result.tables.values() for _, column in table.items()]
+            lines["tables"].append(sum(column.nbytes for column in columns))
+            lines["applications"].append(len(result.applications["tasks"]))
+            lines["tasks"].append(int(result.applications["tasks"].sum()))
+            del run, result, columns
+            gc.collect()
+            lines["peaks"].append(gate.peak - before[0])
             assert (gate.live, gate.blocks) == before, f"{name} left {gate.live - before[0]} bytes"
-        print(json.dumps({"case": name, "applications": rows, "peaks": peaks}), flush=True)
+        print(json.dumps({"case": name, **lines}), flush=True)
 
 
 if __name__ == "__main__":
