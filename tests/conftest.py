@@ -1,7 +1,12 @@
-"""The profile of Hypothesis for mutation runs: the same examples every time, no search for a smaller one."""
+"""The folder of real traces, and the profile of Hypothesis for mutation runs."""
 
+import os
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+# the same examples every time, no search for a smaller one
 settings.register_profile(
     "mutation",
     max_examples=40,  # where a test does not say how many
@@ -11,3 +16,12 @@ settings.register_profile(
     report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),
 )
+
+
+@pytest.fixture
+def traces() -> Path:
+    """The folder of real traces, from the environment variable GRIDSIM_TRACES."""
+    folder = os.environ.get("GRIDSIM_TRACES")
+    if not folder:
+        pytest.skip("GRIDSIM_TRACES is not set: no real traces")
+    return Path(folder)

@@ -20,7 +20,7 @@ from gridsim.estimates import FEW, Estimate, estimate
 from gridsim.execution import executor_of
 from gridsim.records import Table
 from gridsim.reproduce import celaya_table1, dgs_common, dgs_fig4, dgs_fig6
-from gridsim.reproduce.command import MODULES, RIGID, reproduction
+from gridsim.reproduce.command import MODULES, REAL, RIGID, reproduction
 from gridsim.reproduce.common import (
     Log,
     Make,
@@ -396,8 +396,14 @@ def test_signs(values, verdict):
 
 @pytest.mark.claims
 @pytest.mark.parametrize("name", MODULES)
-def test_quick(name, tmp_path):
-    found = invoke(name, "--quick", "--out", tmp_path, "--no-progress", "--workers", 2)
+def test_quick(name, tmp_path, request):
+    files = []
+    if name == REAL:
+        traces = request.getfixturevalue("traces")
+        files += ["--availability", traces / "microsoft99-a/microsoft-a.avt.gz"]
+        files += ["--speeds", traces / "boinc-hosts-open/seti_hosts.csv"]
+        files += ["--log", traces / "lcg2005-a/LCG-2005-a.swf.gz"]
+    found = invoke(name, "--quick", "--out", tmp_path, "--no-progress", "--workers", 2, *files)
     assert found.exit_code == 0, found.output
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from itertools import islice
 from math import gamma, inf, nan
@@ -266,13 +265,10 @@ def test_any_trace_gives_turns(tmp_path_factory: pytest.TempPathFactory, hosts: 
 
 @pytest.mark.parametrize("name", ["microsoft99-a/microsoft-a.avt.gz", "g5k06"])
 @pytest.mark.parametrize("repeat", [True, False])
-def test_real_hosts_say_until_when(name: str, repeat: bool) -> None:
-    folder = os.environ.get("GRIDSIM_TRACES")
-    if not folder:
-        pytest.skip("GRIDSIM_TRACES is not set: no real traces")
+def test_real_hosts_say_until_when(traces: Path, name: str, repeat: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", gs.TraceWarning)
-        check_until(Faults.trace(Path(folder, name), seed=3, start=1e6, repeat=repeat), 500, 3)
+        check_until(Faults.trace(traces / name, seed=3, start=1e6, repeat=repeat), 500, 3)
 
 
 def test_a_trace_that_does_not_fit(tmp_path: Path) -> None:

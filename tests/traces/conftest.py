@@ -1,24 +1,14 @@
-"""Fixtures of the trace tests: small files written on the spot, and the folder of real traces."""
+"""Small files written on the spot, for the tests of traces."""
 
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 Write = Callable[..., Path]
-
-
-@pytest.fixture
-def traces() -> Path:
-    """The folder of real traces, from the environment variable GRIDSIM_TRACES."""
-    folder = os.environ.get("GRIDSIM_TRACES")
-    if not folder:
-        pytest.skip("GRIDSIM_TRACES is not set: no real traces")
-    return Path(folder)
 
 
 @pytest.fixture
