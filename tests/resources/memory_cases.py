@@ -26,6 +26,9 @@ KERNELS = (
 )
 MODULES = [import_module(f"gridcore.{name}") for name in KERNELS]
 
+#: s; a run that is not over by then will never be.
+LONGEST = 1e6
+
 RIGID = ("dgs-asap", "asap", "backfill", "backfill-fcfs")
 WALKERS = ("rjss", "rjss-best", "resource-exclusion", "resource-exclusion-fastest", "no-migration")
 WAVES = ("wave", "migration-immediate", "wave-immediate", "migration-linger", "wave-linger")
@@ -73,7 +76,7 @@ def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
 
 def run(made: gs.Scenario, scheduler: gs.Scheduler) -> None:
     """A recorded run, the second half of which goes on from a checkpoint."""
-    options = Options(record="all", time_limit=2000.0)
+    options = Options(record="all", time_limit=LONGEST)
     first = Simulation(made, scheduler, options)
     first.engine.run(40_000_000_000)
     text, arrays = snapshot(first)
@@ -87,7 +90,7 @@ def run(made: gs.Scenario, scheduler: gs.Scheduler) -> None:
 def alone(name: str, scheduler: gs.Scheduler) -> None:
     """A run that one kernel has to itself: without failures, and nothing of it is recorded."""
     made = dataclasses.replace(scenario(name), faults=None, network=gs.Network())
-    gs.simulate(made, scheduler, threads=2, time_limit=2000.0)
+    gs.simulate(made, scheduler, threads=2, time_limit=LONGEST)
 
 
 def schedulers() -> dict[str, gs.Scheduler]:
