@@ -24,8 +24,8 @@ from concurrent.futures import (
     wait,
 )
 from contextlib import contextmanager
-from multiprocessing.context import SpawnProcess
-from typing import Any
+from multiprocessing.context import SpawnContext, SpawnProcess
+from typing import Any, ClassVar
 
 from gridsim.cells import Cell, Measured, code_version, measure, measure_all
 from gridsim.errors import GridSimError, ScenarioError
@@ -204,6 +204,20 @@ def _check_pickles(cell: Cell) -> None:
 # -- processes on this machine ----------------------------------------------------------------------------
 
 
+class _Worker(SpawnProcess):
+    """One that can be ended, though it does not heed what is sent to all (`_begin`).
+
+    A pool of which one worker was lost ends the others so, and waits for them.
+    """
+
+    def terminate(self) -> None:
+        self.kill()
+
+
+class _Workers(SpawnContext):
+    Process: ClassVar[type[SpawnProcess]] = _Worker
+
+
 class Processes(Executor):
     """Worker processes that are spawned, end when this one does, and leave Ctrl-C to it.
 
@@ -215,8 +229,7 @@ class Processes(Executor):
         self._pool = self._made()
 
     def _made(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self._max_workers, mp_context=context, initializer=_begin)
+        return ProcessPoolExecutor(self._max_workers, mp_context=_Workers(), initializer=_begin)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """See `concurrent.futures.Executor`.

@@ -6,10 +6,11 @@ import dataclasses
 import importlib
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +225,23 @@ def test_a_worker_that_dies_stops_nothing(fatal: Any, tmp_path: Path) -> None:
         # by chance, as one would say: it is tried once more
         cells[3] = Cell(small(), fatal(once=str(tmp_path / "there")))
         assert not any(each.error for each in gathered(cells, executor=pool, batch=2))
+
+
+def test_what_a_pool_ends_has_ended() -> None:
+    """Although workers do not heed SIGTERM: a pool that lost one ends the others, and waits for them."""
+    with Processes(2) as pool:
+        assert all(future.result() for future in [pool.submit(os.getpid) for _ in range(8)])
+        workers = list(pool._pool._processes.values())
+        assert len(workers) == 2
+        os.kill(workers[0].pid, signal.SIGKILL)
+        with pytest.raises(BrokenExecutor):
+            for _ in range(1000):
+                pool.submit(time.sleep, 0.01).result(timeout=60)
+        for worker in workers:
+            worker.join(60)
+            assert worker.exitcode == -signal.SIGKILL
+        pool.renew()
+        assert pool.submit(os.getpid).result(timeout=60)
 
 
 def test_what_a_worker_cannot_import_is_an_error_of_its_own(fatal: Any, tmp_path: Path) -> None:
