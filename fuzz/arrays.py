@@ -155,7 +155,7 @@ FORMS: tuple[Callable[[Source, np.ndarray[Any, Any]], Any], ...] = (
     lambda s, a: as_strided(a, (40, *a.shape[1:]), (0, *a.strides[1:])) if a.ndim and a.size else a,
     lambda s, a: np.frombuffer(b"\0" + a.tobytes(), np.uint8)[1:].view(a.dtype).reshape(a.shape),
     _bare,
-    lambda s, a: np.ma.masked_array(a),
+    lambda s, a: np.ma.masked_array(a if s.chance(128) else poked(s, a), mask=s.chance(128)),
     lambda s, a: memoryview(np.ascontiguousarray(a)) if a.dtype.kind in "iuf" else a,
 )
 

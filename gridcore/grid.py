@@ -111,13 +111,17 @@ def _samples(name: str, values: npt.ArrayLike) -> Samples:
     return array
 
 
+#: Samples of an axis: that is far more than a summary can have.
+_MOST = 10**6
+
+
 def _geometric(name: str, axis: Sequence[float]) -> list[float]:
     try:
         first, last, count = axis
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be (first, last, count), got {axis!r}") from None
-    if count != int(count) or count < 1:
-        raise ValueError(f"{name}: count must be an integer >= 1, got {count!r}")
+    if not 1 <= count <= _MOST or count != int(count):
+        raise ValueError(f"{name}: count must be an integer in 1..{_MOST}, got {count!r}")
     first, last, count = float(first), float(last), int(count)
     for label, value in (("first", first), ("last", last)):
         if not (math.isfinite(value) and value > 0.0):

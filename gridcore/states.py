@@ -62,6 +62,9 @@ def _checked(
     what: str, value: Any, dtype: Any, shape: tuple[int | None, ...], low: int | None, high: int | None
 ) -> NDArray[Any]:
     wanted = np.dtype(dtype)
+    if isinstance(value, np.ndarray):
+        # a plain one, before anything is checked: masked numbers, say, are in no range, and are there
+        value = np.array(value, order="C")
     fits = (
         isinstance(value, np.ndarray)
         and value.dtype == wanted
@@ -76,4 +79,5 @@ def _checked(
         if bad is not None and bad.any():
             first = tuple(int(k) for k in np.argwhere(bad)[0])
             raise ValueError(f"{what}{list(first)} must be in {low}..{high}, got {value[first]}")
-    return np.array(value, order="C")
+    result: NDArray[Any] = value
+    return result

@@ -72,9 +72,10 @@ class Reader:
     def __init__(self, stream: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(stream)
         members = self._zip.infolist()
-        size, most = sum(member.file_size for member in members), memory()
+        sizes, most = [member.file_size for member in members], memory()
+        size = sum(sizes) + max(sizes, default=0)  # the last one is there as bytes, and as an array
         if size > most:
-            raise ValueError(f"it unpacks to {size_of(size)}, this machine has {size_of(most)} of memory")
+            raise ValueError(f"unpacking takes {size_of(size)}, this machine has {size_of(most)} of memory")
         if len({member.filename for member in members}) < len(members):
             raise ValueError("it has members of the same name")
         self._unread = {member.filename for member in members}

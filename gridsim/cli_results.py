@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from gridsim.errors import ScenarioError
+from gridsim.errors import ScenarioError, printable
 
 #: What files of results in a folder end in.
 ENDINGS = (".npz", ".gridsim")
@@ -25,7 +25,8 @@ def named_files(paths: Sequence[str]) -> dict[str, str]:
         others = [each for other, each in parts.items() if other != file and each[-1] == mine[-1]]
         told = (k for k in range(1, len(mine) + 1) if all(each[-k:] != mine[-k:] for each in others))
         count = next(told, None)
-        names[file if count is None else "/".join(mine[-count:])] = file
+        name = printable(file if count is None else "/".join(mine[-count:]))
+        names[name if name not in names else ascii(file)] = file
     return names
 
 

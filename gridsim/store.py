@@ -18,12 +18,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import IO, Any
 
 from gridsim.cells import Cell, Keys, Measured
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.extras import need
-from gridsim.inputs import opened
+from gridsim.inputs import memory, opened, size_of
 from gridsim.measures import METRICS
 from gridsim.records import atomic_file, plain
 from gridsim.results import Result
@@ -75,6 +75,8 @@ class Store:
         self._parquet = need("pyarrow.parquet", "data", "a store")
         self.path, self.keep_results = Path(path), keep_results
         about = self.path / _ABOUT
+        for part in (about, *(self.path / folder for folder in _FOLDERS)):
+            _no_link(part)
         if not about.exists():
             if self.path.exists() and not (self.path.is_dir() and all(map(_ours, self.path.iterdir()))):
                 raise ScenarioError(f"store must be a store of gridsim or a new folder, got {self.path}")
@@ -113,7 +115,7 @@ class Store:
         """Where the whole result of a cell is, if it was kept.  Raises GridSimError for what is no key."""
         if not re.fullmatch("[0-9a-f]{64}", key):
             raise GridSimError(f"store: a key must be the SHA-256 of a cell, got {key!r}")
-        return self.path / "results" / f"{key}.npz"
+        return _no_link(self.path / "results" / f"{key}.npz")
 
     def find(self, keys: Iterable[str], metrics: Iterable[str] = ()) -> dict[str, Measured]:
         """Of `keys`, those that are there with all of `metrics`, or that failed."""
@@ -171,7 +173,7 @@ class Store:
     # -- shards ---------------------------------------------------------------------------------------
 
     def _shards(self, folder: str) -> list[Path]:
-        return sorted((self.path / folder).glob("*.parquet"))
+        return sorted(map(_no_link, (self.path / folder).glob("*.parquet")))
 
     def _write(self, folder: str, table: Any) -> None:
         with atomic_file(self.path / folder / f"{token_hex(16)}.parquet") as stream:
@@ -186,7 +188,7 @@ class Store:
         for shard in shards:
             try:
                 with opened(shard) as stream:
-                    table = self._parquet.read_table(stream)
+                    table = self._table(stream, [name for name, kind in known.items() if kind == "string"])
                 for field in table.schema:
                     if str(field.type) != known.get(field.name, "double"):
                         raise ValueError(f"{field.name} is of {field.type}")
@@ -206,6 +208,30 @@ class Store:
             tables.append(table)
         empty = self._arrow.schema([*known.items()]).empty_table()
         return self._arrow.concat_tables([empty, *tables], promote_options="default"), shards
+
+    def _table(self, stream: IO[bytes], texts: list[str]) -> Any:
+        """The table of a shard, `texts` of whose columns are texts.
+
+        Raises ValueError for one that would take more than a quarter of the memory: a few bytes may say of
+        many rows that they have the same long text.
+        """
+        compute = need("pyarrow.compute", "data", "a store")
+        about, most = self._parquet.read_metadata(stream), memory() // 4
+        stated = sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups))
+        _check_size(max(stated, 8 * about.num_rows * about.num_columns), most)
+        stream.seek(0)
+        shared = [name for name in about.schema.names if name in texts]
+        table = self._parquet.ParquetFile(stream, read_dictionary=shared).read()
+        for k, name in enumerate(table.column_names):
+            column = table.column(k)
+            if self._arrow.types.is_dictionary(column.type):
+                lengths = (
+                    compute.sum(compute.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
+                    for chunk in column.chunks
+                )
+                _check_size(sum(lengths), most)
+                table = table.set_column(k, name, column.cast(column.type.value_type))
+        return table
 
     def _read(self, keys: set[str] | None = None) -> tuple[Any, list[Path]]:
         """The rows of `keys`, or all, each key once, and the shards they are from.
@@ -274,14 +300,30 @@ class Store:
         return Scenario.from_toml(rows["toml"][0].as_py())
 
     def result(self, key: str) -> Result:
-        """The whole result of a cell.  Raises GridSimError where it was not kept."""
+        """The whole result of a cell.  Raises GridSimError where it was not kept, or is another one's."""
         file = self.result_file(key)
         if not file.exists():
             raise GridSimError(f"store: there is no result of {key}; keep_results=True keeps them")
-        return Result.load(file)
+        result = Result.load(file)
+        for digest in self._read({key})[0]["digest"].to_pylist():
+            if digest and digest != result.digest:
+                raise GridSimError(f"{file}: digest {result.digest}, the store has {digest} for this cell")
+        return result
 
     def __repr__(self) -> str:
         return f"<Store {self.path}: {len(self)} cells>"
+
+
+def _no_link(path: Path) -> Path:
+    """`path`, which is in a store: a link there would have others read, written and removed."""
+    if path.is_symlink():
+        raise GridSimError(f"{path}: must be in the store itself, got a symbolic link")
+    return path
+
+
+def _check_size(nbytes: int, most: int) -> None:
+    if nbytes > most:
+        raise ValueError(f"it unpacks to {size_of(nbytes)}, at most {size_of(most)} are read")
 
 
 def _ours(path: Path) -> bool:

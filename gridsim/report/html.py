@@ -52,7 +52,7 @@ def write_report(
     check_extra()
     page = _page(results, title, scenario, files)
     with atomic_file(path) as stream:
-        stream.write(html(page).encode())
+        stream.write(html(page).encode(errors="backslashreplace"))  # names of files may be no text
 
 
 def check_extra(what: str = "a report") -> None:

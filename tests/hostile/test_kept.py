@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from archives import changed
 from click.testing import CliRunner
@@ -127,6 +128,75 @@ def test_keys_of_a_store_lead_nowhere(noted: Path, tmp_path: Path) -> None:
             store.result(key)
     with pytest.raises(GridSimError, match="there is no result of aaa"):
         store.result("a" * 64)
+
+
+@pytest.mark.parametrize("target", ["there", "nowhere"])
+@pytest.mark.parametrize(
+    "part",
+    ["store.json", "cells", "scenarios", "results", "cells/0.parquet", "scenarios/0.parquet", "result"],
+)
+def test_links_in_a_store_are_not_followed(
+    scenario: gs.Scenario, tmp_path: Path, part: str, target: str
+) -> None:
+    """Neither to read nor to write nor to remove: what is elsewhere stays as it is."""
+
+    def study(store: Store) -> None:
+        gs.sweep(scenario, {"fcfs": gs.Fcfs()}, {}, replicates=1, store=store)
+
+    study(store := Store(tmp_path / "store", keep_results=True))
+    (key,) = store.to_arrow()["key"].to_pylist()
+    link = store.path / part if part != "result" else store.result_file(key)
+    there = tmp_path / "there"
+    if link.exists():
+        link.rename(there)
+    else:
+        there.write_text("mine")
+    had = sorted(path.name for path in there.iterdir()) if there.is_dir() else there.read_bytes()
+    link.symlink_to(tmp_path / target)
+    with pytest.raises(GridSimError, match=f"{link.name}: must be in the store itself, got a symbolic link"):
+        study(Store(tmp_path / "store", keep_results=True))
+    assert had == (sorted(path.name for path in there.iterdir()) if there.is_dir() else there.read_bytes())
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_shards_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that share a long text have it once in the file, and often in memory."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    store = Store(tmp_path / "store")
+    shard = store.path / "cells" / "0.parquet"
+    monkeypatch.setattr("gridsim.store.memory", lambda: 400 << 20)
+    rows = 2000
+    long = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * 100_000]))
+    keys = pa.array(["a"] * rows)
+    pq.write_table(pa.table({"key": keys, "error": long}), shard, store_schema=False)
+    assert shard.stat().st_size < 20_000
+    with pytest.raises(GridSimError, match=r"it unpacks to 200 MB, at most 104\.858 MB are read"):
+        len(store)
+    many = pa.table({"key": pa.array(["a"]).take(pa.array(np.zeros(20_000_000, np.int8)))})
+    pq.write_table(many, shard)
+    assert shard.stat().st_size < 1 << 20
+    with pytest.raises(GridSimError, match=r"it unpacks to 160 MB, at most 104\.858 MB are read"):
+        len(store)
+
+
+def test_a_result_of_another_cell(scenario: gs.Scenario, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", keep_results=True)
+    gs.sweep(scenario, {"fcfs": gs.Fcfs(), "met": gs.Met()}, {}, replicates=1, store=store)
+    one, other = (store.result_file(key) for key in store.to_arrow()["key"].to_pylist())
+    assert store.result(one.stem).digest != store.result(other.stem).digest
+    shutil.copy(one, other)
+    with pytest.raises(GridSimError, match=f"{other.name}: digest [0-9a-f]+, the store has [0-9a-f]+"):
+        store.result(other.stem)
+
+
+def test_names_of_files_that_are_no_text(noted: Path, tmp_path: Path) -> None:
+    odd = noted.rename(tmp_path / "caf\udce9.npz")
+    for command in (["report", "--out", "x.html"], ["plot", "--kind", "distribution", "--figure", "x.png"]):
+        out = [*command[:-1], str(tmp_path / command[-1])]
+        done = CliRunner().invoke(cli, [*out, str(odd)])
+        assert done.exit_code == 0, done.output
+        assert (tmp_path / command[-1]).stat().st_size
+    assert r"caf\udce9" in (tmp_path / "x.html").read_text()
 
 
 def test_errors_in_a_store_stay_in_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

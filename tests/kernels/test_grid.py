@@ -52,8 +52,9 @@ def test_bad_samples(axes, message):
     ("axis", "message"),
     [
         ((1.0, 2.0), "must be"),
-        ((1.0, 2.0, 0), "count must be an integer >= 1, got 0"),
+        ((1.0, 2.0, 0), "count must be an integer in 1..1000000, got 0"),
         ((1.0, 2.0, 2.5), "count must be an integer"),
+        ((1.0, 2.0, 2**62), "count must be an integer in 1..1000000, got 4611686018427387904"),
         ((0.0, 2.0, 2), "first must be finite and > 0, got 0.0"),
         ((1.0, np.inf, 2), "last must be finite and > 0, got inf"),
         ((1.0, 2.0, 1), "one sample needs first == last"),

@@ -20,6 +20,7 @@ import gridsim as gs
 from gridcore.backfill import BackfillQueue
 from gridcore.dispatch import WorkQueue
 from gridcore.links import Links
+from gridcore.states import State
 from gridcore.walk import JobWalks
 from gridsim.simulation import Options, Simulation
 
@@ -388,3 +389,11 @@ def test_a_job_cannot_look_for_a_node_twice() -> None:
         bad["searches"][k, 0] = job
         with pytest.raises(ValueError, match=r"state\['searches'\]\[\d+\] must be a search of these jobs"):
             walks(0)[1].setstate(bad)
+
+
+def test_what_is_masked_is_there() -> None:
+    """A mask hides numbers from comparisons, and from nobody else."""
+    masked = np.ma.array([5, 10**6], mask=[False, True])
+    with pytest.raises(ValueError, match=r"state\['x'\]\[1\] must be in 0..9, got 1000000"):
+        State({"x": masked}).array("x", np.int64, (2,), 0, 9)
+    assert type(State({"x": masked}).array("x", np.int64, (2,))) is np.ndarray
