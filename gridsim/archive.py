@@ -43,7 +43,7 @@ class Writer:
         """Add an array of plain values."""
         member = io.BytesIO()
         np.lib.format.write_array(member, column, allow_pickle=False)
-        content = member.getbuffer()
+        content = member.getvalue()
         self._add(name, content, self._method if _shrinks(content) else zipfile.ZIP_STORED)
 
     def _add(self, name: str, content: Any, method: int | None = None) -> None:
@@ -53,7 +53,7 @@ class Writer:
         self._zip.writestr(info, content, compresslevel=_LEVEL)
 
 
-def _shrinks(content: memoryview) -> bool:
+def _shrinks(content: bytes) -> bool:
     """Whether deflating makes `content` small enough, told from evenly spaced parts of it."""
     if len(content) < _LARGE:
         return True
