@@ -99,6 +99,8 @@ def _store(flags: Flags, default: str | None) -> Store | None:
             if flags[flag]:
                 raise ScenarioError(f"--{flag.replace('_', '-')} needs --store")
         return None
+    if not flags["store_path"] and os.path.islink(path):  # of whoever made the file, perhaps
+        raise ScenarioError(f"--store must name where runs are kept, as {path} is a symbolic link")
     from gridsim.store import Store
 
     return Store(path, keep_results=flags["keep_results"])

@@ -68,6 +68,15 @@ def test_a_sweep_and_what_it_leaves(file: Path, tmp_path: Path) -> None:
     assert len(Store(store)) == 3 * 2 * 3 * 6
 
 
+def test_a_store_behind_a_link_is_named(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (link := file.with_suffix(".store")).symlink_to(tmp_path / "elsewhere")
+    found = invoke("sweep", file, "--workers", 1)
+    said = f"gridsim: --store must name where runs are kept, as {link} is a symbolic link\n"
+    assert (found.exit_code, found.stderr) == (2, said)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_failed_cells_are_said_and_kept(file: Path) -> None:
     found = invoke("sweep", file, "--workers", 1, "--schedulers", "mincent,dgs-asap", "--replicates", 1)
     assert found.exit_code == 1 and "failed: ScenarioError: " in found.stdout
