@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
@@ -238,8 +239,9 @@ def test_what_a_pool_ends_has_ended() -> None:
             for _ in range(1000):
                 pool.submit(time.sleep, 0.01).result(timeout=60)
         for worker in workers:
-            worker.join(60)
-            assert worker.exitcode == -signal.SIGKILL
+            assert connection.wait([worker.sentinel], timeout=60), "it goes on"
+        pool._pool.shutdown()  # who waits for them is a thread, which knows by then
+        assert [worker.exitcode for worker in workers] == [-signal.SIGKILL] * 2
         pool.renew()
         assert pool.submit(os.getpid).result(timeout=60)
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import gridsim as gs
+from gridsim.fluctuation import Pace
 from gridsim.seeding import PARTS, replica
+from gridsim.streams import Streams
 
 
 def drawn(**changes: object) -> gs.Scenario:
@@ -72,14 +74,25 @@ def test_bad_input(number: int, hold: tuple[str, ...], said: str) -> None:
         replica(drawn(), number, hold)
 
 
+def test_who_draws_more_shifts_nobody_else() -> None:
+    streams = Streams(1)
+    alone = streams("b").random(8)
+    streams("a").random(1000)
+    assert np.array_equal(streams("b").random(8), alone)
+    others = (streams("a"), Streams(2)("b"), streams("b "), Streams(2**63)("b"))
+    assert len({float(draw.random()) for draw in (streams("b"), *others)}) == 5
+
+
 class Watched(gs.Scheduler, frozen=True, kw_only=True):
-    """A scheduler whose policy is watched: what fails when is noted in `SEEN`."""
+    """A scheduler whose policy is watched: what fails when is noted in `SEEN`, what slows in `PACES`."""
 
     name: ClassVar[str] = "watched"
+    fluctuating: ClassVar[bool] = True
     inner: gs.Scheduler
 
     def start(self, run: gs.Run) -> gs.Policy:
         policy = self.inner.start(run)
+        PACES.append(run.pace)
         seen, told = SEEN.setdefault(self.inner, []), policy.on_faults
 
         def on_faults(failed, back) -> None:
@@ -91,6 +104,7 @@ class Watched(gs.Scheduler, frozen=True, kw_only=True):
 
 
 SEEN: dict[gs.Scheduler, list] = {}
+PACES: list[Pace | None] = []
 
 
 def test_every_scheduler_meets_the_same_arrivals_and_failures() -> None:
@@ -106,3 +120,16 @@ def test_every_scheduler_meets_the_same_arrivals_and_failures() -> None:
         seen, others = SEEN[scheduler], SEEN[schedulers[0]]
         shared = min(len(seen), len(others))
         assert shared > 5 and seen[:shared] == others[:shared]
+
+
+def test_every_scheduler_meets_the_same_fluctuation() -> None:
+    PACES.clear()
+    schedulers = [gs.WqrFt(), gs.WqrFt(task_order="small", machine_choice="all"), gs.WqrFt(max_replicas=1)]
+    for scheduler in schedulers:
+        gs.simulate(drawn(), Watched(inner=scheduler))
+    first = PACES[0]
+    assert first is not None and len(PACES) == 3
+    for pace in PACES:
+        assert pace.period == first.period
+        for column in ("factors", "series", "first"):
+            assert np.array_equal(getattr(pace, column), getattr(first, column))
