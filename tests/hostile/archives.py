@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -38,4 +39,16 @@ def changed(
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for each, data in (content | (members or {})).items():
             archive.writestr(each, data)
+    return file
+
+
+def stated(file: Path, name: str, size: int) -> Path:
+    """The archive whose directory states another size of a member, there and at the member."""
+    data = bytearray(file.read_bytes())
+    with zipfile.ZipFile(file) as archive:
+        info = archive.getinfo(name)
+    struct.pack_into("<I", data, info.header_offset + 22, size)
+    at = data.rindex(b"PK\x01\x02", 0, data.rindex(name.encode()))
+    struct.pack_into("<I", data, at + 24, size)
+    file.write_bytes(data)
     return file

@@ -1,38 +1,31 @@
-"""Files of others, some made to do harm: one clear error, soon and in little room."""
+"""Texts of others and their files, some made to do harm: one clear error, soon and in little room."""
 
 from __future__ import annotations
 
 import gzip
 import math
 import os
-import pickle
-import struct
 import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
-from archives import changed, npy
+from archives import changed
 
 import gridsim as gs
 from gridsim import inputs
-from gridsim.archive import Reader
 from gridsim.checkpoint import Checkpoint, save
 from gridsim.errors import LONGEST, GridSimError, ScenarioError, TraceFormatError
 from gridsim.naming import make_scheduler
 from gridsim.output import file_name
 from gridsim.platform import Platform
 from gridsim.simulation import Options, Simulation
-from gridsim.store import Store
 from gridsim.sweeps import Sweep
 from gridsim.traces import read_avt, read_fta, read_gwf, read_host_speeds, read_swf
 from gridsim.traces._text import LONGEST_LINE, text_lines
 from gridsim.validation.logs import validate_batsim, validate_swf
-from gridsim.validation.results import validate_result
 
 JOB = "1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n"
 READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -102,250 +95,6 @@ def test_a_table_of_few_bytes_and_many_resources(tmp_path: Path, monkeypatch: py
         TraceFormatError, match="jobs.csv:7: field allocated_resources makes more than 500000"
     ):
         validate_batsim(path)
-
-
-# -- archives -----------------------------------------------------------------------------------------------
-
-BUSY = "tables/machines/busy.npy"
-
-
-@pytest.mark.parametrize(
-    ("member", "said"),
-    [
-        (npy([1.0], shape=(10**12,)), "8 bytes for an array of (1000000000000,) of float64"),
-        (npy([1.0], shape=(2**62, 2**62)), "8 bytes for an array"),
-        (npy([1.0], shape=(-1,)), "8 bytes for an array of (-1,)"),
-        (npy([1.0, 2.0], shape=(-2, -1)), "for an array of (-2, -1)"),
-        (npy(shape=(10**12,), descr="<U0"), "0 bytes for an array of (1000000000000,) of"),
-        (npy(shape=(10**12,), descr="|V0"), "0 bytes for an array of (1000000000000,) of"),
-        (npy([1.0, 2.0], shape=(1,)), "16 bytes for an array of (1,)"),
-        (npy([1.0], descr="|O"), "holds objects"),
-        (npy([1.0], descr=[("a", "<f8")]), "must be one-dimensional numbers or text"),
-        (npy([1.0, 2.0], shape=(1, 2)), "must be one-dimensional numbers or text"),
-        (npy([1.0, 2.0], descr="<M8[s]"), "must be one-dimensional numbers or text"),
-        (npy([1.0]).replace(b"'<f8'", b"exit()"), "malformed node"),
-        (npy([1.0]).replace(b"'<f8'", b"(((((("), "not a sound result file"),
-        (npy([1.0]).replace(b"NUMPY\x01", b"NUMPY\x03"), "npy version (3, 0)"),
-        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "not a sound result file"),
-        (b"", "not a sound result file"),
-    ],
-)
-def test_headers_of_arrays(file: Path, member: bytes, said: str) -> None:
-    """Nothing is made room for before the header agrees with what is there."""
-    with pytest.raises(GridSimError) as error:
-        gs.Result.load(changed(file, {BUSY: member}))
-    message = str(error.value)
-    assert said in message and message.startswith(f"{file}: ") and message.isprintable()
-
-
-def test_other_orders_are_only_orders(file: Path, result: gs.Result) -> None:
-    busy = result.machines["busy"]
-    swapped = npy(busy.view(np.uint64).byteswap().view(np.float64), descr=">f8", fortran=True)
-    assert gs.Result.load(changed(file, {BUSY: swapped})).digest == result.digest
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("a.npy", npy(np.arange(6.0), shape=(2, 3), fortran=True))
-    with open(file, "rb") as stream, Reader(stream) as read:
-        assert read.array("a.npy").tolist() == [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]]
-
-
-class Harm:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (str(self.path),)
-
-
-@pytest.mark.parametrize("kind", ["npy", "whole", "json"])
-def test_pickles_are_never_loaded(file: Path, tmp_path: Path, kind: str) -> None:
-    """One that would leave a folder behind."""
-    harm = pickle.dumps(np.array([Harm(tmp_path / "harm")], object))
-    with pytest.raises(GridSimError):
-        if kind == "npy":
-            gs.Result.load(changed(file, {BUSY: npy(shape=(1,), descr="|O") + harm}))
-        elif kind == "whole":
-            file.write_bytes(harm)
-            gs.Result.load(file)
-        else:
-            changed(file, {"result.json": harm})
-            gs.Result.load(file)
-    assert not (tmp_path / "harm").exists()
-    pickle.loads(harm)
-    assert (tmp_path / "harm").exists()  # so it would have been seen
-
-
-def stated(file: Path, name: str, size: int) -> Path:
-    """The archive whose directory states another size of a member, there and at the member."""
-    data = bytearray(file.read_bytes())
-    with zipfile.ZipFile(file) as archive:
-        info = archive.getinfo(name)
-    struct.pack_into("<I", data, info.header_offset + 22, size)
-    at = data.rindex(b"PK\x01\x02", 0, data.rindex(name.encode()))
-    struct.pack_into("<I", data, at + 24, size)
-    file.write_bytes(data)
-    return file
-
-
-def test_sizes_that_are_stated(file: Path) -> None:
-    whole = file.read_bytes()
-    for size in (0, 8, 2**32 - 2):
-        file.write_bytes(whole)
-        with pytest.raises(GridSimError, match="not a sound result file"):
-            gs.Result.load(stated(file, BUSY, size))
-
-
-def test_zips_that_unpack_to_too_much(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    changed(file, {f"more/{k}.npy": bytes(1 << 24) for k in range(16)})
-    assert file.stat().st_size < 1 << 20
-    monkeypatch.setattr("gridsim.archive.memory", lambda: 200 << 20)
-    with pytest.raises(GridSimError, match=r"unpacking takes 285\.\d+ MB, this machine has 209\.715 MB"):
-        gs.Result.load(file)
-
-
-def test_nothing_is_read_twice(tmp_path: Path) -> None:
-    """Or a few bytes that name an array again and again would fill the memory."""
-    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a.npy", npy(np.zeros(1 << 17)))
-    with open(tmp_path / "a.zip", "rb") as stream, Reader(stream) as read:
-        assert len(read.array("a.npy")) == 1 << 17
-        with pytest.raises(ValueError, match="no member a.npy, or wants it twice"):
-            read.array("a.npy")
-
-
-def test_members_of_one_name_and_one_place(file: Path) -> None:
-    with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
-        archive.writestr(BUSY, npy([7.0, 7.0]))
-    with pytest.raises(GridSimError, match="members of the same name"):
-        gs.Result.load(file)
-
-
-@pytest.mark.parametrize("name", ["../x", "/x", "a/b", "C:\\x", "a\0b", "x" * 300, "", "a.b", 7, None])
-def test_names_of_tables_lead_nowhere(file: Path, tmp_path: Path, name: Any) -> None:
-    members = {f"tables/machines/{name}.npy": npy([1.0, 2.0])} if isinstance(name, str) else {}
-    before = sorted(tmp_path.iterdir())
-    changed(file, members, lambda about: about["tables"]["machines"].append(name))
-    if name == "x" * 300:  # letters are a name
-        with pytest.raises(GridSimError, match="states digest"):
-            gs.Result.load(file)
-    else:
-        with pytest.raises(GridSimError, match="not a sound result file"):
-            gs.Result.load(file)
-    assert sorted(tmp_path.iterdir()) == before
-
-
-@pytest.mark.parametrize(
-    "about",
-    [
-        lambda told: told.update(tables=[]),
-        lambda told: told.update(tables={"machines": 5}),
-        lambda told: told["tables"].update(machines=["busy", "busy"] * 3),
-        lambda told: told.update(facts={"x": [[]] * 3}, digest=5),
-        lambda told: told.update(format=10**400 if hasattr(sys, "set_int_max_str_digits") else 7),
-        lambda told: told.clear(),
-    ],
-)
-def test_what_a_result_tells_of_itself(file: Path, about: Any) -> None:
-    with pytest.raises(GridSimError):
-        gs.Result.load(changed(file, about=about))
-
-
-@pytest.mark.parametrize(
-    ("member", "said"),
-    [
-        ("applications/finish", "applications.finish is of float32"),
-        ("schedule/machine", "schedule.machine is of float32"),
-        ("messages/kind", "messages.kind is of float32"),
-    ],
-)
-def test_columns_of_another_kind(file: Path, member: str, said: str) -> None:
-    with zipfile.ZipFile(file) as archive:
-        rows = np.load(archive.open(f"tables/{member}.npy")).shape[0]
-    content = npy(np.zeros((rows + 1) // 2), shape=(rows,), descr="<f4")[: 128 + 4 * rows]
-    if member == "applications/finish":
-        content, said = npy(np.zeros(rows), descr="<i8"), "applications.finish is of int64"
-    with pytest.raises(GridSimError, match=said):
-        gs.Result.load(changed(file, {f"tables/{member}.npy": content}), verify=False)
-
-
-def test_tables_without_sense(file: Path) -> None:
-    """They are validated as far as that goes, and no further."""
-    content = npy(np.full(2, 1e300), shape=(2,))
-    found = validate_result(changed(file, {"tables/machines/speed.npy": content}))
-    assert found and all(str(each).isprintable() for each in found)
-    changed(file, about=lambda told: told["provenance"].update(scenario=7))
-    with pytest.raises(GridSimError):
-        validate_result(file)
-
-
-def test_json_too_deep(file: Path) -> None:
-    with pytest.raises(GridSimError, match="not a sound result file"):
-        gs.Result.load(changed(file, {"result.json": b"[" * 100_000}))
-
-
-@pytest.mark.parametrize(
-    "harm",
-    [
-        {"list": [{"array": 0}] * 100_000},
-        {"array": "../../x"},
-        {"array": -1},
-        {"arrays": 5},
-        {"generator": {"bit_generator": "PCG64", "state": {"state": 10**400, "inc": -1}}},
-        {"set": [{"list": []}]},
-        {"SimpleNamespace": [["x"]]},
-        {"os.system": ["true"]},
-        {},
-        [],
-        None,
-    ],
-)
-def test_states_of_checkpoints(scenario: gs.Scenario, tmp_path: Path, harm: Any) -> None:
-    path = tmp_path / "run.checkpoint"
-    simulation = Simulation(scenario, make_scheduler("mincent"), Options())
-    save(path, simulation, simulation.about(600.0, {}))
-
-    def about(told: Any) -> None:
-        told["state"]["state"]["engine"] = harm
-
-    if isinstance(harm, dict) and "generator" in harm:  # digits that JSON of Python does not read
-        sys.set_int_max_str_digits(0)
-    try:
-        changed(path, about=about, name="checkpoint.json")
-    finally:
-        sys.set_int_max_str_digits(4300)
-    with pytest.raises(GridSimError, match="not a sound checkpoint"), Checkpoint(path) as kept:
-        kept.restore(Simulation(scenario, make_scheduler("mincent"), Options()))
-
-
-def test_stores(tmp_path: Path) -> None:
-    folder = tmp_path / "store"
-    Store(folder)
-    for text in (b"[" * 50_000, b"\xff", b"7", b'{"gridsim store": "\x1b"}'):
-        (folder / "store.json").write_bytes(text)
-        with pytest.raises(GridSimError) as error:
-            Store(folder)
-        assert str(error.value).isprintable()
-
-
-@pytest.mark.parametrize(
-    ("folder", "columns", "said"),
-    [
-        ("cells", {"key": [1]}, "key is of int64"),
-        ("cells", {"key": [["a"]]}, "key is of list"),
-        ("cells", {"key": ["a"], "error": [5]}, "error is of int64"),
-        ("cells", {"key": ["a"], "makespan": ["x"]}, "makespan is of string"),
-        ("cells", {"key": ["a"], "own": ["x"]}, "own is of string"),
-        ("cells", {"seed": [1]}, "key"),
-        ("scenarios", {"scenario": ["n"], "toml": [5]}, "toml is of int64"),
-        ("scenarios", {"scenario": ["n"]}, "toml"),
-    ],
-)
-def test_shards_of_other_columns(tmp_path: Path, folder: str, columns: Any, said: str) -> None:
-    parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
-    store = Store(tmp_path / "store")
-    parquet.write_table(arrow.table(columns), tmp_path / "store" / folder / "a.parquet")
-    ask: Any = store.find if folder == "cells" else store.scenario
-    with pytest.raises(GridSimError, match=f"a.parquet: not a sound shard of a store .*{said}"):
-        ask("n")
 
 
 # -- numbers ------------------------------------------------------------------------------------------------

@@ -43,13 +43,12 @@ SHARED = {
     "arguments": [
         "test_refusals",
         "test_availability",
-        "test_queues",
-        "test_tree",
-        "test_links",
+        "test_queues_edges",
+        "test_tree_edges",
+        "test_links_edges",
         "test_dispatch_edges",
     ],
     "availability": ["test_refusals"],
-    "dispatch": ["test_dispatch_edges"],
     "edf": ["test_refusals", "test_availability"],
     "links": ["test_states"],
     "queues": ["test_states"],
@@ -74,8 +73,9 @@ def place(name: str) -> tuple[str, Path, list[str]]:
     """The module's full name, its file and its test files."""
     if name in MODEL:
         return f"gridsim.{name}", ROOT / "gridsim" / f"{name}.py", [f"tests/{file}" for file in MODEL[name]]
-    own = [f"test_{name}"] * (ROOT / "tests" / "kernels" / f"test_{name}.py").is_file()
-    files = [f"tests/kernels/{test}.py" for test in (*own, *SHARED.get(name, ()))]
+    tests = ROOT / "tests" / "kernels"
+    own = sorted([*tests.glob(f"test_{name}.py"), *tests.glob(f"test_{name}_*.py")])
+    files = [f"tests/kernels/{test}.py" for test in (*(file.stem for file in own), *SHARED.get(name, ()))]
     return f"gridcore.reference.{name}", ROOT / "gridcore" / "reference" / f"{name}.py", files
 
 
