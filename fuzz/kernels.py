@@ -225,7 +225,10 @@ def hostile_object(c: Context, kernel: str, part: Part, it: Any, names: tuple[st
         number = c.s.below(len(of.methods) + 4)
         if number == len(of.methods):
             try:
-                states[id(each)] = copied(each.getstate())
+                state = each.getstate()
+                c.keep(state)
+                states[id(each)] = copied(state)
+                del state
             except (RuntimeError, MemoryError):  # documented: not now; or it is large
                 continue
         elif number == len(of.methods) + 1:
@@ -249,6 +252,7 @@ def hostile_object(c: Context, kernel: str, part: Part, it: Any, names: tuple[st
                 arguments |= {"kind": 1, "records": flow_records(c)}
             result = outcome(getattr(each, name), arguments)[0]
             note(c, result, result)
+            c.keep(result)
 
 
 def hostile(c: Context, kernel: str, part: Part) -> None:
@@ -274,6 +278,9 @@ def run(kernel: str, data: bytes) -> None:
         hostile(c, kernel, part)
     else:
         sane(c, kernel, part)
+    c.of.clear()  # the objects are gone
+    for array in c.told:
+        array.copy()
 
 
 def seeds() -> Iterator[bytes]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from arrays import POSITIVE, Source
+from numpy.typing import NDArray
 
 
 @dataclass
@@ -19,6 +20,16 @@ class Context:
     now: int = 0
     #: The object under test and what goes with it, by name.
     of: dict[str, Any] = field(default_factory=dict)
+    #: What it has told, which is there when the object is gone.
+    told: list[NDArray[Any]] = field(default_factory=list)
+
+    def keep(self, result: Any) -> None:
+        """The arrays of what a call has returned; not iterators, which hold the object."""
+        if isinstance(result, np.ndarray):
+            self.told.append(result)
+        elif isinstance(result, tuple | list | dict):
+            for each in result.values() if isinstance(result, dict) else result:
+                self.keep(each)
 
     def size(self, name: str, low: int = 0, high: int = 6) -> int:
         """The same for all arguments that have this name for it."""

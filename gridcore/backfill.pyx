@@ -39,7 +39,7 @@ from gridcore.waiting cimport (Waiting, waiting_clear, waiting_find_head, waitin
 import numpy as np
 
 from gridcore.rigid_states import check_coming, check_log, check_running
-from gridcore.states import LATEST, State
+from gridcore.states import LATEST, State, shown
 
 __all__ = ["BackfillQueue"]
 
@@ -209,8 +209,8 @@ cdef class BackfillQueue:
         runlog_copy(&self.past, runs, masks, words)
         coming = np.stack((np.asarray(self.coming)[self.came:self.n_coming],
                            np.asarray(self.coming_at)[self.came:self.n_coming]), axis=1).astype(np.int64)
-        return {**self._columns(), "now": self.now, "changed": int(self.changed), "coming": coming, "on": on,
-                "runs": runs, "masks": masks, "words": words}
+        return shown({**self._columns(), "now": self.now, "changed": int(self.changed), "coming": coming, "on": on,
+                      "runs": runs, "masks": masks, "words": words})
 
     def setstate(self, state):
         """Go on from what `getstate` of a queue made with the same arguments gave.

@@ -18,7 +18,7 @@ from gridcore.heap cimport Entry, heap_before, heap_make, heap_pop, heap_push, h
 
 import numpy as np
 
-from gridcore.states import LATEST, State
+from gridcore.states import LATEST, State, shown
 
 __all__ = ["PullQueue", "bind_earliest"]
 
@@ -211,10 +211,10 @@ cdef class PullQueue:
         cdef unsigned long long[:, ::1] seen = seen_array
         for k, i in enumerate(met):
             memcpy(&seen[k, 0], self.seen[i], words * sizeof(long long))
-        return {
+        return shown({
             **self._columns(), "now": self.now, "seen_of": np.array(met, np.int64), "seen": seen_array,
             "log": np.stack(self._starts(), axis=1),
-        }
+        })
 
     def setstate(self, state):
         """Go on from what `getstate` of a queue made with the same arguments gave.

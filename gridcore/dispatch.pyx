@@ -28,6 +28,7 @@ from gridcore.work cimport (
 import numpy as np
 
 from gridcore import dispatch_states as states
+from gridcore.states import shown
 
 __all__ = ["WorkQueue"]
 
@@ -617,7 +618,7 @@ cdef class WorkQueue:
         tasks, machines = table(w.task, w.tasks, states.TASK), table(w.machine, w.machines, states.MACHINE)
         bags = table(w.bag, w.bags, states.BAG)
         states.without_links(tasks, machines, bags)
-        return {
+        return shown({
             "now": w.now, "looked": w.looked, "dirty": int(self.dirty), "fed": int(self.fed),
             "chance": np.array([w.chance], np.uint64),
             "tasks": tasks, "machines": machines, "bags": bags, "rows": table(w.row, w.n_rows, states.ROW),
@@ -631,7 +632,7 @@ cdef class WorkQueue:
             "seen": np.array([table(w.seen[b], words, np.uint64) for b in met], np.uint64).reshape(len(met), words),
             "faults": np.stack((self.fault_time, self.fault_machine, np.asarray(self.fault_up).astype(np.int64),
                                 self.fault_until), axis=1)[self.fault:],
-        }
+        })
 
     def setstate(self, state):
         """Go on from what `getstate` of a queue made with the same arguments gave.

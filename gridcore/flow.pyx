@@ -28,7 +28,7 @@ from gridcore.tree cimport Decision, Request, Summary, SummaryTree
 
 import numpy as np
 
-from gridcore.states import LATEST, State
+from gridcore.states import LATEST, State, shown
 from gridcore.tree import DECISION
 
 __all__ = ["NEVER", "SHARE", "TreeFlow"]
@@ -514,11 +514,11 @@ cdef class TreeFlow:
             raise RuntimeError("the state of a flow is told between two instants only")
         turns = np.empty((self.turns.n + self.turns.n_run, 3), np.int64)
         pending_read(&self.turns, turns)
-        return {
+        return shown({
             "turns": turns[np.lexsort((turns[:, 1], turns[:, 0]))][:, :2].copy(), "goal": self.goal,
             "arrivals": np.asarray(self.arrivals[:self.n_arrivals]),
             "made": np.asarray(self.made[:self.n_made]), "made_at": np.asarray(self.made_at[:self.n_made]),
-        }
+        })
 
     def setstate(self, state):
         """Go on from what `getstate` gave; the states of tree, queues and links have been set before.

@@ -24,7 +24,7 @@ from gridcore.talks cimport (Tables, Talk, talk_copy, talk_count, talk_drop, tal
 import numpy as np
 
 from gridcore.rigid_states import check_ending, check_talks, check_thoughts
-from gridcore.states import LATEST, State
+from gridcore.states import LATEST, State, shown
 
 __all__ = ["ANSWER", "BROKEN", "CANCEL", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "PLACED", "REPLY", "REQUEST",
            "SEARCHING", "WAITING", "JobFlow"]
@@ -651,13 +651,13 @@ cdef class JobFlow:
         thinking = thinking[np.argsort(thinking[:, 1])]
         thoughts = [(self.thinking.row[k].node, self.thinking.row[k].sender, self.thinking.row[k].job,
                      self.thinking.row[k].a, self.thinking.row[k].b) for k in thinking[:, 2].tolist()]
-        return {
+        return shown({
             "talks": np.asarray(talks), "answers": np.asarray(answers), "found": np.asarray(found),
             "taken": np.asarray(taken), "pool": np.asarray(pool), "thinking": thinking[:, 0].copy(),
             "thoughts": np.array(thoughts, np.int64).reshape(-1, 5),
             "ending": ending[np.lexsort((ending[:, 1], ending[:, 0]))][:, :2].copy(),
             "completed": self.completed, "given_up": self.given_up, "told_end": self.told_end,
-        }
+        })
 
     def setstate(self, state):
         """Go on from what `getstate` gave, when the policy's arrays (`bind`) and the other kernels have theirs.

@@ -30,7 +30,7 @@ from gridcore.pending cimport (Event, Pending, pending_clear, pending_first, pen
 
 import numpy as np
 
-from gridcore.states import LATEST, State
+from gridcore.states import LATEST, State, shown
 
 __all__ = ["LOGGED", "NEVER", "Links"]
 
@@ -689,12 +689,12 @@ cdef class Links:
             log = {"logged": np.empty((self.passages.n, PASSAGE_FIELDS), np.int64), "unlogged": self.passages.missed,
                    "places": places, "letter_places": letter_places}
             messagelog_copy(&self.passages, log["logged"])
-        return {
+        return shown({
             **log, **self._columns(), "sequence": self.sequence,
             "failures": np.asarray(self.failures)[:self.n_failures],
             "where": where[order], "events": event_rows[:, :2].copy(), "messages": message_rows, "records": records,
             "letters": letter_rows, "letter_records": letter_records,
-        }
+        })
 
     def setstate(self, state):
         """Go on from what `getstate` of links made with the same arguments gave; a `watch` is the same too.

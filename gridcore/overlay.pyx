@@ -17,7 +17,7 @@ from gridcore.arguments cimport _Held, hold, indices, integers
 
 import numpy as np
 
-from gridcore.states import State
+from gridcore.states import State, shown
 
 __all__ = ["Views"]
 
@@ -260,8 +260,8 @@ cdef class Views:
     def getstate(self):
         """The views, and where chance has got to; see `gridcore.states`."""
         cdef _Held alone = hold(&self.occupied)
-        return {"views": np.ascontiguousarray(self.view), "ages": np.ascontiguousarray(self.age),
-                "chance": np.array([self.it.chance], np.uint64)}
+        return shown({"views": np.ascontiguousarray(self.view), "ages": np.ascontiguousarray(self.age),
+                      "chance": np.array([self.it.chance], np.uint64)})
 
     def setstate(self, state):
         """Go on from what `getstate` of as many nodes of the same degree gave.

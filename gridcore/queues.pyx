@@ -33,7 +33,7 @@ import numpy as np
 
 from gridcore import journals
 from gridcore.grid import SummaryGrid
-from gridcore.states import LATEST, State
+from gridcore.states import LATEST, State, shown
 
 __all__ = ["NEVER", "TaskQueues"]
 
@@ -204,12 +204,12 @@ cdef class TaskQueues:
     def getstate(self):
         """What has changed since the queues and their applications were there; see `gridcore.states`."""
         cdef _Held alone = hold(&self.occupied)
-        return {
+        return shown({
             **{name: np.asarray(column) for name, column in self._columns().items()},
             "share": np.asarray(self.share), "used": np.asarray(self.used),
             "ended": _rows(&self.ended), "ran": _rows(&self.ran), "came": _rows(&self.came),
             "enqueued": self.enqueued, "tasks_done": self.tasks_done,
-        }
+        })
 
     def setstate(self, state):
         """Go on from what `getstate` of queues with the same machines and applications gave.

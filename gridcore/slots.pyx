@@ -20,7 +20,7 @@ from gridcore.memory cimport grown, prefetch, prefetch_at
 
 import numpy as np
 
-from gridcore.states import State
+from gridcore.states import State, shown
 
 __all__ = ["SlotSchedules"]
 
@@ -669,7 +669,7 @@ cdef class SlotSchedules:
                 left[m, 0] = u
                 memcpy(&left[m, 1], &self.node[u].gone[k], sizeof(Gone))
                 m += 1
-        return {"reservations": rows, "gone": gone}
+        return shown({"reservations": rows, "gone": gone})
 
     def setstate(self, state):
         """Go on from what `getstate` of as many nodes gave.

@@ -1,9 +1,10 @@
 """The state of a kernel, as it is kept in a checkpoint.
 
 ``getstate`` of a kernel returns what has changed since it was made: whole numbers, arrays, and iterators of
-arrays where there are many.  The arrays may be the kernel's own memory: they are good until it goes on.
-``setstate`` puts such a state into a kernel made with the same arguments, which then goes on as the first
-would have, bit for bit.  A state may come from a file, so what serves as an index is checked first.
+arrays where there are many.  The arrays may be the kernel's own memory (`shown`): they are read-only, and
+good until it goes on.  ``setstate`` puts such a state into a kernel made with the same arguments, which then
+goes on as the first would have, bit for bit.  A state may come from a file, so what serves as an index is
+checked first.
 """
 
 from __future__ import annotations
@@ -16,6 +17,17 @@ from numpy.typing import NDArray
 
 #: No state has a later instant (ns): what is added to one cannot overflow.
 LATEST = 2**61
+
+
+def shown(state: dict[str, Any]) -> dict[str, Any]:
+    """`state` with arrays that are read-only: what a kernel has checked, nobody is to change."""
+    return {name: _shown(value) if isinstance(value, np.ndarray) else value for name, value in state.items()}
+
+
+def _shown(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 class State:

@@ -33,7 +33,7 @@ from gridcore.summaries cimport add_cells, debit_cells, quotient_up
 import numpy as np
 
 from gridcore.grid import SummaryGrid
-from gridcore.states import State
+from gridcore.states import State, shown
 
 __all__ = ["DECISION", "NEVER", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
 
@@ -683,7 +683,7 @@ cdef class SummaryTree:
                 entry = self.ledger.debt[entry].next
         state = {
             "below_window": self.below_window, "above_window": self.above_window,
-            "nodes": np.asarray(<unsigned char[:self.nodes, :sizeof(Node)]> <unsigned char*> self.node),
+            "nodes": np.array(<unsigned char[:self.nodes, :sizeof(Node)]> <unsigned char*> self.node),
             "debt_counts": counts_array, "debt_sizes": sizes_array,
         }
         for wide in range(2):
@@ -694,14 +694,19 @@ cdef class SummaryTree:
                 release[:] = <double[:n]> self.payloads.pool[wide].release
             state[f"references_{wide}"], state[f"cells_{wide}"] = references, self._chunks(wide)
             state[f"release_{wide}"] = np.where(references > 0, release, 0.0)
-        return state
+        return shown(state)
 
     def _chunks(self, Py_ssize_t wide):
-        """The summaries of a pool, chunk by chunk."""
-        cdef Py_ssize_t k
-        for k in range(self.payloads.pool[wide].chunks):
-            yield np.asarray(<unsigned char[:CHUNK * self.payloads.pool[wide].nbytes]>
-                             <unsigned char*> self.payloads.pool[wide].chunk[k])
+        """The summaries of a pool, chunk by chunk, as copies: who has them need not have the tree."""
+        k = 0
+        while k < self.payloads.pool[wide].chunks:
+            yield self._chunk(wide, k)
+            k += 1
+
+    def _chunk(self, Py_ssize_t wide, Py_ssize_t k):
+        cdef _Held alone = hold(&self.occupied)
+        return np.array(<unsigned char[:CHUNK * self.payloads.pool[wide].nbytes]>
+                        <unsigned char*> self.payloads.pool[wide].chunk[k])
 
     def setstate(self, state):
         """Go on from what `getstate` of a tree made with the same arguments gave.

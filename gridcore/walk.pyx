@@ -25,7 +25,7 @@ from gridcore.searches cimport (Node, Record, Search, Searches, below, chance_of
 
 import numpy as np
 
-from gridcore.states import LATEST
+from gridcore.states import LATEST, shown
 from gridcore.walk_states import JOB_COLUMNS, LOOKS, NODE_COLUMNS, PICKS, RECORD, RULES, SEARCH, checked, read
 
 __all__ = ["NEVER", "RECORD", "JobWalks"]
@@ -648,11 +648,11 @@ cdef class JobWalks:
         if self.log.most:
             log = {"looks": np.empty((self.log.n, LOOK_FIELDS), np.int64), "unlogged": self.log.lost}
             probelog_copy(&self.log, log["looks"])
-        return {
+        return shown({
             **log, **self._jobs, **self._totals, "free": free_at, "answered": answered, "now": self.now, "next": self.next,
             "sequence": self.sequence, "ending": rows[np.argsort(rows[:, 1])][:, :2], "searches": searches,
             "steps": np.concatenate([np.zeros(0, np.int64), *steps]),
-        }
+        })
 
     def setstate(self, state):
         """Go on from what `getstate` gave of one made with the same arguments.

@@ -8,11 +8,13 @@ can be run with (also in the build with bounds checks).
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import thread_work as work_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -397,3 +399,32 @@ def test_what_is_masked_is_there() -> None:
     with pytest.raises(ValueError, match=r"state\['x'\]\[1\] must be in 0..9, got 1000000"):
         State({"x": masked}).array("x", np.int64, (2,), 0, 9)
     assert type(State({"x": masked}).array("x", np.int64, (2,))) is np.ndarray
+
+
+@pytest.mark.parametrize("kind", sorted(work_of.objects()))
+def test_a_state_is_read_only_and_outlives_its_kernel(kind: str) -> None:
+    kernel = work_of.objects()[kind]
+    if not hasattr(kernel, "getstate"):
+        pytest.skip("it has no state")
+    state = kernel.getstate()
+    arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
+    for array in arrays.values():
+        assert not array.flags.writeable
+    before = copied(arrays)
+    chunks = {name: list(value) for name, value in state.items() if not isinstance(value, int | np.ndarray)}
+    told = copied(chunks)
+    del kernel, state
+    gc.collect()
+    _ = [np.full(size, 255, np.uint8) for size in range(1000, 100_000, 1000)]  # where it was
+    for those, then in ((arrays, before), (chunks, told)):
+        for name, value in those.items():
+            assert np.array_equal(value, then[name]), name
+
+
+def test_summaries_are_told_as_long_as_there_are_any(taken: dict[str, dict[str, Any]]) -> None:
+    made = fresh("tree")["tree"]
+    made.setstate(taken["tree"])
+    telling = made.getstate()["cells_0"]
+    assert len(next(telling))
+    made.setstate(fresh("tree")["tree"].getstate())
+    assert not list(telling)
