@@ -64,7 +64,7 @@ class State:
     def arrays(self, name: str, dtype: Any, shape: tuple[int | None, ...]) -> Iterator[NDArray[Any]]:
         """The arrays of an iterator."""
         given = self._get(name)
-        if not isinstance(given, Iterable):
+        if not isinstance(given, Iterable) or isinstance(given, np.ndarray):
             raise ValueError(f"state[{name!r}] must be arrays, got {type(given).__name__}")
         for number, each in enumerate(given):
             yield _checked(f"state[{name!r}][{number}]", each, dtype, shape, None, None)

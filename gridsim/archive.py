@@ -87,8 +87,11 @@ class Reader:
         self._zip.close()
 
     def json(self, name: str) -> Any:
-        """A member that is JSON."""
-        return json.loads(self._content(name))
+        """A member that is JSON, whose texts can be written."""
+        found = json.loads(text := self._content(name).decode())
+        if "\\ud" in text.lower():  # half a character may be written so; bytes of names of files are
+            json.dumps(found, ensure_ascii=False).encode(errors="surrogateescape")
+        return found
 
     def array(self, name: str) -> NDArray[Any]:
         """A member that is an array."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import PurePath
 
-from gridsim.errors import ScenarioError, printable
+import click
+
+from gridsim.errors import GridSimError, ScenarioError, printable
 
 #: What files of results in a folder end in.
 ENDINGS = (".npz", ".gridsim")
@@ -28,6 +31,21 @@ def named_files(paths: Sequence[str]) -> dict[str, str]:
         name = printable(file if count is None else "/".join(mine[-count:]))
         names[name if name not in names else ascii(file)] = file
     return names
+
+
+@contextmanager
+def looked_at(files: Iterable[str]) -> Iterator[None]:
+    """Around what looks at results that were read: GridSimError, which names `files`, for whatever numbers
+    that no run gives, and that no digest or check of a file finds, make of it."""
+    try:
+        yield
+    except (click.ClickException, GridSimError, ImportError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        raise GridSimError(
+            f"{', '.join(files)}: cannot be shown ({type(error).__name__}: {error}); if `gridsim validate` "
+            "finds nothing wrong, that is a mistake of gridsim's"
+        ) from error
 
 
 def _files(paths: Sequence[str]) -> list[str]:

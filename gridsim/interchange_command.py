@@ -22,7 +22,7 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
     """Write the schedule in a result (run --record) in a format of others."""
     import os
 
-    from gridsim.cli_results import machines_of
+    from gridsim.cli_results import looked_at, machines_of
     from gridsim.errors import ScenarioError
     from gridsim.interchange import to_batsim, to_swf
     from gridsim.output import check_output
@@ -35,13 +35,15 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
         raise ScenarioError(f"--out names the result itself, {file}")
     if machines is not None and kind != "perfetto":
         raise ScenarioError(f"--machines is for --format perfetto, got {kind}")
+    chosen = None if machines is None else machines_of(machines)
     result = Result.load(file)
-    if kind == "perfetto":
-        rows = to_perfetto(result, out, machines=None if machines is None else machines_of(machines))
-    elif kind == "swf":
-        rows = to_swf(result, out)
-    else:
-        rows = to_batsim(result, out, dialect="evalys" if kind == "evalys" else "batsim")
+    with looked_at([file]):
+        if kind == "perfetto":
+            rows = to_perfetto(result, out, machines=chosen)
+        elif kind == "swf":
+            rows = to_swf(result, out)
+        else:
+            rows = to_batsim(result, out, dialect="evalys" if kind == "evalys" else "batsim")
     if as_json:
         click.echo(to_json({"file": file, "format": kind, "rows": rows, "out": out}))
     else:

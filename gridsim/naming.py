@@ -137,6 +137,8 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
                 raise ScenarioError(f"{name}.{key} must be {words[0]}, got {shown(value)}") from error
             message = str(error)[:1].lower() + str(error)[1:]
             raise ScenarioError(f"{name}.{key} = {shown(value)}: {message}") from error
+        except UnicodeEncodeError as error:
+            raise ScenarioError(f"{name}.{key} must be text, got {shown(value)}") from error
     missing = [key for key, field in fields.items() if field.required and key not in values]
     if missing:
         raise ScenarioError(f"{name}.{missing[0]} is missing, the scheduler has no default for it")

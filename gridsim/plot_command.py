@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gridsim.cli_results import machines_of, named_files
+from gridsim.cli_results import looked_at, machines_of, named_files
 from gridsim.cli_study import check_figure, draw
 from gridsim.errors import ScenarioError
 
@@ -51,7 +51,9 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
     files = named_files(paths)
     for file in files.values():
         check_figure(figure, {"PATH": file})
-    draw(figure, of_results(kind, {name: Result.load(file) for name, file in files.items()}, **how))
+    results = {name: Result.load(file) for name, file in files.items()}
+    with looked_at(files.values()):
+        draw(figure, of_results(kind, results, **how))
     if as_json:
         click.echo(to_json({"files": files, "kind": kind, "figure": figure}))
     else:

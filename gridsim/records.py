@@ -62,6 +62,9 @@ class Table:
             if column.dtype.kind == "U":
                 # the shortest type that holds them: equal texts have equal types
                 column = column.astype(f"U{max(1, int(np.strings.str_len(column).max(initial=1)))}")
+                codes = column.view(np.uint32)
+                if codes.max(initial=0) >= 0xD800 and ((codes > 0x10FFFF) | (codes >> 11 == 0x1B)).any():
+                    raise ValueError(f"column {name!r} must hold text, got what is no character")
             if column.dtype.kind not in "biufU" or column.ndim != 1:
                 raise ValueError(f"column {name!r} must be one-dimensional numbers or text")
             column = np.ascontiguousarray(column.astype(column.dtype.newbyteorder("="), copy=False))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import click
 
-from gridsim.cli_results import named_files
+from gridsim.cli_results import looked_at, named_files
 from gridsim.errors import ScenarioError
 from gridsim.output import check_output
 
@@ -50,7 +50,8 @@ def report(paths: tuple[str, ...], out: str, title: str | None, as_json: bool) -
     files = named_files(paths)
     check_report(out, {f"PATH {file}": file for file in files.values()}, "--out")
     results = {name: Result.load(file) for name, file in files.items()}
-    write_report(results, out, title=title, files=files)
+    with looked_at(files.values()):
+        write_report(results, out, title=title, files=files)
     if as_json:
         digests = {name: result.digest for name, result in results.items()}
         click.echo(to_json({"out": out, "files": files, "digests": digests}))

@@ -16,22 +16,11 @@ from gridsim.archive import Reader, Writer
 from gridsim.errors import GridSimError
 from gridsim.inputs import opened
 from gridsim.records import Table, atomic_file, frozen
+from gridsim.result_tables import check_columns
 
 #: Version of the file format.
 FORMAT = 1
 _ABOUT = "result.json"
-_FLOATS = ("release", "first_start", "finish", "task_size", "size", "stretch", "stretch_agg")
-_MESSAGES = ("sent", "delivered", "dropped", "in_flight", "bytes")
-#: Columns that all results have in these tables, and those of records where they are: name -> kinds of numpy.
-_COLUMNS = {
-    "applications": dict.fromkeys(_FLOATS, "f")
-    | dict.fromkeys(("tasks", "submitter", "resubmitted", "nodes_used"), "iu"),
-    "machines": dict.fromkeys(("speed", "busy", "utilization"), "f"),
-    "messages": {"kind": "U"} | dict.fromkeys(_MESSAGES, "iu"),
-    "schedule": dict.fromkeys(("machine", "application", "tasks", "completed"), "iu")
-    | dict.fromkeys(("start", "end"), "f"),
-    "arrivals": dict.fromkeys(("machine", "application", "tasks"), "iu") | {"time": "f"},
-}
 
 
 class _Kept(msgspec.Struct):
@@ -117,16 +106,8 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
 
 
 def _check(tables: Mapping[str, Table], rest: Mapping[str, Any]) -> None:
-    """That what is read can be shown: the columns that all have, names and parameters."""
-    for name, columns in _COLUMNS.items():
-        if name in ("schedule", "arrivals") and name not in tables:
-            continue
-        for column, kinds in columns.items():
-            if tables[name][column].dtype.kind not in kinds:
-                raise ValueError(f"{name}.{column} is of {tables[name][column].dtype}")
-    for name in ("applications", "machines"):
-        if not len(tables[name]):
-            raise ValueError(f"{name} has no row")
+    """That what is read can be shown: tables, names and parameters."""
+    check_columns(tables)
     for name, about in rest.items():
         if not isinstance(about, dict):
             raise ValueError(f"{name} is no table")

@@ -19,6 +19,7 @@ from gridsim.extras import need
 from gridsim.readable import as_text, run_lines, scenario_lines
 from gridsim.records import Table, check_name, digest, plain
 from gridsim.result_files import damaged, read, write
+from gridsim.result_tables import check_rows
 from gridsim.scenario import Scenario
 from gridsim.units import COLUMN_UNITS
 
@@ -112,7 +113,7 @@ class Result:
         """
         if "scenario" not in self.provenance:
             raise GridSimError("the result does not say of what scenario it is")
-        return Scenario.from_toml(self.provenance["scenario"])
+        return Scenario.from_text(self.provenance["scenario"])
 
     @cached_property
     def digest(self) -> str:
@@ -437,7 +438,9 @@ class Result:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, verify: bool = True) -> Result:
-        """Read a result and check its digest; without `verify` it is kept as `stated_digest`, unchecked.
+        """Read a result, check its digest, and that rows are of machines and applications that there are.
+
+        Without `verify` neither is checked; the digest is kept as `stated_digest`.
 
         Raises GridSimError for a file that is no result, is damaged, or whose tables do not make the digest
         that it states; OSError for a file that cannot be read.
@@ -447,6 +450,8 @@ class Result:
         try:
             result = cls(**content)
             result.stated_digest = stated
+            if verify:
+                check_rows(result.tables)
             found = result.digest if verify else stated
         except Exception as error:  # whatever tables or facts are that no result has
             raise damaged(name, error) from error

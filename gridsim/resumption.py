@@ -20,6 +20,7 @@ _OF_STATES = (
     AssertionError,
     AttributeError,
     LookupError,
+    NameError,
     RuntimeError,
     TypeError,
     ValueError,
@@ -67,7 +68,7 @@ def resume(
             options = Options(**(about.options | ({} if threads is None else {"threads": threads})))
         except TypeError as error:
             raise damaged(name, error) from error
-        simulation = Simulation(Scenario.from_toml(about.scenario), chosen, options)
+        simulation = Simulation(Scenario.from_text(about.scenario), chosen, options)
         kept.restore(simulation)
     remove_leftovers(path)
     simulation.worked, simulation.resumed = about.worked, about.resumed + 1

@@ -136,9 +136,14 @@ class Scenario:
         no TOML; OSError for a file that cannot be read.
         """
         if isinstance(text_or_path, str) and "\n" in text_or_path:
-            return cls._read(text_or_path, "<scenario>", "")
+            return cls.from_text(text_or_path)
         file = text("scenario", text_or_path)
         return cls._read(toml_files.read(file), file, os.path.dirname(file))
+
+    @classmethod
+    def from_text(cls, toml: str) -> Scenario:
+        """A scenario from TOML text, as `from_toml`, whatever the text: what is kept in a file names none."""
+        return cls._read(toml, "<scenario>", "")
 
     def replaced(self, values: Mapping[str, Any]) -> Scenario:
         """A copy in which these entries of its file have other values: ``{"platform.nodes": 200}``.

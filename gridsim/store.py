@@ -14,7 +14,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -188,10 +188,7 @@ class Store:
         for shard in shards:
             try:
                 with opened(shard) as stream:
-                    table = self._table(stream, [name for name, kind in known.items() if kind == "string"])
-                for field in table.schema:
-                    if str(field.type) != known.get(field.name, "double"):
-                        raise ValueError(f"{field.name} is of {field.type}")
+                    table = self._table(stream, known)
                 for name in required:
                     table.schema.field(name)
             except MemoryError:
@@ -209,18 +206,22 @@ class Store:
         empty = self._arrow.schema([*known.items()]).empty_table()
         return self._arrow.concat_tables([empty, *tables], promote_options="default"), shards
 
-    def _table(self, stream: IO[bytes], texts: list[str]) -> Any:
-        """The table of a shard, `texts` of whose columns are texts.
+    def _table(self, stream: IO[bytes], known: Mapping[str, str]) -> Any:
+        """The table of a shard, whose columns are of the types `known`, or else numbers.
 
-        Raises ValueError for one that would take more than a quarter of the memory: a few bytes may say of
-        many rows that they have the same long text.
+        Raises ValueError for other columns, and for a table that would take more than a quarter of the
+        memory: a few bytes may say of many rows that they have the same long text.
         """
         compute = need("pyarrow.compute", "data", "a store")
-        about, most = self._parquet.read_metadata(stream), memory() // 4
+        file, most = self._parquet.ParquetFile(stream), memory() // 4
+        for field in file.schema_arrow:
+            if str(field.type) != known.get(field.name, "double"):
+                raise ValueError(f"{field.name} is of {field.type}")
+        about = file.metadata
+        shared = [name for name in file.schema_arrow.names if known.get(name) == "string"]
         stated = sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups))
         _check_size(max(stated, 8 * about.num_rows * about.num_columns), most)
         stream.seek(0)
-        shared = [name for name in about.schema.names if name in texts]
         table = self._parquet.ParquetFile(stream, read_dictionary=shared).read()
         for k, name in enumerate(table.column_names):
             column = table.column(k)
@@ -297,7 +298,7 @@ class Store:
         rows, _ = self._load("scenarios", "scenario", {name})
         if not rows.num_rows:
             raise GridSimError(f"store: there is no scenario {name}")
-        return Scenario.from_toml(rows["toml"][0].as_py())
+        return Scenario.from_text(rows["toml"][0].as_py())
 
     def result(self, key: str) -> Result:
         """The whole result of a cell.  Raises GridSimError where it was not kept, or is another one's."""

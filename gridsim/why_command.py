@@ -15,14 +15,16 @@ def why(file: str, application: int, task: int | None, as_json: bool) -> None:
 
     Of a saved result with decisions (run --decisions).  Applications and tasks are counted from 0.
     """
+    from gridsim.cli_results import looked_at
     from gridsim.errors import ScenarioError
     from gridsim.output import say
     from gridsim.records import to_json
     from gridsim.results import Result
 
     result = Result.load(file, verify=False)
-    try:
-        found = result.why(application, task)
-    except IndexError as error:
-        raise ScenarioError(f"{file} has no {error}") from error
-    say(to_json({"file": file, **found.to_dict()}) if as_json else found.format())
+    with looked_at([file]):
+        try:
+            found = result.why(application, task)
+        except IndexError as error:
+            raise ScenarioError(f"{file} has no {error}") from error
+        say(to_json({"file": file, **found.to_dict()}) if as_json else found.format())

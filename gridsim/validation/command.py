@@ -37,6 +37,7 @@ def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -
 
 
 def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list[Violation]]:
+    from gridsim.cli_results import looked_at
     from gridsim.errors import ScenarioError
     from gridsim.inputs import opened
     from gridsim.platform import whole
@@ -55,7 +56,8 @@ def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list
                 raise ScenarioError(f"{option} is for other schedules: a result has its scenario in it")
         result = Result.load(file, verify=False)
         schedule = "with its schedule" if "schedule" in result.tables else "without a schedule (run --record)"
-        return f"a result {schedule}", validate_result(result)
+        with looked_at([file]):
+            return f"a result {schedule}", validate_result(result)
     first = next(iter(text_lines(file)), "")
     if "job_id" in first.split(","):
         return "a jobs table of Batsim", validate_batsim(file, machines=nodes, job_log=job_log)

@@ -348,7 +348,7 @@ def test_what_commands_show_is_printable(file: Path, tmp_path: Path, run: Any, r
     """A result that says so of its scheduler, as an answer, as JSON, and as a log for others."""
 
     def about(told: Any) -> None:
-        told["scheduler"]["name"] = ESCAPE + "\n1 2 3"
+        told["scheduler"]["name"] = ESCAPE[:-1] + "\n1 2 3"
 
     changed(file, about=about)
     path = str(tmp_path / "a.swf")

@@ -177,6 +177,11 @@ def test_shards_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytest.Monk
     assert shard.stat().st_size < 1 << 17
     with pytest.raises(GridSimError, match=r"it unpacks to 16 MB, at most 10\.4858 MB are read"):
         len(store)
+    monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", None)  # by what they say of themselves
+    for other, kind in ((long, "string"), (pa.array([[0.0] * 1000] * rows), "list<.*double>")):
+        pq.write_table(pa.table({"key": keys, "more": other}), shard, store_schema=False)
+        with pytest.raises(GridSimError, match=rf"not a sound shard of a store \(more is of {kind}\)"):
+            len(store)
 
 
 def test_a_result_of_another_cell(scenario: gs.Scenario, tmp_path: Path) -> None:
