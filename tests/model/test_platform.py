@@ -3,12 +3,14 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gridsim as gs
 from gridsim.errors import ScenarioError, TraceFormatError
 from gridsim.platform import Platform
 
@@ -116,3 +118,14 @@ def test_wrong_platforms_are_named(make, message):
     with pytest.raises(ScenarioError) as caught:
         make()
     assert str(caught.value) == message
+
+
+def test_speeds_are_added_without_error():
+    """Whatever their order, of a platform and of a result."""
+    speeds = [0.1, 0.2, 0.3] * 7 + [1e9, 0.7]
+    exact = float(sum(map(Fraction, speeds)))
+    assert float(np.sum(speeds)) != exact
+    for order in (speeds, speeds[::-1]):
+        platform = gs.Platform.of(order)
+        result = gs.simulate(gs.Scenario(platform, gs.Workload.of([0.0], [1], [1e4])), gs.MinCent())
+        assert platform.aggregate_speed == result.aggregate_speed == exact
