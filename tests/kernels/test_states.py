@@ -233,7 +233,8 @@ def test_what_is_no_state(name: str, taken: dict[str, dict[str, Any]]) -> None:
         elif isinstance(value, np.ndarray):
             others += [3, value[..., None], np.zeros(value.shape, np.float32), value.tolist()]
         else:
-            others += [[*value, np.zeros(3, np.uint8)], [np.zeros(1)], np.array([2**31], np.uint32).view("U1")]
+            no_text = np.array([2**31], np.uint32).view("U1")
+            others += [[*value, np.zeros(3, np.uint8)], [np.zeros(1)], no_text]
         for other in others:
             with pytest.raises(ValueError, match=rf"state\['{entry}'\]"):
                 made[name].setstate({**good, entry: other})
