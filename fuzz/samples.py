@@ -43,10 +43,16 @@ def result(rigid: bool) -> gs.Result:
     return gs.simulate(RIGID if rigid else BAGS, scheduler("backfill" if rigid else "mincent"), record=True)
 
 
-def saved(rigid: bool) -> bytes:
+@cache
+def messages() -> gs.Result:
+    """A run with messages and decisions, in which all is recorded."""
+    return gs.simulate(BAGS, gs.FairTree(samples=(2, 2, 2)), record="all")
+
+
+def saved(of: gs.Result) -> bytes:
     """A result's file."""
     path = Path(FOLDER, "seed.npz")
-    result(rigid).save(path)
+    of.save(path)
     return path.read_bytes()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from files import put, refused
-from samples import saved
+from samples import messages, result, saved
 from zips import mutate, unzipped, zipped
 
 import gridsim as gs
@@ -15,8 +15,8 @@ __all__ = ["mutate", "one", "seeds"]
 
 
 def seeds() -> Iterator[bytes]:
-    for rigid in (False, True):
-        file = saved(rigid)
+    for sample in (result(False), result(True), messages()):
+        file = saved(sample)
         yield file
         yield zipped(unzipped(file))
 
@@ -24,9 +24,9 @@ def seeds() -> Iterator[bytes]:
 def one(data: bytes) -> None:
     path = put("result.npz", data)
     with refused(GridSimError, naming=path):
-        result = gs.Result.load(path)
+        read = gs.Result.load(path)
         if len(data) % 8 == 0:
             again = put("again.npz", b"")
-            result.save(again)
+            read.save(again)
             written = gs.Result.load(again)
-            assert written.digest == result.digest and written.tables == result.tables
+            assert written.digest == read.digest and written.tables == read.tables

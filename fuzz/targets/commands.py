@@ -1,0 +1,51 @@
+"""Results with a digest of their own, whatever is in their tables: each command that looks at one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+
+from click.testing import CliRunner
+from files import put, refused
+from samples import messages, result, saved
+from zips import mutate
+
+import gridsim as gs
+from gridsim.cli import cli
+from gridsim.errors import GridSimError
+
+__all__ = ["mutate", "one", "seeds"]
+
+_PLOT = ["plot", "sealed.npz", "--figure", "chart.svg", "--kind"]
+_EXPORT = ["export", "sealed.npz", "--out", "exported", "--format"]
+COMMANDS = (
+    ["validate", "sealed.npz"],
+    ["why", "sealed.npz", "0"],
+    ["report", "sealed.npz", "--out", "page.html"],
+    *([*_PLOT, kind] for kind in ("gantt", "distribution", "series", "traffic", "tree")),
+    *([*_EXPORT, kind] for kind in ("batsim", "swf", "perfetto")),
+)
+
+
+def seeds() -> Iterator[bytes]:
+    for sample in (result(False), result(True), messages()):
+        file = saved(sample)
+        # another length is another command
+        yield from (file + bytes(more) for more in range(len(COMMANDS)))
+
+
+def one(data: bytes) -> None:
+    path = put("result.npz", data)
+    sealed = Path(put("sealed.npz", b""))
+    with refused(GridSimError, naming=path):
+        gs.Result.load(path, verify=False).save(sealed)
+        command = COMMANDS[len(data) % len(COMMANDS)]
+        with chdir(sealed.parent):
+            done = CliRunner().invoke(cli, command)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise AssertionError(command) from done.exception
+        assert done.exit_code in (0, 1, 2), (command, done.exit_code)
+        lines = done.stderr.splitlines()
+        assert done.exit_code != 2 or lines and lines[-1].startswith("gridsim: "), (command, lines)
+        assert all(line.isprintable() for line in lines), (command, lines)
