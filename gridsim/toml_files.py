@@ -13,9 +13,10 @@ from gridsim.inputs import StrPath, opened
 #: lists in one another, and digits of a whole number.
 MOST_BYTES, MOST_PARTS, DEEPEST, MOST_DIGITS = 1 << 24, 64, 64, 100
 
-_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+# each begins where no other part goes on: a search takes as long as the line is, whatever it holds
+_PART = r"""(?:(?<![\w-])[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _LONG_KEY = re.compile(rf"{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_PARTS}}}")
-_LONG_NUMBER = re.compile(rf"[0-9](?:_?[0-9]){{{MOST_DIGITS}}}")
+_LONG_NUMBER = re.compile(rf"(?<![0-9_])[0-9](?:_?[0-9]){{{MOST_DIGITS}}}")
 
 
 def read(file: StrPath) -> str:
@@ -72,7 +73,7 @@ def _check(document: dict[str, Any], file: StrPath) -> None:
 
 
 def _fault(file: StrPath, toml: str, message: str) -> str:
-    if match := re.search(r"\s*\(at line (\d+), column (\d+)\)$", message):
-        return f"{file}:{match[1]}: column {match[2]}: {message[: match.start()]}"
-    message = message.removesuffix(" (at end of document)")
-    return f"{file}:{toml.count(chr(10)) + 1}: at the end of the file: {message}"
+    said, _, place = message.rpartition(" (at ")
+    if match := re.fullmatch(r"line (\d+), column (\d+)\)", place):
+        return f"{file}:{match[1]}: column {match[2]}: {said}"
+    return f"{file}:{toml.count(chr(10)) + 1}: at the end of the file: {said}"
