@@ -85,15 +85,19 @@ class Sweep:
 
     def _check_apart(self) -> None:
         """No two axes change the same entry: which of them would count is nowhere said."""
-        changed: dict[str, str] = {}
-        for name, axis in self.over.items():
+        paths: set[tuple[str, int]] = set()
+        for number, (name, axis) in enumerate(self.over.items()):
             cases = axis.values() if isinstance(axis, Mapping) else [{name: None}]
-            for path in sorted({path for case in cases if isinstance(case, Mapping) for path in case}):
-                for other, whose in changed.items():
-                    short, long = sorted((f"{path}.", f"{other}."), key=len)
-                    if whose != name and long.startswith(short):
-                        raise ScenarioError(f"over: {whose} and {name} both change {min(path, other)}")
-                changed[path] = name
+            paths |= {(f"{path}.", number) for case in cases if isinstance(case, Mapping) for path in case}
+        around: list[tuple[str, int]] = []  # the entries that hold the one that comes next, all of one axis
+        for path, number in sorted(paths):
+            while around and not path.startswith(around[-1][0]):
+                around.pop()
+            if around and around[-1][1] != number:
+                other, whose = around[-1]
+                one, two = (list(self.over)[k] for k in sorted((whose, number)))
+                raise ScenarioError(f"over: {one} and {two} both change {other[:-1]}")
+            around.append((path, number))
 
     @classmethod
     def from_toml(cls, path: StorePath, **changes: Any) -> Sweep:
