@@ -28,6 +28,8 @@ from gridsim.traces._text import (
 )
 
 MFLOPS_PER_GFLOPS = 1000.0
+#: Computers of a table: one of them is drawn as a whole number of int64.
+MOST_COMPUTERS = 2**53
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
 
     Raises `TraceFormatError` "FILE:LINE: ..." for a missing column, a row of another number of fields than
     the header (a model name with a comma must be quoted), a speed or number of computers that is negative,
-    not finite or no number, and files that are missing, truncated, binary or without hosts.
+    not finite or no number, more than `MOST_COMPUTERS` in all, and files that are missing, truncated, binary or without hosts.
     """
     models, speed, weight, line = parse_host_speeds(path, column)
     empty = np.flatnonzero((speed == 0) | (weight == 0))
@@ -105,6 +107,7 @@ def parse_host_speeds(
 
     models: list[str] = []
     speed, weight, lines = array("d"), array("q"), array("q")
+    total = 0
     for number, row in rows:
         if len(row) != len(header):
             message = f"expected {len(header)} fields, found {len(row)} (a field with a comma needs quotes)"
@@ -121,6 +124,10 @@ def parse_host_speeds(
         speed.append(float(row[speed_at]))
         weight.append(int(float(row[weight_at])))
         lines.append(number)
+        total += weight[-1]
+        if total > MOST_COMPUTERS:
+            message = f"field computers makes {total} in all, expected at most {MOST_COMPUTERS}"
+            raise format_error(path, number, message)
     return models, np.array(speed), np.array(weight, dtype=np.int64), np.array(lines, dtype=np.int64)
 
 

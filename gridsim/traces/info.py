@@ -114,7 +114,7 @@ def _jobs(log: JobLog, format: JobFormat) -> dict[str, Any]:
         "users": len(np.unique(jobs["user"][jobs["user"] >= 0])),
         "first_submit_s": float(jobs["submit"][0]),
         "span_s": float(jobs["submit"][-1] - jobs["submit"][0]),
-        "tasks": int(procs[known].sum()),
+        "tasks": int(procs[known].sum(dtype=np.float64)),  # beyond int64, if need be
         "cpu_s": float(procs[known] @ jobs["run_time"][known]),
         "max_procs": int(procs.max()),
         "max_run_time_s": float(jobs["run_time"].max()),

@@ -145,6 +145,12 @@ def test_sums_of_the_largest(tmp_path: Path) -> None:
         (tmp_path / "a.csv").write_text(text)
         with pytest.raises(TraceFormatError, match="expected at most"):
             read_host_speeds(tmp_path / "a.csv")
+    many = "cpu_model,computers,gflops_core\n" + f"A,{count},1\n" * 2**13
+    (tmp_path / "a.csv").write_text(many)
+    assert len(Platform.from_hosts(tmp_path / "a.csv", 3, 1).speeds) == 3
+    (tmp_path / "a.csv").write_text(f"{many}A,1,1\n")
+    with pytest.raises(TraceFormatError, match=r"a.csv:8194: field computers makes 9007199254740993 in all"):
+        Platform.from_hosts(tmp_path / "a.csv", 3, 1)
 
 
 def test_headers_of_logs(tmp_path: Path) -> None:

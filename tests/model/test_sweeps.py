@@ -199,8 +199,8 @@ def test_bad_files(tmp_path: Path, change: tuple[str, str], said: str) -> None:
         ({"platform.nodes": [5], "size": {"x": {"platform.nodes": 7}}}, "platform.nodes and size both"),
         ({"network": [{"latency": 0.1}], "network.latency": [0.2]}, "both change network"),
         (
-            {"a": {"x": {"seed": 1, "seed.b": 1, "seed-": 1}}, "seed-c": [1], "seed.c": [1]},
-            "over: a and seed.c both change seed$",
+            {"a": {"x": {"seed": 1, "seed.b": 1, "seed-": 1}}, "seed-c": [1], "seed.d": [1]},
+            "over: a and seed.d both change seed$",
         ),
         ({"digest": {"a": {"seed": 1}}}, "no axis may be called 'digest': digest is a column of the table"),
         ({"max_stretch": {"a": {"seed": 1}}}, "no axis may be called 'max_stretch'"),
