@@ -9,7 +9,7 @@ from gridsim.errors import ScenarioError
 from gridsim.plots.gantt import gantt, gantt_height
 from gridsim.plots.runs import distribution, runs_size, series
 from gridsim.plots.studies import comparison, rows_height, swept, waterfall
-from gridsim.plots.style import figure, room
+from gridsim.plots.style import figure, plain, room
 from gridsim.plots.trees import traffic, tree
 from gridsim.series import chosen_machines
 
@@ -52,7 +52,8 @@ def of_sweep(found: SweepResult) -> Figure:
     for axes, labels in zip(panels, points, strict=True):
         where = dict(zip(others, labels, strict=True))
         swept(found, where=where, axes=axes)
-        axes.set_title(", ".join(f"{other} = {label}" for other, label in where.items()), fontsize="small")
+        point = ", ".join(f"{other} = {label}" for other, label in where.items())
+        axes.set_title(plain(point), fontsize="small")
     return made
 
 
@@ -79,7 +80,7 @@ def of_results(kind: str, results: Mapping[str, Result], **how: Any) -> Figure:
         APART[kind](result, axes=axes, **how)
         if len(results) > 1:
             note = axes.get_title(loc="left")
-            axes.set_title(f"{name}: {note}" if note else name, fontsize="small", loc="left")
+            axes.set_title(f"{plain(name)}: {note}" if note else plain(name), fontsize="small", loc="left")
     return made
 
 
@@ -89,5 +90,5 @@ def of_ladder(
     """The steps of a ladder as a waterfall; what is drawn is called `label`."""
     made, (axes,) = figure(1, width=8.0, height=rows_height(["", *names]))
     waterfall(names, start, steps, end, axes=axes)
-    axes.set_xlabel(label)
+    axes.set_xlabel(plain(label))
     return made

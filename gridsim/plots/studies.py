@@ -19,6 +19,7 @@ from gridsim.plots.style import (
     name_x,
     names_width,
     on,
+    plain,
     room,
     titled,
     wrapped,
@@ -147,7 +148,7 @@ def intervals(
             color=style["color"],
             marker=style["marker"],
         )
-    axes.set_yticks(range(len(names)), [wrapped(name) for name in names])
+    axes.set_yticks(range(len(names)), [plain(wrapped(name)) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     if series.wide(np.concatenate(every) if every else []):
         log_scale(axes, "x")
@@ -191,7 +192,7 @@ def waterfall(
             va="center",
             fontsize="small",
         )
-    axes.set_yticks(places, [*map(wrapped, labels), "all together"])
+    axes.set_yticks(places, [*(plain(wrapped(label)) for label in labels), "all together"])
     axes.invert_yaxis()
     axes.margins(x=0.15)
     axes.set_xlim(left=min(0.0, float((left + middle).min())))
@@ -224,7 +225,7 @@ def comparison(
     axes = intervals(ratios, estimates, found.schedulers, axes=axes)
     axes.axvline(1.0, color=COLOURS[6], linewidth=0.8, linestyle="--")
     between = "\n" if len(base) > 20 else " "
-    axes.set_xlabel(f"relative to {base},{between}{len(found.seeds)} replicas in pairs")
+    axes.set_xlabel(f"relative to {plain(base)},{between}{len(found.seeds)} replicas in pairs")
     return axes
 
 
@@ -262,7 +263,7 @@ def swept(
     axes = lines(x, {n: [at.mean(n, metric) for at in points.values()] for n in found.schedulers}, axes=axes)
     if not numbers:
         name_x(axes, x, [str(label) for label in points])
-    axes.set_xlabel(over)
+    axes.set_xlabel(plain(over))
     axes.set_ylabel(titled(metric, UNITS.get(metric, "")))
     return axes
 
@@ -312,7 +313,7 @@ def scaling(
     if slopes is not None and at.max() > slopes[0] > 1.0:
         _slopes(axes, np.geomspace(slopes[0], at.max(), 50), slopes[1])
     axes.set_xlabel("n")
-    axes.set_ylabel(unit)
+    axes.set_ylabel(plain(unit))
     legend(axes, place="upper left")
     return axes
 

@@ -169,7 +169,7 @@ def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "be
     entries = axes.get_legend_handles_labels()[0] if handles is None else handles
     if not entries:
         return
-    names = [wrapped(str(entry.get_label()), _ENTRY) for entry in entries]
+    names = [plain(wrapped(str(entry.get_label()), _ENTRY)) for entry in entries]
     where: dict[str, Any] = {"loc": place}
     if place == "above":
         where = {
@@ -190,8 +190,8 @@ def shared_legend(made: Figure) -> None:
     for axes in made.axes:
         if (own := axes.get_legend()) is not None:
             own.remove()
-    entries = made.axes[0].get_legend_handles_labels()
-    made.legend(*entries, loc="outside right center", frameon=False, fontsize="small")
+    entries, names = made.axes[0].get_legend_handles_labels()
+    made.legend(entries, list(map(plain, names)), loc="outside right center", frameon=False, fontsize="small")
 
 
 def beside(names: Sequence[str], more: int = 0) -> tuple[float, float]:
@@ -211,6 +211,11 @@ def beside(names: Sequence[str], more: int = 0) -> tuple[float, float]:
 def _much(names: Sequence[str]) -> bool:
     """Whether a legend takes too much room to stand inside."""
     return len(names) > _INSIDE or sum(name.count("\n") + 1 for name in names) > _INSIDE
+
+
+def plain(name: str) -> str:
+    """A name for matplotlib, which shows it letter by letter: what lies between dollars is no mathematics."""
+    return name.replace("$", r"\$")
 
 
 def wrapped(name: str, width: int = _LINE) -> str:
@@ -235,7 +240,7 @@ def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
     or else are slanted, then upright, and then smaller.
     """
     at = np.asarray(places, np.float64)
-    texts = [wrapped(name) for name in names]
+    texts = [plain(wrapped(name)) for name in names]
     axes.set_xticks(at, texts)
     labels, figure = axes.get_xticklabels(), axes.get_figure()
     if len(at) < 2 or figure is None:
@@ -246,7 +251,7 @@ def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
     gap = 0.5 * size * figure.dpi / 72.0
     for width in (_LINE, *_SHORTER):
         lines = [textwrap.wrap(name, width, break_long_words=False) for name in names]
-        axes.set_xticklabels(["\n".join(each) for each in lines])
+        axes.set_xticklabels([plain("\n".join(each)) for each in lines])
         level = max(label.get_window_extent().width for label in labels) + gap <= between
         if level and max(map(len, lines)) <= 3:
             return
@@ -263,4 +268,5 @@ def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
 def titled(name: str, unit: str) -> str:
     """What is drawn with its unit, if it has one; units are those of `gridsim.units`."""
     unit = unit.partition(" (")[0]
-    return f"{_NAMES.get(name, name.replace('_', ' '))}{f' ({unit})' if unit not in ('', '1') else ''}"
+    name = _NAMES.get(name, plain(name.replace("_", " ")))
+    return f"{name}{f' ({unit})' if unit not in ('', '1') else ''}"

@@ -75,7 +75,8 @@ def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
 
     Raises `TraceFormatError` "FILE:LINE: ..." for a missing column, a row of another number of fields than
     the header (a model name with a comma must be quoted), a speed or number of computers that is negative,
-    not finite or no number, more than `MOST_COMPUTERS` in all, and files that are missing, truncated, binary or without hosts.
+    not finite or no number, more than `MOST_COMPUTERS` in all, and files that are missing, truncated, binary
+    or without hosts.
     """
     models, speed, weight, line = parse_host_speeds(path, column)
     empty = np.flatnonzero((speed == 0) | (weight == 0))

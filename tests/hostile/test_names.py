@@ -1,0 +1,62 @@
+"""Names of files, schedulers, kinds and axes are text: what charts make of it is letters, not mathematics."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from archives import changed, npy
+from click.testing import CliRunner
+
+import gridsim as gs
+from gridsim import plots
+from gridsim.cli import cli
+from gridsim.estimates import Estimate
+
+#: No mathematics that matplotlib knows, in two spellings.
+NAMES = [r"$\frac$", r"\$\frac$ of a longer name, which goes over lines $\frac$"]
+
+
+@pytest.mark.parametrize("kind", ["distribution", "series", "gantt", "traffic", "tree"])
+def test_files_with_dollars(scenario: gs.Scenario, tmp_path: Path, kind: str) -> None:
+    result = gs.simulate(scenario, gs.FairTree(), record=True)
+    paths = [tmp_path / f"{name}.npz" for name in NAMES]
+    result.save(paths[0])
+    rows = len(result.tables["traffic"])
+    kinds = npy(shape=(rows,), descr="<U8") + np.array([NAMES[0]] * rows, "<U8").tobytes()
+    changed(
+        paths[0], {"tables/traffic/kind.npy": kinds}, lambda told: told["scheduler"].update(name=NAMES[0])
+    )
+    gs.Result.load(paths[0], verify=False).save(paths[0])  # with a digest of that
+    shutil.copy(paths[0], paths[1])
+    for files in (paths, paths[:1]):
+        out = ["plot", "--kind", kind, "--figure", str(tmp_path / "x.png")]
+        done = CliRunner().invoke(cli, [*out, *map(str, files)])
+        assert done.exit_code == 0, (done.output, done.exception)
+
+
+def test_studies_with_dollars(scenario: gs.Scenario) -> None:
+    over: Any = {
+        NAMES[0]: {name: {"seed": k} for k, name in enumerate(NAMES)},
+        NAMES[1]: {NAMES[0]: {}, "b": {}},
+    }
+    schedulers = {NAMES[0]: gs.Fcfs(), NAMES[1]: gs.Met()}
+    swept = gs.sweep(scenario, schedulers, over, replicates=2)
+    compared = gs.compare(scenario, schedulers, replicates=2, baseline=NAMES[0])
+    for made in (swept.figure(), compared.figure()):
+        plots.save(made, io.BytesIO())
+
+
+def test_charts_with_dollars() -> None:
+    values = [Estimate(1.0, 0.5, 2.0, 2)] * 2
+    made, panels = plots.figure(4)
+    plots.boxes({name: [1.0, 2.0] for name in NAMES}, axes=panels[0])
+    plots.bars(NAMES, values, axes=panels[1])
+    plots.waterfall(NAMES, values[0], values[:1], values[1], axes=panels[2])
+    plots.scaling([1, 2], {name: values for name in NAMES}, unit=NAMES[0], axes=panels[3])
+    plots.shared_legend(made)
+    plots.save(made, io.BytesIO())
