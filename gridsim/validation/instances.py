@@ -12,12 +12,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.errors import ScenarioError
 from gridsim.fluctuation import Pace
 from gridsim.model import Applications
 from gridsim.results import Result
 from gridsim.validation.common import Floats, Violation, broken, column, differs
 
 Integers = NDArray[np.int64]
+#: Checkpoints that are gone through where machines fluctuate, at most, and how many of them at a time.
+MOST_MARKS, _AT_A_TIME = 10_000_000, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,18 @@ class FluctuatingRules(Rules):
     slack: ClassVar[float] = 1e-9  # factors are summed up
 
     def lasts(self, rows: Instances, work: Floats) -> Integers:
-        """See `Rules.lasts`; what is left to do at the end counts as it takes at whole speed."""
+        """See `Rules.lasts`; what is left to do at the end counts as it takes at whole speed.
+
+        Raises ScenarioError for more than `MOST_MARKS` checkpoints.
+        """
+        if self.interval:
+            each = self.interval + self.checkpoint
+            marks = float(((rows.end - rows.start) // each).sum(dtype=np.float64)) if each > 0 else math.inf
+            if marks > MOST_MARKS:
+                raise ScenarioError(
+                    f"facts.checkpoint_interval makes {marks:g} checkpoints, each {each} ns one, at most "
+                    f"{MOST_MARKS} are gone through"
+                )
         done = np.array([self._computed(rows, k, end) for k, end in enumerate(rows.end.tolist())])
         left: Integers = np.rint(work - done).astype(np.int64)
         return rows.end - rows.start + left
@@ -110,9 +124,17 @@ class FluctuatingRules(Rules):
 
     def _computed(self, rows: Instances, k: int, at: int) -> float:
         """ns at whole speed that row k has done at `at` ns."""
-        pace, u, ever = self.pace, rows.machine[k], np.iinfo(np.int64).max
+        ever = np.iinfo(np.int64).max
         each = self.interval + self.checkpoint if self.interval else ever
-        begin = np.arange(self.computing_from(rows, k), at, each)
+        parts = range(self.computing_from(rows, k), at, each * _AT_A_TIME)
+        return sum(
+            self._between(rows.machine[k], np.arange(first, min(at, first + each * _AT_A_TIME), each), at)
+            for first in parts
+        )
+
+    def _between(self, u: np.int64, begin: Integers, at: int) -> float:
+        """ns at whole speed that machine `u` does from `begin` on until the next checkpoints, or `at` ns."""
+        pace, ever = self.pace, np.iinfo(np.int64).max
         end = begin + np.minimum(self.interval or ever, at - begin)
         factors, before = pace.factors[pace.series[u]], self._before[pace.series[u]]
         (round_a, a), (round_b, b) = (

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
+from archives import changed
 
 import gridsim as gs
 from gridsim import toml_files
 from gridsim.errors import ScenarioError
 from gridsim.sweeps import Sweep
+from gridsim.validation.results import validate_result
 
 N = 1_000_000
 
@@ -30,3 +35,24 @@ def test_sweeps_of_many_axes(scenario: gs.Scenario) -> None:
     assert len(Sweep(scenario=scenario, schedulers={"met": gs.Met()}, over=over).over) == 40_000
     with pytest.raises(ScenarioError, match="over: a.x7 and a.x7.y both change a.x7"):
         Sweep(scenario=scenario, schedulers={"met": gs.Met()}, over=over | {"a.x7.y": [1]})
+
+
+def test_a_checkpoint_each_instant(scenario: gs.Scenario, tmp_path: Path) -> None:
+    """Where machines fluctuate they are gone through, a part of them at a time."""
+    fluctuation = gs.Fluctuation.uniform(low=0.5, high=1.0, period=0.1, seed=1)
+    own = gs.Scenario(
+        scenario.platform,
+        scenario.workload,
+        faults=gs.Faults.exponential(up=1.0, down=0.1, seed=1),
+        fluctuation=fluctuation,
+    )
+    gs.simulate(own, gs.WqrFt(), record=True).save(tmp_path / "a.npz")
+    assert validate_result(tmp_path / "a.npz") == []
+    for interval, cost in ((1e-8, 0.0), (1e-9, 0.0), (1e-9, -1e-9)):
+
+        def about(told: Any, interval: float = interval, cost: float = cost) -> None:
+            told["facts"]["checkpoint_interval"] = interval
+            told["scheduler"]["parameters"]["checkpoint_cost"] = cost
+
+        with pytest.raises(ScenarioError, match="checkpoint_interval makes .* at most 10000000 are gone"):
+            validate_result(changed(tmp_path / "a.npz", about=about))
