@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.errors import ScenarioError
 from gridsim.streams import Streams
 
 Integers = NDArray[np.int64]
@@ -25,6 +26,38 @@ LATEST = 8e9
 END = round(LATEST * NS)
 #: Later than any change (ns).
 NEVER = 2**63 - 1
+#: Changes that are made for who looks at a result, at most: in all, or of each machine if that is more.
+MOST_AGAIN, MOST_OF_EACH = 10_000_000, 200
+#: As many changes as a block, or a pass over the machines of one, counts at least: it takes about as long.
+_PASS = 100
+
+
+class TooOften(ScenarioError):
+    """Machines fail and come back more often than who looks at a result waits for."""
+
+
+#: Is told of changes before they are made.
+Count = Callable[[int], None]
+
+
+def uncounted(changes: int) -> None:
+    """For a run, which somebody wanted: it meets as many changes as there are."""
+
+
+def looking(nodes: int) -> Count:
+    """For who looks at a result, and has not chosen what its scenario makes of `nodes` machines.
+
+    Raises TooOften after `MOST_AGAIN` changes, or `MOST_OF_EACH` a machine.
+    """
+    left = most = max(MOST_AGAIN, MOST_OF_EACH * nodes)
+
+    def count(changes: int) -> None:
+        nonlocal left
+        left -= max(changes, _PASS)
+        if left < 0:
+            raise TooOften(f"faults must make at most {most} changes for who looks at a result, got more")
+
+    return count
 
 
 @dataclass(frozen=True)
@@ -93,7 +126,7 @@ def _or_never(time: Integers) -> Integers:
 Draw = Callable[[np.random.Generator, int], Floats]
 
 
-def drawn(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float) -> Course:
+def drawn(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float, count: Count) -> Course:
     """Each machine is up and down in turn, for times (s) drawn independently; all are up and new at 0.
 
     mean : about how long a machine is up, s.
@@ -111,11 +144,11 @@ def drawn(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float) ->
     # happen.  The draws depend on where they are cut: each round of a block takes the machines in order.
     block = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST) * NS))
     fails = up(nodes)
-    return Course(_or_never(fails), _drawn_blocks(fails, up, down, block))
+    return Course(_or_never(fails), _drawn_blocks(fails, up, down, block, count))
 
 
 def _drawn_blocks(
-    fails: Integers, up: Callable[[int], Integers], down: Callable[[int], Integers], block: int
+    fails: Integers, up: Callable[[int], Integers], down: Callable[[int], Integers], block: int, count: Count
 ) -> Iterator[Events]:
     """Blocks of `block` ns.
 
@@ -126,7 +159,9 @@ def _drawn_blocks(
     while until < END:
         until = min(until + block, END)
         pieces = [late]
+        count(0)
         while len(due := np.flatnonzero(fails < until)):
+            count(2 * len(due))
             gone = fails[due]
             back = _later(gone, down(len(due)))
             again = fails[due] = _later(back, up(len(due)))
@@ -197,7 +232,7 @@ def given(nodes: int, time: Any, machine: Any, up: Any) -> Course:
     return Course(_first(events, nodes), iter((events,)))
 
 
-def repeated(nodes: int, time: Any, machine: Any, up: Any, span: int) -> Course:
+def repeated(nodes: int, time: Any, machine: Any, up: Any, span: int, count: Count) -> Course:
     """These changes, as in `given`, and again every `span` ns; all of them are earlier than that.
 
     Each round begins with who was up at the beginning of the first.
@@ -216,16 +251,17 @@ def repeated(nodes: int, time: Any, machine: Any, up: Any, span: int) -> Course:
         np.r_[change, later.machine],
         np.r_[~down_at_first[change], later.up],
     )
-    return Course(_first(once, nodes), _rounds(once, turn, span, _later(_first(turn, nodes), span)))
+    return Course(_first(once, nodes), _rounds(once, turn, span, _later(_first(turn, nodes), span), count))
 
 
-def _rounds(once: Events, turn: Events, span: int, ahead: Integers) -> Iterator[Events]:
+def _rounds(once: Events, turn: Events, span: int, ahead: Integers, count: Count) -> Iterator[Events]:
     """`once`, and `turn` again and again.
 
     ahead : int64[nodes], ns from the beginning of a round to each machine's first change in the next.
     """
     for start in range(0, END, span) if len(turn) else (0,):
         events = turn if start else once
+        count(len(events))
         until = np.where(events.until == NEVER, ahead[events.machine], events.until)
         block = Events(_later(start, events.time), events.machine, events.up, _or_never(_later(start, until)))
         yield block[: int(np.searchsorted(block.time, END))]

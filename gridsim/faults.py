@@ -22,6 +22,7 @@ from gridsim.courses import (
     LATEST,
     NEVER,
     NS,
+    Count,
     Course,
     Floats,
     Integers,
@@ -29,6 +30,7 @@ from gridsim.courses import (
     given,
     nanoseconds,
     repeated,
+    uncounted,
 )
 from gridsim.errors import ScenarioError
 from gridsim.platform import normalise, real, sequence, text, whole
@@ -61,13 +63,14 @@ class PoissonFaults(
             mean=real("faults.mean", self.mean, above=0, unit="s"),
         )
 
-    def course(self, nodes: int) -> Course:
+    def course(self, nodes: int, count: Count) -> Course:
         return drawn(
             self.seed,
             nodes,
             lambda chance, count: chance.exponential(self.mean, count),
             lambda chance, count: np.zeros(count),
             self.mean,
+            count,
         )
 
     def mean_up_time(self, nodes: int) -> float:
@@ -96,13 +99,14 @@ class ExponentialFaults(
             down=real("faults.down", self.down, low=0, unit="s"),
         )
 
-    def course(self, nodes: int) -> Course:
+    def course(self, nodes: int, count: Count) -> Course:
         return drawn(
             self.seed,
             nodes,
             lambda chance, count: chance.exponential(self.up, count),
             lambda chance, count: chance.exponential(self.down, count),
             self.up + self.down,
+            count,
         )
 
     def mean_up_time(self, nodes: int) -> float:
@@ -135,13 +139,14 @@ class WeibullFaults(
             },
         )
 
-    def course(self, nodes: int) -> Course:
+    def course(self, nodes: int, count: Count) -> Course:
         return drawn(
             self.seed,
             nodes,
             lambda chance, count: self.up_scale * chance.weibull(self.up_shape, count),
             lambda chance, count: self.down_scale * chance.weibull(self.down_shape, count),
             self.up_scale * math.gamma(1 + 1 / min(max(self.up_shape, 0.01), 100.0)),
+            count,
         )
 
     def mean_up_time(self, nodes: int) -> float:
@@ -176,7 +181,7 @@ class TraceFaults(
             start=real("faults.start", self.start, low=0, unit="s"),
         )
 
-    def course(self, nodes: int) -> Course:
+    def course(self, nodes: int, count: Count) -> Course:
         trace = self._read()
         known = np.flatnonzero((np.diff(trace.offsets) > 0) | self.never_up)
         if nodes > len(known):
@@ -213,7 +218,9 @@ class TraceFaults(
             time += [*begin.tolist(), *end.tolist()]
             machine += [u] * (len(begin) + len(end))
             up += [True] * len(begin) + [False] * len(end)
-        return repeated(nodes, time, machine, up, span) if self.repeat else given(nodes, time, machine, up)
+        if not self.repeat:
+            return given(nodes, time, machine, up)
+        return repeated(nodes, time, machine, up, span, count)
 
     def mean_up_time(self, nodes: int) -> float:
         trace = self._read()
@@ -270,7 +277,7 @@ class ListedFaults(
             last[machine[i]] = i
         normalise(self, machine=tuple(machine), down=tuple(down), up=tuple(up))
 
-    def course(self, nodes: int) -> Course:
+    def course(self, nodes: int, count: Count = uncounted) -> Course:
         for i, u in enumerate(self.machine):
             if u >= nodes:
                 raise ScenarioError(f"faults.machine[{i}] must be in 0..{nodes - 1}, got {u}")
@@ -421,9 +428,12 @@ class Faults:
         """Where machines have day and night, if they have."""
         return self.recipe.zones if isinstance(self.recipe, TraceFaults | ZoneFaults) else None
 
-    def course(self, nodes: int) -> Course:
-        """What happens to `nodes` machines."""
-        return self.recipe.course(nodes)
+    def course(self, nodes: int, count: Count = uncounted) -> Course:
+        """What happens to `nodes` machines.
+
+        count : `gridsim.courses.looking(nodes)` for who has not chosen these faults, but looks at a result.
+        """
+        return self.recipe.course(nodes, count)
 
     def mean_up_time(self, nodes: int) -> float:
         """How long one of `nodes` machines is up, s: the mean of the distribution, if there is one.

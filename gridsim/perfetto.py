@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.courses import outages
+from gridsim.courses import looking, outages
 from gridsim.interchange import check_recorded
 from gridsim.records import Table, atomic_file
 from gridsim.results import Result
@@ -171,7 +171,8 @@ class _Trace:
         if faults is None:
             return {}
         found = {}
-        for u, down, up in outages(faults.course(len(self.chosen)), self.over / 1e9):
+        machines = len(self.chosen)
+        for u, down, up in outages(faults.course(machines, looking(machines)), self.over / 1e9):
             if self.chosen[u]:
                 begins = _ns(down)
                 ends = _ns(np.minimum(up, self.over / 1e9))

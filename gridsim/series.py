@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gridsim.courses import NEVER, NS
+from gridsim.courses import NEVER, NS, looking
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -107,11 +107,12 @@ def down_times(result: Result, until: float) -> tuple[NDArray[np.int64], Floats,
     """When machines were down, of those that fail by `until` (s): machine, from when, and until when (s).
 
     A reset lasts 0 s; who does not come back is down until infinity.  Empty without faults.  It is made
-    again from the scenario, and raises what `Result.scenario` raises where that needs a file.
+    again from the scenario, and raises what `Result.scenario` raises where that needs a file, TooOften where
+    nobody who looks at a result waits for so many.
     """
-    faults = result.scenario.faults
+    faults, machines = result.scenario.faults, len(result.machines)
     machine, begin, end = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0)]
-    for block in () if faults is None else faults.course(len(result.machines)).blocks:
+    for block in () if faults is None else faults.course(machines, looking(machines)).blocks:
         some = ~block.up & (block.time <= until * NS)
         machine.append(block.machine[some])
         begin.append(block.time[some] / NS)

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.courses import NS, Course, Integers, Piece, nanoseconds, streamed
+from gridsim.courses import NS, Count, Course, Integers, Piece, nanoseconds, streamed
 from gridsim.errors import ScenarioError
 from gridsim.platform import normalise, real, whole
 from gridsim.streams import Streams
@@ -96,8 +96,8 @@ class ZoneFaults(
             spread=spread,
         )
 
-    def course(self, nodes: int) -> Course:
-        return streamed(nodes, self._days(nodes))
+    def course(self, nodes: int, count: Count) -> Course:
+        return streamed(nodes, self._days(nodes, count))
 
     def mean_up_time(self, nodes: int) -> float:
         """Time up over the number of up times, both of a day; nights and days that begin and end in time."""
@@ -116,7 +116,7 @@ class ZoneFaults(
         """s between two spells, on average, if there are any."""
         return self.spell * (1 - self.day_up) / self.day_up
 
-    def _days(self, nodes: int) -> Iterator[Piece]:
+    def _days(self, nodes: int, tell: Count) -> Iterator[Piece]:
         """Pieces of a few days of each machine, from the end of one night to the beginning of another."""
         streams = Streams(self.seed)
         nights, spells, gaps = (streams(f"faults.{name}") for name in ("nights", "spells", "gaps"))
@@ -135,10 +135,12 @@ class ZoneFaults(
             dawn, dusk = (day + night + shift[0]).ravel(), (day + DAY + shift[1]).ravel()
             machine = np.tile(machines, count)
             pieces = [(dawn, machine, False)]
+            tell(len(dawn))
             rows, at, up = np.arange(len(dawn)), dawn, False
             waking = np.ones(len(dawn), np.bool_)  # who is down at dusk
             while self.day_up and len(rows):
                 draw, mean = (spells, self.spell) if up else (gaps, self._gap)
+                tell(len(rows))
                 at = at + nanoseconds(draw.exponential(mean, len(rows))).clip(1)
                 soon = at < dusk[rows]
                 rows, at, up = rows[soon], at[soon], not up

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.courses import TooOften
 from gridsim.errors import GridSimError
 from gridsim.extras import need
 from gridsim.plots.scales import clock, extent
@@ -155,14 +156,17 @@ def _dark(colours: Any) -> Any:
 def _down(axes: Axes, result: Result, place: Integers, factor: float, last: float) -> list[Any]:
     """Times in which machines were down in grey, resets as lines; returns what a legend tells of them."""
     patch = need("matplotlib.patches", "plot", "a chart").Patch
+    often = [patch(fill=False, label="down: too often to draw")]
     try:
         machine, begin, end = down_times(result, last)
+    except TooOften:
+        return often
     except (GridSimError, OSError):  # the scenario names a trace that is not here
         return [patch(fill=False, label="down: trace not found")]
     shown = place[machine] >= 0
     row, begin, end = place[machine[shown]], begin[shown], np.minimum(end[shown], last)
     if len(row) > PIECES:
-        return [patch(fill=False, label="down: too often to draw")]
+        return often
     handles = []
     for some, label, colour in ((end > begin, "down", _DOWN), (end == begin, "reset", _RESET)):
         if some.any():

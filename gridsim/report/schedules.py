@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gridsim import series
+from gridsim.courses import TooOften
 from gridsim.errors import GridSimError
 from gridsim.plots import COLOURS
 from gridsim.report.figures import GROUND, Chart, Figure, axis, colour, figure, numbers
@@ -89,6 +90,8 @@ def _down(result: Result) -> tuple[list[Figure], str]:
         return [], ""
     try:
         machine, begin, end = series.down_times(result, last)
+    except TooOften:
+        return [], "; machines were down too often to draw"
     except (GridSimError, OSError):  # the scenario names a trace that is not here
         return [], "; when machines were down is not known here"
     some = (end >= first) & (begin <= last)

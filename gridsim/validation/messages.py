@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.courses import outages
+from gridsim.courses import looking, outages
 from gridsim.results import Result
 from gridsim.validation.common import NS, ROUNDING, Floats, Violation, broken, column, differs
 from gridsim.validation.jobs import WALKERS
@@ -106,9 +106,10 @@ def _to_the_dead(
     lost = np.zeros(len(told), np.bool_)
     faults = result.scenario.faults
     assert faults is not None
+    machines, until = len(result.machines), float(delivered[rows].max())
     for ends, at_receiver in ((receiver, True), (sender, False)):
         order = rows[np.argsort(ends[rows], kind="stable")]
-        for machine, down, up in outages(faults.course(len(result.machines)), float(delivered[rows].max())):
+        for machine, down, up in outages(faults.course(machines, looking(machines)), until):
             low, high = np.searchsorted(ends[order], (machine, machine + 1))
             mine = order[low:high]
             # the first outage that is not over when it is sent

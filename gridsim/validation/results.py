@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.courses import outages
+from gridsim.courses import looking, outages
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.faults import Faults
 from gridsim.metrics import job_slowdown
@@ -267,14 +267,15 @@ def _on_machines_that_are_up(
     dead, uncut = np.zeros(len(u), np.bool_), ~whole
     if faults is not None and len(u):
         order = np.argsort(u, kind="stable")
-        for machine, down, up in outages(faults.course(machines), float(end.max())):
+        for machine, down, up in outages(faults.course(machines, looking(machines)), float(end.max())):
             low, high = np.searchsorted(u[order], (machine, machine + 1))
             rows = order[low:high]
             # the first outage that is not over when the row starts: it must not begin before the row ends
             first = np.searchsorted(up, start[rows], side="right")
             dead[rows] = np.append(down, np.inf)[first] < end[rows]
             for k, j in zip(rows[dead[rows]].tolist(), first[dead[rows]].tolist(), strict=True):
-                dead[k] = not _between_tasks(down[j:], up[j:], start[k], end[k], int(n[k]))
+                last = int(np.searchsorted(down, end[k]))
+                dead[k] = not _between_tasks(down[j:last], up[j:last], start[k], end[k], int(n[k]))
             uncut[rows] &= ~np.isin(end[rows], down)
     if runs is not None and len(u):
         # a rigid job that has lost a machine ends on the others when they are told
@@ -298,8 +299,6 @@ def _on_machines_that_are_up(
 def _between_tasks(down: Floats, up: Floats, start: float, end: float, tasks: int) -> bool:
     """Whether a row meets only resets at which one of its tasks ends and the next begins."""
     for at, back in zip(down.tolist(), up.tolist(), strict=True):
-        if at >= end:
-            return True
         done = (at - start) / (end - start) * tasks
         if back > at or abs(done - round(done)) * (end - start) > NS * tasks:
             return False
