@@ -9,6 +9,7 @@ import numpy as np
 from gridsim.errors import ScenarioError
 from gridsim.model import MOST_DATA, Columns
 from gridsim.platform import Platform, normalise, real, whole
+from gridsim.room import OF_APPLICATION, check_room
 from gridsim.streams import Streams, normal_factors
 
 #: Jobs that a workload has at most.
@@ -58,6 +59,7 @@ class StreamRecipe(
             raise ScenarioError(
                 f"workload.horizon must leave at most {MOST_JOBS // 2} jobs, got {expected:.3g} on average"
             )
+        check_room("workload.horizon", round(expected), "jobs", OF_APPLICATION)
         draw = streams("workload.arrivals")
         counts = draw.poisson(rates * self.horizon)
         if not (total := int(counts.sum())):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.bags import BagRecipe
 from gridsim.courses import looking, outages
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.faults import Faults
@@ -53,6 +54,8 @@ def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
 
 
 def _violations(result: Result) -> list[Violation]:
+    if found := _other_sizes(result):
+        return found
     given = result.scenario.workload.realize(result.scenario.platform)
     found = _digest(result) + _applications(result, given) + _machines(result) + check_messages(result)
     if "schedule" in result.tables:
@@ -63,6 +66,18 @@ def _violations(result: Result) -> list[Violation]:
     ):  # tables of others may mean something else
         found += check_jobs(result, given)
     return found
+
+
+def _other_sizes(result: Result) -> list[Violation]:
+    """That there are as many rows as the scenario says: what it makes of other numbers is not made."""
+    platform, recipe = result.scenario.platform, result.scenario.workload.recipe
+    if len(result.machines) != platform.nodes:
+        said = f"has {len(result.machines)} rows, the platform has {platform.nodes} machines"
+        return [Violation("platform", 1, "machines", said)]
+    if isinstance(recipe, BagRecipe) and len(result.applications) != recipe.applications:
+        said = f"has {len(result.applications)} rows, the workload has {recipe.applications} applications"
+        return [Violation("workload", 1, "applications", said)]
+    return []
 
 
 def _digest(result: Result) -> list[Violation]:
@@ -136,9 +151,6 @@ def _given_up(result: Result) -> NDArray[np.bool_]:
 
 def _machines(result: Result) -> list[Violation]:
     table, speeds = result.machines, result.scenario.platform.speeds
-    if len(table) != len(speeds):
-        said = f"has {len(table)} rows, the platform has {len(speeds)} machines"
-        return [Violation("platform", 1, "machines", said)]
     have = table["speed"]
     found = differs("platform", column("machines.speed"), have != speeds, have, speeds, "the scenario has")
     done, wanted = int(table["tasks"].sum()), int(result.applications["tasks"][~_given_up(result)].sum())

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 from archives import changed
+from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim import toml_files
-from gridsim.errors import ScenarioError
+from gridsim.cli import cli
+from gridsim.courses import TooOften, looking
+from gridsim.errors import OutOfMemory, ScenarioError
 from gridsim.sweeps import Sweep
 from gridsim.validation.results import validate_result
 
@@ -56,3 +60,69 @@ def test_a_checkpoint_each_instant(scenario: gs.Scenario, tmp_path: Path) -> Non
 
         with pytest.raises(ScenarioError, match="checkpoint_interval makes .* at most 10000000 are gone"):
             validate_result(changed(tmp_path / "a.npz", about=about))
+
+
+def of_another(file: Path, scenario: gs.Scenario) -> Path:
+    """The result, which says to be of that scenario; no digest covers this."""
+    return changed(file, about=lambda told: told["provenance"].update(scenario=scenario.to_toml()))
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        gs.Faults.poisson(1e-6, seed=1),
+        gs.Faults.weibull(0.01, 1e-152, 1.0, 1e-300, seed=1),  # the first block does not end
+        gs.Faults.weibull(1.0, 1e-9, 1.0, 1e300, seed=1),  # nothing happens in all blocks but the first
+        gs.Faults.zones(1, day_up=0.99, spell=1.0),
+    ],
+)
+def test_who_looks_at_a_result_does_not_run_its_scenario(
+    scenario: gs.Scenario, faults: gs.Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.npz"
+    gs.simulate(scenario, gs.FairTree(), record="all").save(file)
+    of_another(file, gs.Scenario(scenario.platform, scenario.workload, faults=faults))
+    monkeypatch.setattr("gridsim.courses.MOST_AGAIN", 100_000)
+    monkeypatch.chdir(tmp_path)
+    for command in (["validate"], ["export", "--format", "perfetto", "--out", "x.json"]):
+        done = CliRunner().invoke(cli, [*command, "a.npz"])
+        assert done.stderr == (
+            "gridsim: faults must make at most 100000 changes for who looks at a result, got more\n"
+        )
+    for command in (["plot", "--kind", "gantt", "--figure", "x.svg"], ["report", "--out", "x.html"]):
+        assert CliRunner().invoke(cli, [*command, "a.npz"]).exit_code == 0
+    assert "machines were down too often to draw" in (tmp_path / "x.html").read_text()
+
+
+def test_who_runs_a_scenario_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gridsim.courses.MOST_AGAIN", 1000)
+    faults = gs.Faults.poisson(1.0, seed=1)
+    assert sum(len(block) for block in islice(faults.course(8).blocks, 3)) > 10_000
+    with pytest.raises(TooOften):
+        list(islice(faults.course(8, looking(8)).blocks, 3))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"platform": gs.Platform.equal(10**6)}, "machines has 2 rows, the platform has 1000000 machines"),
+        (
+            {"workload": gs.Workload.bags(10**6, seed=1)},
+            "applications has 2 rows, the workload has 1000000 applications",
+        ),
+    ],
+)
+def test_what_a_result_does_not_have_is_not_made(
+    file: Path, scenario: gs.Scenario, change: Any, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_another(file, gs.Scenario(**{"platform": scenario.platform, "workload": scenario.workload} | change))
+    monkeypatch.setattr("gridsim.workload.Workload.realize", lambda *_: pytest.fail("was made"))
+    (found,) = validate_result(file)
+    assert f"{found.where} {found.message}" == said
+
+
+def test_jobs_that_no_machine_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gridsim.room.memory", lambda: 10**9)
+    platform = gs.Platform.equal(100)
+    with pytest.raises(OutOfMemory, match="workload.horizon: .* jobs take at least 100"):
+        gs.Workload.job_streams(seed=1, horizon=1e8).realize(platform)
