@@ -109,8 +109,9 @@ def _to_the_dead(
     machines, until = len(result.machines), float(delivered[rows].max())
     for ends, at_receiver in ((receiver, True), (sender, False)):
         order = rows[np.argsort(ends[rows], kind="stable")]
+        by_machine = ends[order]
         for machine, down, up in outages(faults.course(machines, looking(machines)), until):
-            low, high = np.searchsorted(ends[order], (machine, machine + 1))
+            low, high = np.searchsorted(by_machine, (machine, machine + 1))
             mine = order[low:high]
             # the first outage that is not over when it is sent
             first = np.append(down, np.inf)[np.searchsorted(up, sent[mine], side="right")]

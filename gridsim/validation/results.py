@@ -279,8 +279,9 @@ def _on_machines_that_are_up(
     dead, uncut = np.zeros(len(u), np.bool_), ~whole
     if faults is not None and len(u):
         order = np.argsort(u, kind="stable")
+        by_machine = u[order]
         for machine, down, up in outages(faults.course(machines, looking(machines)), float(end.max())):
-            low, high = np.searchsorted(u[order], (machine, machine + 1))
+            low, high = np.searchsorted(by_machine, (machine, machine + 1))
             rows = order[low:high]
             # the first outage that is not over when the row starts: it must not begin before the row ends
             first = np.searchsorted(up, start[rows], side="right")
