@@ -63,8 +63,7 @@ def again(trace: AvailabilityTrace) -> None:
 def machines(path: str, trace: AvailabilityTrace) -> None:
     """The failures of machines that are drawn among these hosts."""
     try:
-        recipe = gs.Faults.trace(path, seed=1, repeat=False).recipe
-        course = recipe.course(min(3, len(trace)))
+        course = gs.Faults.trace(path, seed=1, repeat=False).course(min(3, len(trace)))
     except ScenarioError as error:
         assert str(error).isprintable()
         return

@@ -224,7 +224,7 @@ def test_down_times_are_asked_for_until_then_and_no_longer():
         yield from (block(1, 2, 3), block(3, 3, 4))
         raise AssertionError("nobody needs what comes later")
 
-    faults = SimpleNamespace(course=lambda machines: SimpleNamespace(blocks=blocks()))
+    faults = SimpleNamespace(course=lambda machines, count: SimpleNamespace(blocks=blocks()))
     run = SimpleNamespace(scenario=SimpleNamespace(faults=faults), machines=[0, 1, 2])
     machine, begin, end = series.down_times(run, 3.0)
     assert machine.tolist() == [0, 1, 2, 0, 1] and begin.tolist() == [1.0, 2.0, 3.0, 3.0, 3.0]
