@@ -47,6 +47,7 @@ bind_earliest = Part(
         "n_tasks": whole(0, 255),
         "now": whole(0, 255),
     },
+    written=frozenset({"free_at"}),
 )
 PULL = Part(
     "PullQueue",
@@ -65,6 +66,7 @@ PULL = Part(
         "starts": {},
     },
     ("free_at", "now", "machines", "applications", "log"),
+    written=frozenset({"run.left"}),
 )
 BACKFILL = Part(
     "BackfillQueue",
@@ -182,7 +184,7 @@ WORK = Part(
         "totals": {},
         "instances": {},
     },
-    ("machines", "bags", "now", "left", "log"),
+    ("machines", "bags", "now", "left", "log", "looked"),
 )
 _slot = whole(0, 120)
 

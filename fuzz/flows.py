@@ -190,4 +190,6 @@ JOBFLOW = Part(
     },
     ("completed", "given_up", "over", "ending_now"),
     _before_jobflow,
+    # shared with a policy, all through its life
+    frozenset(f"{of}{name}" for of in ("", "bind.") for name in ("jobs", "nodes", "counts")),
 )

@@ -139,7 +139,11 @@ FUNCTIONS: dict[str, tuple[Part, ...]] = {
     ),
     "summaries": (
         Part("aggregate", {"children": cells("children")}),
-        Part("aggregate_into", {"children": cells("children"), "out": lambda c: np.zeros(1, np.uint32)}),
+        Part(
+            "aggregate_into",
+            {"children": cells("children"), "out": lambda c: np.zeros(1, np.uint32)},
+            written=frozenset({"out"}),
+        ),
         Part(
             "lookup",
             {
@@ -193,6 +197,7 @@ FUNCTIONS: dict[str, tuple[Part, ...]] = {
                 "high": one_of(0.7, 0.9, 1.0),
                 "on_met": flag,
             },
+            written=frozenset({"ready"}),
         ),
         Part(
             "map_batch",
@@ -203,6 +208,7 @@ FUNCTIONS: dict[str, tuple[Part, ...]] = {
                 "rule": one_of("min-min", "max-min", "sufferage"),
                 "kind": _machine_kinds,
             },
+            written=frozenset({"ready"}),
         ),
     ),
 }

@@ -8,6 +8,7 @@ to the kernel, in any order: it may refuse it with an error of `REFUSALS`, and n
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -49,6 +50,9 @@ ALONE = ("flow", "jobflow")
 #: are no mistake, and take what they take.  So there are no more.
 AMOUNTS, MOST = ("left",), 100_000
 
+#: Bytes of an array up to which it is looked at after a call.
+WATCHED = 1 << 20
+
 # -- one execution ------------------------------------------------------------------------------------------
 
 #: Calls of an object, at most.
@@ -81,6 +85,59 @@ def outcome(of: Any, arguments: dict[str, Any]) -> tuple[Any, BaseException | No
         return None, refusal
 
 
+def arrays_of(value: Any) -> Iterator[np.ndarray[Any, Any]]:
+    """The arrays in an argument."""
+    if isinstance(value, np.ndarray | memoryview):
+        yield np.asarray(value)  # of a masked one what is under the mask, too
+    elif isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from arrays_of(each)
+
+
+@contextmanager
+def unwritten(arguments: dict[str, Any], written: frozenset[str], name: str) -> Iterator[None]:
+    """What is done here leaves the arguments as they are, but those that are `written` in place."""
+    places = [array for each in arguments if each in written for array in arrays_of(arguments[each])]
+    before = [
+        (each, array, array.tobytes())
+        for each, value in arguments.items()
+        if each not in written
+        for array in arrays_of(value)
+        # a large one may be a few bytes, told to be many
+        if array.nbytes <= WATCHED and not any(np.may_share_memory(array, place) for place in places)
+    ]
+    yield
+    for each, array, content in before:
+        if array.tobytes() != content:
+            raise Disagreement(f"{name}: {each} was written, and is {array!r:.999} now")
+
+
+def watched(
+    of: Any, arguments: dict[str, Any], written: frozenset[str], name: str
+) -> tuple[Any, BaseException | None]:
+    """`outcome` of a call that writes into nothing else."""
+    with unwritten(arguments, written, name):
+        return outcome(of, arguments)
+
+
+def compare_written(
+    what: str, arguments: dict[str, Any], given: dict[str, Any], written: frozenset[str]
+) -> None:
+    """What was written in place must be what the twin wrote."""
+    for each in written:
+        if each in arguments and not same(arguments[each], given[each]):
+            raise Disagreement(
+                f"{what}: {each} is {arguments[each]!r:.999} now\nthe twin makes it {given[each]!r:.999}"
+            )
+
+
+def written_by(part: Part, method: str) -> frozenset[str]:
+    """Names of a method's arguments that it writes in place."""
+    return frozenset(
+        each.removeprefix(f"{method}.") for each in part.written if each.startswith(f"{method}.")
+    )
+
+
 def compare(
     what: str, ours: tuple[Any, BaseException | None], twins: tuple[Any, BaseException | None]
 ) -> None:
@@ -96,11 +153,12 @@ def function(c: Context, kernel: str, part: Part, hostile: bool) -> None:
     if part.name == "aggregate_into" and isinstance(arguments["children"], np.ndarray) and not hostile:
         arguments["out"] = np.zeros(arguments["children"].shape[1:], np.uint32)
     given = copied(arguments)
-    ours = outcome(getattr(import_module(f"gridcore.{kernel}"), part.name), arguments)
+    kernels = getattr(import_module(f"gridcore.{kernel}"), part.name)
+    ours = watched(kernels, arguments, part.written, part.name)
     if not hostile:
-        compare(
-            part.name, ours, outcome(getattr(import_module(f"gridcore.reference.{kernel}"), part.name), given)
-        )
+        twin = getattr(import_module(f"gridcore.reference.{kernel}"), part.name)
+        compare(part.name, ours, outcome(twin, given))
+        compare_written(part.name, arguments, given, part.written)
 
 
 def note(c: Context, result: Any, twins: Any) -> None:
@@ -128,13 +186,24 @@ def sane(c: Context, kernel: str, part: Part) -> None:
     """The same calls of a kernel and its twin; now and then the kernel goes on from its own state."""
     if part.before is not None:
         part.before(c, "gridcore")
-    links = c.of.get("links")
     arguments = made_of(c, part.arguments, False)
     module = import_module(f"gridcore.{kernel}")
-    ours = outcome(getattr(module, part.name), copied(arguments))
+    given = copied(arguments)
+    with unwritten(given, part.written, part.name):
+        together(c, kernel, part, arguments, outcome(getattr(module, part.name), given))
+
+
+def together(
+    c: Context,
+    kernel: str,
+    part: Part,
+    arguments: dict[str, Any],
+    ours: tuple[Any, BaseException | None],
+) -> None:
+    """Calls of an object and of the twin that is made of the same arguments."""
     twins: tuple[Any, BaseException | None] | None = None
     if kernel not in ALONE:
-        if links is not None:
+        if "links" in c.of:
             return hostile_object(c, kernel, part, ours[0], ())
         twins = outcome(getattr(import_module(f"gridcore.reference.{kernel}"), part.name), copied(arguments))
         if (ours[1] is None) != (twins[1] is None):
@@ -149,11 +218,11 @@ def sane(c: Context, kernel: str, part: Part) -> None:
             break
         if c.s.chance(24) and hasattr(it, "getstate"):
             alone = kernel in (*ALONE, "links")  # with what it was told beside its arguments
-            it = c.of["self"] = again(it, getattr(module, part.name), arguments, alone)
+            it = c.of["self"] = again(it, type(it), arguments, alone)
         name = c.s.pick(names)
         called = made_of(c, part.methods[name], False, kept)
-        given = copied(called)
-        result = outcome(getattr(it, name), called)
+        given, written = copied(called), written_by(part, name)
+        result = watched(getattr(it, name), called, written, f"{part.name}.{name}")
         if twin is not None:
             if "twin's" in c.of:
                 given["rows"] = c.of.pop("twin's")
@@ -163,6 +232,7 @@ def sane(c: Context, kernel: str, part: Part) -> None:
                 result, expected = without_payloads(result), without_payloads(expected)
             if name != "held":
                 compare(f"{part.name}.{name}", result, expected)
+            compare_written(f"{part.name}.{name}", called, given, written)
             if part is LINKS and name == "advance" and result[0] != NEVER:
                 # who is told of an instant is to collect what is delivered then
                 c.now = result[0]
@@ -236,7 +306,7 @@ def hostile_object(c: Context, kernel: str, part: Part, it: Any, names: tuple[st
                 state = states[id(each)]
                 if c.s.chance(200):
                     state = damaged(c.s, state)
-                outcome(each.setstate, {"state": state})
+                watched(each.setstate, {"state": state}, frozenset(), f"{of.name}.setstate")
         elif number == len(of.methods) + 2:
             for name in of.shown:
                 getattr(each, name)
@@ -250,7 +320,8 @@ def hostile_object(c: Context, kernel: str, part: Part, it: Any, names: tuple[st
                 continue
             if name == "send" and kernel == "flow" and c.s.chance(128):
                 arguments |= {"kind": 1, "records": flow_records(c)}
-            result = outcome(getattr(each, name), arguments)[0]
+            what = f"{of.name}.{name}"
+            result = watched(getattr(each, name), arguments, written_by(of, name), what)[0]
             note(c, result, result)
             c.keep(result)
 
@@ -263,8 +334,8 @@ def hostile(c: Context, kernel: str, part: Part) -> None:
         it = outcome(cls.__new__, {"cls": cls})[0]
         return hostile_object(c, kernel, part, it, ())
     arguments = made_of(c, part.arguments, c.s.chance(100))
-    it = outcome(cls, arguments)[0]
-    hostile_object(c, kernel, part, it, ())
+    with unwritten(arguments, part.written, part.name):
+        hostile_object(c, kernel, part, outcome(cls, arguments)[0], ())
 
 
 def run(kernel: str, data: bytes) -> None:

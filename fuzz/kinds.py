@@ -53,6 +53,8 @@ class Part:
     shown: tuple[str, ...] = ()
     #: Makes what goes with it, before it; hostile executions use that too.
     before: Callable[[Context, Any], None] | None = None
+    #: Arguments that are written in place; "method.argument" of a method.
+    written: frozenset[str] = frozenset()
 
 
 # -- kinds of arguments -------------------------------------------------------------------------------------
