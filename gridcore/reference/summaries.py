@@ -228,6 +228,13 @@ def _drop(counts: Sequence[int], sizes: Sequence[float], cell: float, leaves: in
     return min(each, int(up) + min(sum(counts), leaves) - 1) if sum(counts) else 0
 
 
+def owed_drop(counts: Sequence[int], sizes: Sequence[float], cell: float, leaves: int) -> int:
+    """What a tree's debts displace, at most `TOP`: tasks that are too large for a number displace all."""
+    each = sum(count * _quotient_up(size, cell) for count, size in zip(counts, sizes, strict=True))
+    volume = sum(count * size for count, size in zip(counts, sizes, strict=True))
+    return int(min(float(TOP), each, _quotient_up(volume, cell) + min(sum(counts), leaves) - 1))
+
+
 def debit_drop(tasks: npt.ArrayLike, task_size: npt.ArrayLike, cell_task_size: float, leaves: int) -> int:
     """The most tasks of ``cell_task_size`` that dispatches to a subtree can displace."""
     counts, sizes, leaves = _ledger(tasks, task_size, leaves)
@@ -265,15 +272,25 @@ def debit(
     check_array(s, "stretch", NOT_NEGATIVE)
     if rule not in ("subtree", "printed"):
         raise ValueError(f"rule must be 'subtree' or 'printed', got {rule!r}")
-    result = np.zeros(grid.shape, dtype=np.int64)
-    for k, cell in enumerate(grid.task_size.tolist()):
+    drops = []
+    for cell in grid.task_size.tolist():
         if rule == "printed":
-            drop = sum(_printed(count, a, cell) for count, a in zip(counts, sizes, strict=True))
+            drops.append(sum(_printed(count, a, cell) for count, a in zip(counts, sizes, strict=True)))
         else:
-            drop = _drop(counts, sizes, cell, leaves)
-        result[:, :, k] = np.maximum(0, cells[:, :, k].astype(np.int64) - min(drop, TOP))
-    if rule == "printed":
-        return result.astype(np.uint32)
+            drops.append(_drop(counts, sizes, cell, leaves))
+    left = np.maximum(0, cells.astype(np.int64) - [min(drop, TOP) for drop in drops])
+    return left.astype(np.uint32) if rule == "printed" else closed(left, grid, counts, w, s)
+
+
+def closed(
+    result: npt.NDArray[np.int64],
+    grid: SummaryGrid,
+    counts: Sequence[int],
+    w: Sequence[float],
+    s: Sequence[float],
+) -> Summary:
+    """What is left of cells with tasks of these sizes w and stretches s ahead: nothing below, then as much
+    as in any cell that asks for more."""
     for i, cell_stretch in enumerate(grid.stretch.tolist()):
         for j, cell_size in enumerate(grid.size.tolist()):
             for count, w_b, s_b in zip(counts, w, s, strict=True):

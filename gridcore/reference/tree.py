@@ -20,7 +20,7 @@ from gridcore.reference.arguments import (
     doubles,
     integers,
 )
-from gridcore.reference.summaries import aggregate, debit, lookup, split
+from gridcore.reference.summaries import aggregate, closed, lookup, owed_drop, split
 from gridcore.states import LATEST
 
 __all__ = ["DECISION", "NEVER", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
@@ -195,16 +195,13 @@ class SummaryTree:
         cells = self._payloads[child.held].cells
         if not child.ledger:
             return cells
-        return debit(
-            cells,
-            self.grid,
-            tasks=[debt.tasks for debt in child.ledger],
-            task_size=[debt.task_size for debt in child.ledger],
-            size=[debt.size for debt in child.ledger],
-            # above the last sample is above all of them
-            stretch=[min(debt.stretch, 2.0 * self.grid.stretch[-1]) for debt in child.ledger],
-            leaves=max(1, child.leaves),
-        )
+        counts = [debt.tasks for debt in child.ledger]
+        sizes = [debt.task_size for debt in child.ledger]
+        leaves = max(1, child.leaves)
+        drops = [owed_drop(counts, sizes, cell, leaves) for cell in self.grid.task_size.tolist()]
+        left = np.maximum(0, cells.astype(np.int64) - drops)
+        applications = [debt.size for debt in child.ledger]
+        return closed(left, self.grid, counts, applications, [debt.stretch for debt in child.ledger])
 
     # -- requests ---------------------------------------------------------------------------------------
 
