@@ -11,7 +11,16 @@ from array import array
 import numpy as np
 
 from gridsim.errors import TraceFormatError
-from gridsim.traces._text import LARGEST, StrPath, cut, format_error, number_fault, text_lines, warn_repairs
+from gridsim.traces._text import (
+    LARGEST,
+    StrPath,
+    cut,
+    format_error,
+    number_fault,
+    parse_number,
+    text_lines,
+    warn_repairs,
+)
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, assemble
 
 
@@ -56,6 +65,9 @@ def parse_avt(path: StrPath) -> tuple[list[str], RawIntervals]:
         counts.append(count)
         lines.append(number)
         try:
+            # what float() alone would take: 1_000, and digits that are not those of ASCII
+            if ("_" in line or not line.isascii()) and None in map(parse_number, words[2:]):
+                raise ValueError
             times.extend(map(float, words[2:]))
         except ValueError:
             raise _time_error(path, number, words) from None

@@ -52,6 +52,8 @@ def test_repairs_are_counted_in_one_warning(write):
         ("a 1 5 4\n", 1, "host a is up from 5 s to 4 s: end < start"),
         ("a 1 0 1\nb 2 0 1\n", 2, "host b has n = 2, expected 4 times, found 2"),
         ("a 1 0 x\n", 1, "field time 2 is 'x', expected a number"),
+        ("a_1 1 0 1_000\n", 1, "field time 2 is '1_000', expected a number"),
+        ("ä 1 0 ١٠\n", 1, "field time 2 is '١٠', expected a number"),
         ("a 1 0 nan\n", 1, "host a is up from 0.0 to nan, expected finite times"),
         ("a\n", 1, "n of host a is missing, expected a number of intervals"),
         ("a -1\n", 1, "n of host a is '-1', expected a number of intervals"),
