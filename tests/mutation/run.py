@@ -53,7 +53,7 @@ SHARED = {
     "links": ["test_states"],
     "queues": ["test_states"],
     "slots": ["test_states"],
-    "summaries": ["test_refusals"],
+    "summaries": ["test_refusals", "test_tree", "test_tree_cases"],
     "tree": ["test_states"],
 }
 MODEL = {
