@@ -47,6 +47,7 @@ def test_small_numbers_and_late_starts_by_hand():
     assert metrics.request_utilization(np.array([4.0, 4.0]), np.ones(2), size, 7) == math.inf
     assert metrics.job_slowdown(np.array([15.0]), np.array([5.0])).tolist() == [2.0]
     assert metrics.utilization(np.array([0.25]), 0.5).tolist() == [0.5]
+    assert metrics.mean(np.array([0.25])) == 0.25
     assert metrics.jain_index(np.array([0.25, 0.0])) == 0.5
     assert metrics.peak_to_mean(np.array([0.25, 0.75])) == 1.5
     assert metrics.prediction_errors(np.array([0.25]), np.array([0.5])).tolist() == [0.5]
@@ -68,6 +69,8 @@ def test_wasted_share_by_hand():
     }
     assert metrics.wasted_share(cycles) == 0.4375
     assert math.isnan(metrics.wasted_share(dict.fromkeys(names, np.zeros(2))))
+    # of less than 1 Mflop together
+    assert metrics.wasted_share({name: column / 8 for name, column in cycles.items()}) == 0.4375
 
 
 def test_results_that_are_back_at_once_keep_their_order():
