@@ -38,6 +38,17 @@ def test_a_debit_stays_until_it_is_echoed(module):
 
 
 @BOTH
+def test_a_debit_is_at_most_that_of_each_task_alone(module):
+    """Tasks that fill cells would take one more of them by volume, on as many leaves as there are tasks."""
+    one = make(module, leaves=4)
+    tell(one, [3, 4, 5, 6], 50)
+    one.receive(one.report([1, 2], 0, full(0, 0), []))
+    one.route(requests((0, 1, 4)))
+    assert (one.owed(1), one.owed(2)) == (2, 2)
+    assert one.known(1)[-1, -1].tolist() == [98, 98, 98]
+
+
+@BOTH
 def test_stale_summaries_are_dropped(module):
     one = make(module)
     old = one.report([1], 0, full(9), [1.0])
