@@ -431,7 +431,7 @@ class Faults:
     def course(self, nodes: int, count: Count = uncounted) -> Course:
         """What happens to `nodes` machines.
 
-        count : `gridsim.courses.looking(nodes)` for who has not chosen these faults, but looks at a result.
+        count : ``gridsim.courses.looking(nodes)`` for who has not chosen these faults, but looks at a result.
         """
         return self.recipe.course(nodes, count)
 
