@@ -111,9 +111,9 @@ class Gated(gs.Fcfs, frozen=True, kw_only=True):
     name = "gated"
 
     def start(self, run):
-        begun = Path(os.environ["GATE"])
-        (begun / uuid.uuid4().hex).touch()
-        while len(os.listdir(begun)) > int(begun.with_name("allowed").read_text()):
+        begun, mine = Path(os.environ["GATE"]), f"{time.time_ns():020d} {uuid.uuid4().hex}"
+        (begun / mine).touch()
+        while sorted(os.listdir(begun)).index(mine) >= int(begun.with_name("allowed").read_text()):
             time.sleep(0.01)
         return super().start(run)
 """
