@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+# no timing decides a test: examples of a machine that has much to do may take their time
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 # the same examples every time, no search for a smaller one
 settings.register_profile(
     "mutation",
