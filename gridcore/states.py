@@ -25,9 +25,8 @@ def shown(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shown(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    memory: Any = array  # of which numpy's types do not know that it is a buffer
+    return np.asarray(memoryview(memory).toreadonly())  # a flag could be set again
 
 
 class State:

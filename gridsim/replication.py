@@ -255,6 +255,8 @@ def replicate(
     if seeds is not None and half_width is not None:
         raise ScenarioError("half_width needs replicates, not seeds: it runs as many as it takes")
     numbers = _numbers(seeds, AT_LEAST if replicates is None and half_width is not None else replicates)
+    if (runs := len(numbers) * len(schedulers)) > MOST_RUNS:
+        raise ScenarioError(f"replicates must make at most {MOST_RUNS} runs of all schedulers, got {runs}")
     target = None if half_width is None else real("half_width", half_width, above=0)
     whole("at_most", at_most, low=1 if target is None else len(numbers))
     make = (lambda k: replica(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario

@@ -30,9 +30,9 @@ class _Kept(msgspec.Struct):
     limit: int = 0
 
 
-class _Decisions(_Kept):
-    words: dict[str, tuple[str, str, str]] = {}
-    dropped: int = 0
+class _Decisions(_Kept, kw_only=True):
+    words: dict[str, tuple[str, str, str]]
+    dropped: int
 
 
 class _Messages(_Kept):

@@ -219,8 +219,12 @@ class Store:
                 raise ValueError(f"{field.name} is of {field.type}")
         about = file.metadata
         shared = [name for name in file.schema_arrow.names if known.get(name) == "string"]
-        stated = sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups))
-        _check_size(max(stated, 8 * about.num_rows * about.num_columns), most)
+        groups = [about.row_group(k) for k in range(about.num_row_groups)]
+        # a file says several times how many rows it has, and not always the same; fewer than none is no number
+        stated = sum(abs(group.total_byte_size) for group in groups)
+        rows = max(abs(about.num_rows), sum(abs(group.num_rows) for group in groups))
+        values = sum(abs(group.column(k).num_values) for group in groups for k in range(group.num_columns))
+        _check_size(max(stated, 8 * rows * about.num_columns, 8 * values), most)
         stream.seek(0)
         table = self._parquet.ParquetFile(stream, read_dictionary=shared).read()
         for k, name in enumerate(table.column_names):

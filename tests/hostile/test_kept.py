@@ -35,7 +35,7 @@ def noted(scenario: gs.Scenario, tmp_path: Path) -> Path:
     [
         {"scenario": 7}, {"scenario": [1]}, {"files": []}, {"files": {"a": 1}}, {"message_log": []},
         {"message_log": {"left_out": "x"}}, {"decisions": 5}, {"decisions": {"words": 5}},
-        {"decisions": {"dropped": None}}, {"wall_seconds": "x"}, {"peak_memory": "x"}, {"clock_seconds": []},
+        {"decisions": {"words": {}, "dropped": None}}, {"wall_seconds": "x"}, {"peak_memory": "x"}, {"clock_seconds": []},
         {"gridcore": 1}, {"numpy": None}, {"seed": "x"}, {"resumed": 0.5},
     ],
 )  # fmt: skip
@@ -43,6 +43,13 @@ def test_provenance_of_other_types(noted: Path, change: Any) -> None:
     key = next(iter(change))
     changed(noted, about=lambda told: told["provenance"].update(change))
     with pytest.raises(GridSimError, match=rf"noted.npz: not a sound result file \(Expected .*\$\.{key}"):
+        gs.Result.load(noted)
+
+
+@pytest.mark.parametrize("missing", ["words", "dropped"])
+def test_decisions_without_what_they_are_told_by(noted: Path, missing: str) -> None:
+    changed(noted, about=lambda told: told["provenance"]["decisions"].pop(missing))
+    with pytest.raises(GridSimError, match=rf"noted.npz: .*missing required field `{missing}`.*decisions"):
         gs.Result.load(noted)
 
 
@@ -159,6 +166,15 @@ def test_links_in_a_store_are_not_followed(
     assert not (tmp_path / "nowhere").exists()
 
 
+def _varint(number: int, length: int = 0) -> bytes:
+    """`number` as in the footer of a Parquet file (zigzag, compact protocol), in at least `length` bytes."""
+    rest, said = number << 1, bytearray()
+    while rest >= 128 or len(said) + 1 < length:
+        said.append(rest & 127 | 128)
+        rest >>= 7
+    return bytes([*said, rest])
+
+
 def test_shards_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that share a long text have it once in the file, and often in memory."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -173,9 +189,19 @@ def test_shards_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(GridSimError, match=r"it unpacks to 20 MB, at most 10\.4858 MB are read"):
         len(store)
     many = pa.table({"key": pa.array(["a"]).take(pa.array(np.zeros(2_000_000, np.int8)))})
-    pq.write_table(many, shard)
+    pq.write_table(many, shard, row_group_size=2_000_000)
     assert shard.stat().st_size < 1 << 17
-    with pytest.raises(GridSimError, match=r"it unpacks to 16 MB, at most 10\.4858 MB are read"):
+    too_much = r"it unpacks to 16 MB, at most 10\.4858 MB are read"
+    with pytest.raises(GridSimError, match=too_much):
+        len(store)
+    # the same file, which says first that it has one row, and only of its group how many there are
+    assert pq.read_metadata(shard).num_rows == 2_000_000
+    content = shard.read_bytes()
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    shard.write_bytes(content[:start] + content[start:].replace(_varint(2_000_000), _varint(1, 4), 1))
+    assert pq.read_metadata(shard).num_rows == 1
+    assert pq.read_metadata(shard).row_group(0).num_rows == 2_000_000
+    with pytest.raises(GridSimError, match=too_much):
         len(store)
     monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", None)  # by what they say of themselves
     for other, kind in ((long, "string"), (pa.array([[0.0] * 1000] * rows), "list<.*double>")):
@@ -230,3 +256,5 @@ def test_a_scenario_that_is_no_text(tmp_path: Path) -> None:
 def test_studies_of_too_many_runs() -> None:
     done = CliRunner().invoke(cli, ["compare", "--nodes", "5", "--replicates", "30000000"])
     assert done.exit_code == 2 and "replicates must be" in done.stderr and "10000000" in done.stderr
+    done = CliRunner().invoke(cli, ["compare", "--nodes", "5", "--replicates", "9999999"])
+    assert done.exit_code == 2 and "replicates must make at most 10000000 runs" in done.stderr
