@@ -107,6 +107,19 @@ def _tell(message: str) -> None:
         click.echo(f"gridsim: {_one_line(message)}", err=True)
 
 
+def _give_up_output() -> None:
+    """What could not be written, of which a line has told: Python would try again when it ends, and fail with
+    more words and another exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is None:  # it was closed before Python began
+            continue
+        try:
+            stream.flush()
+        except OSError:
+            with open(os.devnull, "w") as nowhere:
+                os.dup2(nowhere.fileno(), stream.fileno())
+
+
 def _noted(message: str, error: BaseException) -> str:
     return "; ".join([message, *getattr(error, "__notes__", [])])
 
@@ -272,7 +285,10 @@ def main() -> None:
         raise _Terminated
 
     signal.signal(signal.SIGTERM, terminate)
-    cli(prog_name="gridsim")
+    try:
+        cli(prog_name="gridsim")
+    finally:
+        _give_up_output()
 
 
 if __name__ == "__main__":

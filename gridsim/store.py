@@ -220,7 +220,7 @@ class Store:
         about = file.metadata
         shared = [name for name in file.schema_arrow.names if known.get(name) == "string"]
         groups = [about.row_group(k) for k in range(about.num_row_groups)]
-        # a file says several times how many rows it has, and not always the same; fewer than none is no number
+        # a file says several times how many rows it has, and not always the same; none is below 0
         stated = sum(abs(group.total_byte_size) for group in groups)
         rows = max(abs(about.num_rows), sum(abs(group.num_rows) for group in groups))
         values = sum(abs(group.column(k).num_values) for group in groups for k in range(group.num_columns))

@@ -1,4 +1,4 @@
-"""The folder of real traces, and the profile of Hypothesis for mutation runs."""
+"""The folder of real traces, the profiles of Hypothesis, and an environment as users have it."""
 
 import os
 from pathlib import Path
@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+# Commands that tests start have their output buffered, as users do, whoever runs the tests.
+os.environ.pop("PYTHONUNBUFFERED", None)
 # no timing decides a test: examples of a machine that has much to do may take their time
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")

@@ -35,8 +35,8 @@ def noted(scenario: gs.Scenario, tmp_path: Path) -> Path:
     [
         {"scenario": 7}, {"scenario": [1]}, {"files": []}, {"files": {"a": 1}}, {"message_log": []},
         {"message_log": {"left_out": "x"}}, {"decisions": 5}, {"decisions": {"words": 5}},
-        {"decisions": {"words": {}, "dropped": None}}, {"wall_seconds": "x"}, {"peak_memory": "x"}, {"clock_seconds": []},
-        {"gridcore": 1}, {"numpy": None}, {"seed": "x"}, {"resumed": 0.5},
+        {"decisions": {"words": {}, "dropped": None}}, {"wall_seconds": "x"}, {"peak_memory": "x"},
+        {"clock_seconds": []}, {"gridcore": 1}, {"numpy": None}, {"seed": "x"}, {"resumed": 0.5},
     ],
 )  # fmt: skip
 def test_provenance_of_other_types(noted: Path, change: Any) -> None:

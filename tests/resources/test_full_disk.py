@@ -43,6 +43,11 @@ def told(*arguments: str) -> Any:
     return CliRunner().invoke(cli, list(arguments))
 
 
+def environment(unbuffered: str) -> dict[str, str]:
+    """Of a command, whose output Python buffers, as users have it (""), or does not ("1")."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": unbuffered}
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A result, a sweep and its store."""
@@ -230,31 +235,35 @@ def test_a_sweep_goes_on_when_there_is_room_again(keep: list[str], full: Path, m
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
-@pytest.mark.parametrize("command", [["--version"], ["--help"], ["schema"], ["run", "--help"]])
-def test_output_that_cannot_be_written(command: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [["--version"], ["--help"], ["schema"], ["run", "--help"], RUN])
+@pytest.mark.parametrize("tells", [True, False])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_cannot_be_written(
+    command: list[str], tells: bool, unbuffered: str, tmp_path: Path
+) -> None:
     """Exit code 2 and a line, where there is anybody to read it."""
-    for tells in (True, False):
-        with open("/dev/full", "w") as nowhere:
-            done = subprocess.run(
-                [sys.executable, "-m", "gridsim", *command],
-                stdout=nowhere,
-                stderr=subprocess.PIPE if tells else nowhere,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-                cwd=tmp_path,
-                text=True,
-            )
-        assert done.returncode == 2
-        assert not tells or done.stderr == "gridsim: standard output: No space left on device\n"
+    with open("/dev/full", "w") as nowhere:
+        done = subprocess.run(
+            [sys.executable, "-m", "gridsim", *command],
+            stdout=nowhere,
+            stderr=subprocess.PIPE if tells else nowhere,
+            env=environment(unbuffered),
+            cwd=tmp_path,
+            text=True,
+        )
+    assert done.returncode == 2
+    assert not tells or done.stderr == "gridsim: standard output: No space left on device\n"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
-def test_progress_that_cannot_be_written_ends_no_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_progress_that_cannot_be_written_ends_no_run(unbuffered: str, tmp_path: Path) -> None:
     with open("/dev/full", "w") as nowhere:
         done = subprocess.run(
             [sys.executable, "-m", "gridsim", *RUN, "--progress"],
             stdout=subprocess.PIPE,
             stderr=nowhere,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            env=environment(unbuffered),
             cwd=tmp_path,
             text=True,
         )
