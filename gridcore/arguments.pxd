@@ -21,5 +21,6 @@ cdef int check_array(const double[::1] values, str name, int rule) except -1
 cdef int check_instant(long long value, str name, long long room=*) except -1
 cdef int check_lengths(Py_ssize_t n, Py_ssize_t m, str first, str second) except -1
 cdef int check_offsets(const long long[::1] offsets, Py_ssize_t entries) except -1
+cdef object plain(object values)
 cdef object integers(object values, str name)
 cdef object indices(object values, str name, long long low, long long high)

@@ -46,6 +46,11 @@ cdef object kept(object values, str name):
     return np.array(doubles(values, name))
 
 
+cdef object plain(object values):
+    """An array as one of no subclass, of the same memory: a subclass may say of itself what is not so."""
+    return np.asarray(values) if isinstance(values, np.ndarray) else values
+
+
 cdef object integers(object values, str name):
     """A copy of `values` as a vector of int64: nobody can change it once it has been checked."""
     array = np.asarray(values)

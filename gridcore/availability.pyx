@@ -252,7 +252,7 @@ def available_tasks(
 
 
 cdef object check_grid(object grid):
-    if not isinstance(grid, SummaryGrid):
+    if type(grid) is not SummaryGrid:
         raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
     return grid
 

@@ -12,7 +12,7 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
 from gridcore.arguments cimport (
-    POSITIVE, _Held, check_array, check_lengths, check_scalar, doubles, hold, indices, refuse,
+    POSITIVE, _Held, check_array, check_lengths, check_scalar, doubles, hold, indices, plain, refuse,
 )
 from gridcore.heap cimport Entry, heap_before, heap_make, heap_pop, heap_push, heap_settle
 
@@ -55,6 +55,7 @@ cdef inline long long duration(double task_size, double speed) noexcept nogil:
 
 cdef long long[::1] writable(object values, str name):
     """`values`, which must be an int64 vector that can be written in place."""
+    values = plain(values)
     if not isinstance(values, np.ndarray) or values.dtype != np.int64:
         raise TypeError(f"{name} must be an int64 array, it is changed in place")
     if values.ndim != 1:

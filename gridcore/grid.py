@@ -16,15 +16,17 @@ class SummaryGrid:
     """Where a summary n[S, w, a] is sampled: stretches (s/Mflop), sizes w and task sizes a (Mflop).
 
     The three arrays must be finite, positive and strictly increasing; they are copied and read-only. All
-    summaries that are added must be sampled on one grid.
+    summaries that are added must be sampled on one grid.  Kernels rely on what a grid says of itself: it
+    never changes, and one of a subclass is refused.
     """
 
     __slots__ = ("_size", "_stretch", "_task_size")
 
     def __init__(self, stretch: npt.ArrayLike, size: npt.ArrayLike, task_size: npt.ArrayLike) -> None:
-        self._stretch = _samples("stretch", stretch)
-        self._size = _samples("size", size)
-        self._task_size = _samples("task_size", task_size)
+        made = _samples("stretch", stretch), _samples("size", size), _samples("task_size", task_size)
+        if hasattr(self, "_stretch"):
+            raise TypeError("a SummaryGrid cannot be made anew")
+        self._stretch, self._size, self._task_size = made
 
     @classmethod
     def geometric(
@@ -107,8 +109,7 @@ def _samples(name: str, values: npt.ArrayLike) -> Samples:
                 f"{name}[{index}] must be larger than the sample before it, got {value!r} after {last!r}"
             )
         last = value
-    array.flags.writeable = False
-    return array
+    return np.frombuffer(array.tobytes())  # of which nobody can make one that can be written
 
 
 #: Samples of an axis: that is far more than a summary can have.

@@ -9,7 +9,7 @@ the same digest, which is how it is tested; it has no twin of its own.
 from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memset
 
-from gridcore.arguments cimport _Held, check_instant, hold, indices
+from gridcore.arguments cimport _Held, check_instant, hold, indices, plain
 from gridcore.links cimport Links
 from gridcore.memory cimport grown
 from gridcore.outbox cimport (Delayed, Outbox, Row, delayed_add, delayed_clear, delayed_free, delayed_take, outbox_add,
@@ -160,6 +160,7 @@ cdef class JobFlow:
         """From now on the arrays shared with the policy are these."""
         cdef _Held alone = self._hold()
         def column(values, name, n, dtype=np.int64):
+            values = plain(values)
             if not (isinstance(values, np.ndarray) and values.dtype == dtype and values.shape == (n,)):
                 raise ValueError(f"{name} must be {np.dtype(dtype)}[{n}], shared with the policy")
             return values

@@ -13,7 +13,7 @@ to the top is brought up to date: times only grow, so what lies below is no bett
 from libc.math cimport INFINITY, isfinite
 from libc.stdlib cimport free, malloc
 
-from gridcore.arguments cimport check_lengths, indices
+from gridcore.arguments cimport check_lengths, indices, plain
 
 import numpy as np
 
@@ -64,6 +64,7 @@ cdef const double[:, ::1] matrix(object values):
 
 cdef double[::1] ready_times(object values, Py_ssize_t machines, str like):
     cdef Py_ssize_t u
+    values = plain(values)
     if not isinstance(values, np.ndarray) or values.dtype != np.float64:
         raise TypeError("ready must be a float64 array, it is changed in place")
     if values.ndim != 1:

@@ -13,7 +13,7 @@ overlays" (enhanced shuffling, and joining by random walks); an exchange takes n
 
 cimport cython
 
-from gridcore.arguments cimport _Held, hold, indices, integers
+from gridcore.arguments cimport _Held, hold, indices, integers, plain
 
 import numpy as np
 
@@ -250,6 +250,7 @@ cdef class Views:
     cdef const unsigned char[::1] _there(self, up, str name="up"):
         if up is None:
             return None
+        up = plain(up)
         if not isinstance(up, np.ndarray) or up.dtype != np.bool_ or up.shape != (self.nodes,):
             got = f"{up.dtype}{list(up.shape)}" if isinstance(up, np.ndarray) else type(up).__name__
             raise ValueError(f"{name} must be bool[{self.nodes}], got {got}")

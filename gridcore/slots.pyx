@@ -15,7 +15,7 @@ Source: Vasilakos, Sacha and Pierre, DGS_ASAP: ``Search`` in its three steps.  T
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memmove, memset
 
-from gridcore.arguments cimport _Held, hold, indices, integers
+from gridcore.arguments cimport _Held, hold, indices, integers, plain
 from gridcore.memory cimport grown, prefetch, prefetch_at
 
 import numpy as np
@@ -381,6 +381,7 @@ cdef class SlotSchedules:
         cdef const long long[::1] seen = self._as_of(as_of, self.nodes, "the schedules")
         cdef const unsigned char[::1] gone = None
         if away is not None:
+            away = plain(away)
             if not isinstance(away, np.ndarray) or away.dtype != np.bool_ or away.shape != (self.nodes,):
                 got = f"{away.dtype}{list(away.shape)}" if isinstance(away, np.ndarray) else type(away).__name__
                 raise ValueError(f"away must be bool[{self.nodes}], got {got}")

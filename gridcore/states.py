@@ -45,7 +45,8 @@ class State:
     def whole(self, name: str, low: int = 0, high: int = 2**63 - 1) -> int:
         """A whole number in low..high."""
         value = self._get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        # no subclass, which may compare as it likes, nor bool, which is one
+        if type(value) is not int or not low <= value <= high:
             raise ValueError(f"state[{name!r}] must be a whole number in {low}..{high}, got {value!r}")
         return value
 

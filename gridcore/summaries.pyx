@@ -14,7 +14,7 @@ from libc.stdlib cimport free, malloc
 import numpy as np
 
 from gridcore.arguments cimport (
-    FINITE, NOT_NEGATIVE, POSITIVE, check_array, check_lengths, check_scalar, doubles,
+    FINITE, NOT_NEGATIVE, POSITIVE, check_array, check_lengths, check_scalar, doubles, plain,
 )
 from gridcore.availability cimport Grid, check_grid
 
@@ -115,15 +115,17 @@ def aggregate_into(out, children):
     array = as_cells(children, "children")
     if array.ndim < 2:
         raise ValueError(f"children must have at least two dimensions, got {array.ndim}")
-    if not isinstance(out, np.ndarray) or out.dtype != np.uint32:
+    target = plain(out)
+    if not isinstance(target, np.ndarray) or target.dtype != np.uint32:
         raise TypeError("out must be a uint32 array")
-    if out.shape != array.shape[1:]:
-        raise ValueError(f"out must have the shape of one child {array.shape[1:]}, got {out.shape}")
-    if not out.flags.carray:  # aligned, too
+    if target.shape != array.shape[1:]:
+        raise ValueError(f"out must have the shape of one child {array.shape[1:]}, got {target.shape}")
+    if not target.flags.carray:  # aligned, too
         raise ValueError("out must be C-contiguous and writable")
-    if np.may_share_memory(out, array):
+    if np.may_share_memory(target, array):
         array = array.copy()
-    return into(out, array)
+    into(target, array)
+    return out
 
 
 cdef object into(object out, object array):

@@ -20,7 +20,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from gridcore.arguments cimport (
-    FINITE, NUMBER, POSITIVE, _Held, check_array, check_instant, check_lengths, doubles, hold, indices, kept,
+    FINITE, NUMBER, POSITIVE, _Held, check_array, check_instant, check_lengths, doubles, hold, indices, kept, plain,
 )
 from gridcore.ledger cimport (Debt, Ledger, ledger_add, ledger_drops, ledger_free, ledger_length, ledger_make,
                               ledger_settle, ledger_tasks)
@@ -90,7 +90,7 @@ cdef class SummaryTree:
         if not (rate >= 0 and bound >= 0 and hold_off >= 0 and nbytes >= 0):
             raise ValueError(f"rate, bound, hold_off and nbytes must be >= 0, got {rate}, {bound}, {hold_off}, "
                              f"{nbytes}")
-        if not isinstance(grid, SummaryGrid):
+        if type(grid) is not SummaryGrid:
             raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
         cdef double gap = nbytes / rate * 1e9 if rate > 0 else 0.0
         if hold_off > 2**61:
@@ -453,6 +453,7 @@ cdef class SummaryTree:
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        summaries = plain(summaries)
         if not (isinstance(summaries, np.ndarray) and summaries.dtype == np.uint32 and summaries.ndim == 4
                 and summaries.shape[1:] == self.grid.shape):
             raise ValueError(f"summaries must be uint32[k, {', '.join(map(str, self.grid.shape))}]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 import zipfile
 import zlib
 from typing import IO, Any
@@ -18,6 +19,10 @@ from gridsim.inputs import memory, size_of
 _LEVEL = 1
 _LARGE, _PARTS, _PART = 1 << 20, 16, 1 << 13
 _WORTH = 0.7
+#: Bytes that a value of JSON takes, or more, where the file has two or three, and deflated almost none.
+_VALUE = 64
+#: A text in JSON, which is one value whatever is in it; the quote that ends it may be missing.
+_TEXT = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same content is the same file
 
@@ -66,7 +71,7 @@ class Reader:
     """Reads an archive from a stream; what a damaged one makes of zip, npy and JSON is raised as it is.
 
     Raises ValueError for one that unpacks to more than this machine's memory, for names of members that come
-    twice or are read twice, and for arrays whose header does not agree with what there is of them.
+    twice or are read twice, for JSON of too many values, and for arrays whose header does not agree with what there is of them.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -86,9 +91,13 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         self._zip.close()
 
-    def json(self, name: str) -> Any:
-        """A member that is JSON, whose texts can be written."""
-        found = json.loads(text := self._content(name).decode())
+    def json(self, name: str, most: int | None = None) -> Any:
+        """A member that is JSON, whose texts can be written: of so many values at most, or what memory holds."""
+        text = self._content(name).decode()
+        most = memory() // _VALUE if most is None else most
+        if _values(text) > most and (values := _values(_TEXT.sub("", text))) > most:
+            raise ValueError(f"{name} has {values} values, at most {most} are read")
+        found = json.loads(text)
         if "\\ud" in text.lower():  # half a character may be written so; bytes of names of files are
             json.dumps(found, ensure_ascii=False).encode(errors="surrogateescape")
         return found
@@ -109,6 +118,11 @@ class Reader:
         self._unread.remove(name)
         # read to the end: only then does zipfile compare the checksum
         return self._zip.read(name)
+
+
+def _values(text: str) -> int:
+    """How many values JSON has at most; marks in its texts are counted, too."""
+    return sum(text.count(mark) for mark in ",[{")
 
 
 def _header(content: bytes, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:

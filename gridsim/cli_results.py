@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
 
 import click
 
-from gridsim.errors import GridSimError, ScenarioError, printable
+from gridsim.errors import GridSimError, ScenarioError, naming, printable
 
 #: What files of results in a folder end in.
 ENDINGS = (".npz", ".gridsim")
@@ -34,11 +34,12 @@ def named_files(paths: Sequence[str]) -> dict[str, str]:
 
 
 @contextmanager
-def looked_at(files: Iterable[str]) -> Iterator[None]:
+def looked_at(files: Collection[str]) -> Iterator[None]:
     """Around what looks at results that were read: GridSimError, which names `files`, for whatever numbers
     that no run gives, and that no digest or check of a file finds, make of it."""
     try:
-        yield
+        with naming(files):
+            yield
     except (click.ClickException, GridSimError, ImportError, MemoryError, OSError):
         raise
     except Exception as error:

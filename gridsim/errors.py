@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
 #: Characters of a message; what is longer is cut in the middle.
 LONGEST = 2000
 
@@ -30,6 +33,17 @@ class _OneLine:
 
 class GridSimError(_OneLine, Exception):
     """Root of every error that gridsim raises on purpose."""
+
+
+@contextmanager
+def naming(files: Collection[str]) -> Iterator[None]:
+    """Around what is done with files that were read: a GridSimError names them, as of a scenario in them."""
+    try:
+        yield
+    except GridSimError as error:
+        if any(file in str(error) for file in files):
+            raise
+        raise type(error)(f"{', '.join(files)}: {error}") from error
 
 
 class ScenarioError(GridSimError, ValueError):

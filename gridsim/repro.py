@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli_scenario import import_option
-from gridsim.errors import ScenarioError
+from gridsim.errors import ScenarioError, naming
 
 if TYPE_CHECKING:
     from gridsim.results import Result
@@ -95,8 +95,9 @@ def repro(file: str, name: str | None, imports: tuple[str, ...], as_json: bool) 
 
     result = Result.load(file)
     _check_scheduled(result)
-    scheduler = scheduler_from(result.scheduler, "the result", imported_as=name, imports=imports)
-    found = reproduce_result(result, scheduler)
+    with naming([file]):
+        scheduler = scheduler_from(result.scheduler, "the result", imported_as=name, imports=imports)
+        found = reproduce_result(result, scheduler)
     if as_json:
         click.echo(to_json({"file": file, **asdict(found)}))
     else:

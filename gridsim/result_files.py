@@ -21,6 +21,8 @@ from gridsim.result_tables import check_columns
 #: Version of the file format.
 FORMAT = 1
 _ABOUT = "result.json"
+#: Values in it at most: what is long is in tables, and a scenario is one text.
+_VALUES = 1 << 20
 
 
 class _Kept(msgspec.Struct):
@@ -89,7 +91,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
         content = io.BytesIO(stream.read())
     try:
         with Reader(content) as archive:
-            about = archive.json(_ABOUT)
+            about = archive.json(_ABOUT, _VALUES)
             if about["format"] != FORMAT:
                 raise GridSimError(
                     f"{name}: a result in format {about['format']!r}, this version reads {FORMAT}"

@@ -47,7 +47,7 @@ def resume(
     """
     from gridsim import provenance
     from gridsim.checkpoint import Checkpoint, damaged
-    from gridsim.errors import ScenarioError
+    from gridsim.errors import ScenarioError, naming
     from gridsim.naming import scheduler_from
     from gridsim.records import plain, remove_leftovers
     from gridsim.scenario import Scenario
@@ -68,7 +68,8 @@ def resume(
             options = Options(**(about.options | ({} if threads is None else {"threads": threads})))
         except TypeError as error:
             raise damaged(name, error) from error
-        simulation = Simulation(Scenario.from_text(about.scenario), chosen, options)
+        with naming([name]):
+            simulation = Simulation(Scenario.from_text(about.scenario), chosen, options)
         kept.restore(simulation)
     remove_leftovers(path)
     simulation.worked, simulation.resumed = about.worked, about.resumed + 1

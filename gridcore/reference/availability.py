@@ -106,7 +106,7 @@ def available_tasks(
 
 
 def check_grid(grid: object) -> SummaryGrid:
-    if not isinstance(grid, SummaryGrid):
+    if type(grid) is not SummaryGrid:
         raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
     return grid
 

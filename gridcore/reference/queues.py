@@ -352,7 +352,7 @@ class TaskQueues:
         at = now if cell is None else cell
         if at < now:
             raise ValueError(f"cell must not be before now = {now} ns, got {at}")
-        if not isinstance(grid, SummaryGrid):
+        if type(grid) is not SummaryGrid:
             raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
         if threads < 1:
             raise ValueError(f"threads must be >= 1, got {threads}")

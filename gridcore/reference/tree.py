@@ -137,7 +137,7 @@ class SummaryTree:
                 f"rate, bound, hold_off and nbytes must be >= 0, got {float(rate)}, {float(bound)}, "
                 f"{hold_off}, {nbytes}"
             )
-        if not isinstance(grid, SummaryGrid):
+        if type(grid) is not SummaryGrid:
             raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
         if hold_off > LATEST:
             raise ValueError(f"hold_off must be at most {LATEST} ns, got {hold_off}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import sys
@@ -184,6 +185,28 @@ def test_tables_without_sense(file: Path) -> None:
 def test_json_too_deep(file: Path) -> None:
     with pytest.raises(GridSimError, match="not a sound result file"):
         gs.Result.load(changed(file, {"result.json": b"[" * 100_000}))
+
+
+def test_json_of_too_many_values(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes more memory than the file has bytes for it, under a key that nobody asks for, too."""
+
+    def harmed(told: dict[str, Any]) -> None:
+        told.update(more=[[]] * (1 << 19))
+        told["provenance"]["scenario"] += "# " + ',[{"\\' * (1 << 20)  # which is one text
+
+    changed(file, about=harmed)
+    with pytest.raises(GridSimError, match=r"result.json has 10\d{5} values, at most 1048576 are read"):
+        gs.Result.load(file)
+    changed(file, about=lambda told: told.pop("more"))
+    gs.Result.load(file, verify=False)
+    monkeypatch.setattr("gridsim.archive.memory", lambda: 1 << 20)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.json", json.dumps([[]] * (1 << 14)))
+        archive.writestr("b.json", json.dumps([[]] * (1 << 12)))
+    with open(tmp_path / "a.zip", "rb") as stream, Reader(stream) as read:
+        with pytest.raises(ValueError, match=r"a.json has 32768 values, at most 16384 are read"):
+            read.json("a.json")
+        assert len(read.json("b.json")) == 1 << 12
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,19 @@ def test_decisions_without_what_they_are_told_by(noted: Path, missing: str) -> N
         gs.Result.load(noted)
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, ["repro"]])
+def test_scenarios_in_results_that_are_wrong(
+    noted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    """Several files may be read at once: an error tells in which of them it is."""
+    monkeypatch.chdir(tmp_path)
+    changed(noted, about=lambda told: told["provenance"].update(scenario="[workload]\nfile = 7\n"))
+    done = CliRunner().invoke(cli, [*command, "noted.npz", *["0"] * (command == ["why"])])
+    if done.exit_code or command in (["validate"], ["repro"]):
+        said = done.stderr.splitlines()
+        assert done.exit_code == 2 and len(said) == 1 and said[0].startswith("gridsim: noted.npz: ")
+
+
 def test_a_result_without_provenance(noted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What can be said without it is said."""
     monkeypatch.chdir(tmp_path)
@@ -63,7 +76,7 @@ def test_a_result_without_provenance(noted: Path, tmp_path: Path, monkeypatch: p
         if done.exit_code:
             assert done.stderr.startswith("gridsim: ") and done.stderr.count("\n") == 1
     assert CliRunner().invoke(cli, ["repro", "noted.npz"]).stderr == (
-        "gridsim: the result does not say of what scenario it is\n"
+        "gridsim: noted.npz: the result does not say of what scenario it is\n"
     )
 
 
@@ -80,7 +93,7 @@ def test_sentences_of_a_result_are_of_columns_and_digits_alone(noted: Path, sent
         every |= {action: [sentence, "", ""] for action in every}
 
     done = CliRunner().invoke(cli, ["why", str(changed(noted, about=words)), "0"])
-    assert done.exit_code == 2 and done.stderr.startswith("gridsim: decision_words[")
+    assert done.exit_code == 2 and done.stderr.startswith(f"gridsim: {noted}: decision_words[")
     assert done.stderr.count("\n") == 1
 
 

@@ -23,11 +23,14 @@ from gridcore import (
     TreeFlow,
     Views,
     WorkQueue,
+    aggregate_into,
     bind_earliest,
     edf,
     jobflow,
+    sample_availability,
 )
 from gridcore.flow import SHARE
+from gridcore.reference import availability as availability_twin
 from gridcore.reference import dispatch as dispatch_twin
 from gridcore.reference import edf as edf_twin
 from gridcore.reference import links as links_twin
@@ -363,3 +366,81 @@ def test_a_stretch_that_rounds_to_zero(module: Any) -> None:
     """A multiple of 0 is no larger stretch: it was tried for ever."""
     queue = {"release": [0.0], "size": [26.5], "work": [5e-324], "speed": 0.125, "now": 0.0}
     assert 0.0 <= module.optimal_stretch(**queue) < 1e-320
+
+
+class Lying(np.ndarray):
+    """Says that it has the shape that it was told."""
+
+    told: Any = None
+
+    @property
+    def shape(self) -> Any:  # type: ignore[override]
+        return np.ndarray.shape.__get__(self) if self.told is None else self.told
+
+    def reshape(self, *_: Any, **__: Any) -> Any:
+        return np.zeros((4, 1), self.dtype)
+
+
+def lying(values: Any, told: tuple[int, ...]) -> Any:
+    array = np.array(values).view(Lying)
+    array.told = told
+    return array
+
+
+def test_arrays_that_say_of_themselves_what_is_not_so() -> None:
+    views, schedules, many = Views(10_000, 8, seed=1), SlotSchedules(10_000), (10_000,)
+    with pytest.raises(ValueError, match=r"up must be bool\[10000\], got bool\[1\]"):
+        views.cycle(lying([True], many))
+    with pytest.raises(ValueError, match=r"away must be bool\[10000\], got bool\[1\]"):
+        schedules.search(views.views, [0], 3, 1, 0, hops=2, away=lying([False], many))
+    with pytest.raises(ValueError, match="out must have the shape of one child"):
+        aggregate_into(lying(np.zeros(1, np.uint32), many), np.ones((3, *many), np.uint32))
+    out = lying(np.zeros(many, np.uint32), many)  # as it is, whatever its methods are
+    assert (
+        aggregate_into(out, np.ones((3, *many), np.uint32)) is out
+        and np.asarray(out).tolist() == [3] * 10_000
+    )
+    with pytest.raises(ValueError, match=r"summaries must be uint32\[k, 1, 1, 1\]"):
+        tree().report([2], 0, lying(np.zeros((1, 5), np.uint32), (1, 1, 1, 1)), [0.0])
+    jobs = negotiation()[1]["jobs"]
+    with pytest.raises(ValueError, match=r"length must be int64\[2\], shared with the policy"):
+        negotiation(jobs={**jobs, "length": lying([1], (2,))})
+
+
+class Grid(SummaryGrid):
+    shape = property(lambda self: (1, 1, 1))  # type: ignore[assignment]
+
+
+def test_a_grid_is_what_it_says() -> None:
+    """Kernels count on it, while they ask others for numbers."""
+    grid = Grid(*(np.arange(1.0, 101.0),) * 3)
+    for call in (
+        lambda: sample_availability(grid, 0.0, [0.0], [1e5], [1e5], speed=1.0, free_at=0.0),
+        lambda: availability_twin.sample_availability(grid, 0.0, [0.0], [1e5], [1e5], speed=1.0, free_at=0.0),
+        lambda: TaskQueues([1.0]).summaries([0], grid, 0),
+        lambda: queues_twin.TaskQueues([1.0]).summaries([0], grid, 0),
+        lambda: SummaryTree(grid, [1.0], size=[1.0], task_size=[1.0], nbytes=1),
+    ):
+        with pytest.raises(TypeError, match="grid must be a SummaryGrid, got Grid"):
+            call()
+    plain = SummaryGrid([1.0, 2.0], [4.0], [1.0])
+    with pytest.raises(TypeError, match="cannot be made anew"):
+        plain.__init__([1.0], [1.0], [1.0])  # type: ignore[misc]
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        plain.stretch.flags.writeable = True
+    assert plain.shape == (2, 1, 1)
+
+
+class Evil(int):
+    """Is in every range."""
+
+    __lt__ = __le__ = __gt__ = __ge__ = lambda self, other: True  # type: ignore[assignment]
+
+
+def test_a_number_that_compares_as_it_likes() -> None:
+    walks = JobWalks(
+        links([24] * 4, fifo=False), np.ones(3), kinds=range(4), release=[0], node=[0], work=[1.0],
+        data=[1], probes=1, rate=np.zeros(3),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"state\['next'\] must be a whole number in 0..1, got -10000000"):
+        walks.setstate({**walks.getstate(), "next": Evil(-(10**7))})

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import gridsim as gs
 from gridsim.cli import cli
 from gridsim.cli_results import looked_at
-from gridsim.errors import GridSimError
+from gridsim.errors import GridSimError, ScenarioError
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +103,10 @@ def test_commands_end_in_a_line_whatever_it_is(
     said = r"^a\.npz: cannot be shown \(IndexError: index 9 is out of bounds"
     with pytest.raises(GridSimError, match=said), looked_at(["a.npz"]):
         np.zeros(3)[9]
-    with pytest.raises(GridSimError, match="^as it is$"), looked_at(["a.npz"]):
-        raise GridSimError("as it is")
+    with pytest.raises(ScenarioError, match=r"^a\.npz: of it$"), looked_at(["a.npz"]):
+        raise ScenarioError("of it")
+    with pytest.raises(GridSimError, match=r"^as a\.npz is$"), looked_at(["a.npz"]):
+        raise GridSimError("as a.npz is")
 
 
 def test_a_text_in_a_file_is_no_path(sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

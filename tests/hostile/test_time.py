@@ -87,7 +87,7 @@ def test_who_looks_at_a_result_does_not_run_its_scenario(
     for command in (["validate"], ["export", "--format", "perfetto", "--out", "x.json"]):
         done = CliRunner().invoke(cli, [*command, "a.npz"])
         assert done.stderr == (
-            "gridsim: faults must make at most 100000 changes for who looks at a result, got more\n"
+            "gridsim: a.npz: faults must make at most 100000 changes for who looks at a result, got more\n"
         )
     for command in (["plot", "--kind", "gantt", "--figure", "x.svg"], ["report", "--out", "x.html"]):
         assert CliRunner().invoke(cli, [*command, "a.npz"]).exit_code == 0
