@@ -71,7 +71,8 @@ class Reader:
     """Reads an archive from a stream; what a damaged one makes of zip, npy and JSON is raised as it is.
 
     Raises ValueError for one that unpacks to more than this machine's memory, for names of members that come
-    twice or are read twice, for JSON of too many values, and for arrays whose header does not agree with what there is of them.
+    twice or are read twice, for JSON of too many values, and for arrays whose header does not agree with what
+    there is of them.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -92,7 +93,7 @@ class Reader:
         self._zip.close()
 
     def json(self, name: str, most: int | None = None) -> Any:
-        """A member that is JSON, whose texts can be written: of so many values at most, or what memory holds."""
+        """A member that is JSON, whose texts can be written: of so many values, or what memory holds."""
         text = self._content(name).decode()
         most = memory() // _VALUE if most is None else most
         if _values(text) > most and (values := _values(_TEXT.sub("", text))) > most:
