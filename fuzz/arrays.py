@@ -88,7 +88,16 @@ class Shy:
 
 
 class Sub(np.ndarray[Any, np.dtype[Any]]):
-    """An array of another class."""
+    """An array of another class, which says that it is of other shapes."""
+
+    told: Any = None
+
+    @property
+    def shape(self) -> Any:
+        return np.ndarray.shape.__get__(self) if self.told is None else self.told
+
+    def reshape(self, *shape: Any, **how: Any) -> Any:
+        return np.zeros(1, self.dtype) if self.told else super().reshape(*shape, **how)
 
 
 NASTY: tuple[Any, ...] = (
@@ -127,7 +136,10 @@ def poked(s: Source, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _bare(s: Source, a: np.ndarray[Any, Any]) -> Any:
-    return a.view(Sub)
+    made = a.view(Sub)
+    if s.chance(128):
+        made.told = s.pick(((), (1,), (3,), (2**20,), (*a.shape, 1), a.shape[:-1], (0, *a.shape[1:])))
+    return made
 
 
 #: The same numbers in another form, or nearly the same numbers.

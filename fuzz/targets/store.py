@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Iterator
 from functools import cache
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from files import FOLDER, refused
 from samples import BAGS, scheduler
+from zips import usual
 
 from gridsim.cells import Cell, measure
 from gridsim.errors import GridSimError
@@ -33,6 +35,21 @@ def seeds() -> Iterator[bytes]:
     yield b'j{"gridsim store": 1}'
     for name, content in shards().items():
         yield name[:1].encode() + content
+
+
+def mutate(data: bytes, max_size: int, seed: int) -> bytes:
+    """A shard with some bytes changed, mostly of its footer, of which nothing is left if it is moved."""
+    chance = random.Random(seed)
+    if data[:1] not in (b"c", b"s") or len(data) < 20 or chance.random() < 0.1:
+        return usual(data, max_size)
+    content, end = bytearray(data), len(data) - 8
+    length = int.from_bytes(data[end : end + 4], "little")
+    first = end - length if 0 < length < end and chance.random() < 0.7 else 1
+    for _ in range(chance.choice((1, 1, 2, 4, 8))):
+        at = chance.randrange(first, end)
+        old = content[at]
+        content[at] = chance.choice((0, 127, 128, 255, old ^ 1 << chance.randrange(8), chance.randrange(256)))
+    return bytes(content)
 
 
 def one(data: bytes) -> None:
