@@ -176,7 +176,10 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(done.stdout) == {"file": "r.gridsim", "format": "evalys", "rows": 6, "out": "e.csv"}
     gs.simulate(BAGS, gs.MinCent()).save("bare.gridsim")
     for arguments, said in (
-        (["bare.gridsim", "--format", "swf", "--out", "x"], "gridsim: to_swf needs a recorded schedule"),
+        (
+            ["bare.gridsim", "--format", "swf", "--out", "x"],
+            "gridsim: bare.gridsim: to_swf needs a recorded schedule",
+        ),
         (["r.gridsim", "--format", "swf", "--out", "r.gridsim"], "gridsim: --out names the result itself"),
         (["r.gridsim", "--format", "swf", "--out", "no/x"], "gridsim: no: no such folder"),
         (["r.gridsim", "--format", "xls", "--out", "x"], "gridsim: Invalid value for '--format'"),
