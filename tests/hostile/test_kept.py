@@ -268,6 +268,7 @@ print(refused)
     done = subprocess.run(
         [sys.executable, "-c", code, str(shard)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        cwd=shard.parent,  # not where tests are run from: the source tree is not compiled
         capture_output=True,
         text=True,
     )
