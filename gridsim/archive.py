@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+import sys
 import zipfile
 import zlib
 from typing import IO, Any
@@ -19,8 +20,11 @@ from gridsim.inputs import memory, size_of
 _LEVEL = 1
 _LARGE, _PARTS, _PART = 1 << 20, 16, 1 << 13
 _WORTH = 0.7
-#: Bytes that a value of JSON takes, or more, where the file has two or three, and deflated almost none.
-_VALUE = 64
+#: How much larger than the archive its JSON may be, from so many bytes on; of real ones it is a part.
+_MOST_PACKED, _PACKED_FROM = 100, 1 << 20
+#: Bytes that JSON makes in memory at each of its marks, or more: objects and arrays, what holds a value and a
+#: number, a key (in its object and among all keys that are read), one end of a text.
+_TAKEN = {"{": 80, "[": 96, ",": 40, ":": 110, '"': 40}
 #: A text in JSON, which is one value whatever is in it; the quote that ends it may be missing.
 _TEXT = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
@@ -70,9 +74,9 @@ def _shrinks(content: bytes) -> bool:
 class Reader:
     """Reads an archive from a stream; what a damaged one makes of zip, npy and JSON is raised as it is.
 
-    Raises ValueError for one that unpacks to more than this machine's memory, for names of members that come
-    twice or are read twice, for JSON of too many values, and for arrays whose header does not agree with what
-    there is of them.
+    Raises ValueError for one that unpacks to more than this machine's memory, for members that are neither
+    stored nor deflated, or of one name, or read twice, for JSON much larger than the archive, or of too many
+    values, and for arrays whose header does not agree with what there is of them.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -82,9 +86,14 @@ class Reader:
         size = sum(sizes) + max(sizes, default=0)  # the last one is there as bytes, and as an array
         if size > most:
             raise ValueError(f"unpacking takes {size_of(size)}, this machine has {size_of(most)} of memory")
-        if len({member.filename for member in members}) < len(members):
+        for member in members:
+            # which makes a thousand bytes of one at most; others make millions
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"{member.filename} must be stored or deflated")
+        self._unread = {member.filename: member.file_size for member in members}
+        if len(self._unread) < len(members):
             raise ValueError("it has members of the same name")
-        self._unread = {member.filename for member in members}
+        self._packed = stream.seek(0, io.SEEK_END)
 
     def __enter__(self) -> Reader:
         return self
@@ -94,12 +103,21 @@ class Reader:
 
     def json(self, name: str, most: int | None = None) -> Any:
         """A member that is JSON, whose texts can be written: of so many values, or what memory holds."""
+        size, largest = self._unread.get(name, 0), max(_PACKED_FROM, _MOST_PACKED * self._packed)
+        if size > largest:
+            raise ValueError(
+                f"{name} has {size_of(size)}, expected at most {size_of(largest)} in an archive of "
+                f"{size_of(self._packed)}"
+            )
         text = self._content(name).decode()
-        most = memory() // _VALUE if most is None else most
-        if _values(text) > most and (values := _values(_TEXT.sub("", text))) > most:
+        if most is not None and _values(text) > most and (values := _values(_bare(text))) > most:
             raise ValueError(f"{name} has {values} values, at most {most} are read")
+        room = memory()
+        if _taken(text, text) > room and (taken := _taken(text, _bare(text))) > room:
+            raise ValueError(f"{name} takes {size_of(taken)}, this machine has {size_of(room)} of memory")
         found = json.loads(text)
-        if "\\ud" in text.lower():  # half a character may be written so; bytes of names of files are
+        # half a character may be written so; bytes of names of files are
+        if "\\ud" in text or "\\uD" in text:
             json.dumps(found, ensure_ascii=False).encode(errors="surrogateescape")
         return found
 
@@ -116,14 +134,24 @@ class Reader:
         # once, so that what is made of all members is no larger than they are
         if name not in self._unread:
             raise ValueError(f"it has no member {name}, or wants it twice")
-        self._unread.remove(name)
+        del self._unread[name]
         # read to the end: only then does zipfile compare the checksum
         return self._zip.read(name)
+
+
+def _bare(text: str) -> str:
+    """JSON whose texts are empty."""
+    return _TEXT.sub('""', text)
 
 
 def _values(text: str) -> int:
     """How many values JSON has at most; marks in its texts are counted, too."""
     return sum(text.count(mark) for mark in ",[{")
+
+
+def _taken(text: str, marks: str) -> int:
+    """Bytes that JSON and what is made of it take in memory at most, by its `marks`."""
+    return 2 * sys.getsizeof(text) + sum(each * marks.count(mark) for mark, each in _TAKEN.items())
 
 
 def _header(content: bytes, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:

@@ -6,7 +6,9 @@ import json
 import os
 import pickle
 import sys
+import tracemalloc
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pytest
 from archives import changed, npy, stated
 
 import gridsim as gs
-from gridsim.archive import Reader
+from gridsim.archive import Reader, _bare, _taken
 from gridsim.checkpoint import Checkpoint, save
 from gridsim.errors import GridSimError
 from gridsim.naming import make_scheduler
@@ -194,7 +196,8 @@ def test_json_of_too_many_values(file: Path, tmp_path: Path, monkeypatch: pytest
         told.update(more=[[]] * (1 << 19))
         told["provenance"]["scenario"] += "# " + ',[{"\\' * (1 << 20)  # which is one text
 
-    changed(file, about=harmed)
+    # with so much more that it is not refused for how small it is
+    changed(file, {"more/noise.npy": np.random.default_rng(1).bytes(1 << 18)}, harmed)
     with pytest.raises(GridSimError, match=r"result.json has 10\d{5} values, at most 1048576 are read"):
         gs.Result.load(file)
     changed(file, about=lambda told: told.pop("more"))
@@ -204,9 +207,66 @@ def test_json_of_too_many_values(file: Path, tmp_path: Path, monkeypatch: pytest
         archive.writestr("a.json", json.dumps([[]] * (1 << 14)))
         archive.writestr("b.json", json.dumps([[]] * (1 << 12)))
     with open(tmp_path / "a.zip", "rb") as stream, Reader(stream) as read:
-        with pytest.raises(ValueError, match=r"a.json has 32768 values, at most 16384 are read"):
+        with pytest.raises(ValueError, match=r"a.json takes 2\.\d+ MB, this machine has 1\.\d+ MB of memory"):
             read.json("a.json")
         assert len(read.json("b.json")) == 1 << 12
+
+
+#: Units of JSON that take much memory for their bytes, and letters of which texts take four bytes each.
+UNITS = {
+    "objects": lambda k: '{"a":0}',
+    "objects of new keys": lambda k: f'{{"{k:05}":0}}',
+    "arrays": lambda k: "[]",
+    "arrays of one": lambda k: "[[0]]",
+    "empty objects": lambda k: "{}",
+    "texts": lambda k: '"aa"',
+    "letters": lambda k: '"\u0101"',
+    "more letters": lambda k: '"\U0001f600"',
+    "numbers": lambda k: "999",
+    "floats": lambda k: "1.5",
+    "digits": lambda k: "9" * 40,
+    "one text": lambda k: "0" if k else '"\U0001f600' + "a" * 100_000 + '"',
+}
+
+
+@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
+@pytest.mark.parametrize("keyed", [False, True])
+def test_json_takes_no_more_than_is_said(unit: Callable[[int], str], keyed: bool) -> None:
+    """What is refused where memory is short is what it would take, measured, and not many times as much."""
+    parts = [f'"{k}":{unit(k)}' if keyed else unit(k) for k in range(20_000)]
+    text = ("{%s}" if keyed else "[%s]") % ",".join(parts)
+    tracemalloc.start()
+    json.loads(text)
+    peak = tracemalloc.get_traced_memory()[1] + sys.getsizeof(text)
+    tracemalloc.stop()
+    assert peak <= _taken(text, _bare(text)) <= 12 * peak
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])
+def test_json_of_few_bytes_that_unpacks_to_many(tmp_path: Path, method: int) -> None:
+    """A checkpoint of 8 kB took 3.4 GB.  Nothing is unpacked."""
+    path = tmp_path / "a.checkpoint"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("checkpoint.json", b'{"format":1,"x":[' + b'{"a":0},' * (1 << 20) + b"0]}")
+    assert path.stat().st_size < 1 << 18
+    said = (
+        r"expected at most [\d.]+ MB in an archive of"
+        if method == zipfile.ZIP_DEFLATED
+        else "must be stored or deflated"
+    )
+    tracemalloc.start()
+    with pytest.raises(GridSimError, match=f"not a sound checkpoint .*{said}"):
+        Checkpoint(path)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+
+
+def test_arrays_that_unpack_to_millions_of_times_their_size(file: Path) -> None:
+    """As deflate never does."""
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("more/a.npy", bytes(1 << 24), zipfile.ZIP_BZIP2)
+    with pytest.raises(GridSimError, match=r"more/a.npy must be stored or deflated"):
+        gs.Result.load(file)
 
 
 @pytest.mark.parametrize(
