@@ -4,7 +4,7 @@ that keep what they have done, wherever they go."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -19,8 +19,9 @@ from gridsim.results import Result
 from gridsim.validation.common import Floats, Violation, broken, column, differs
 
 Integers = NDArray[np.int64]
-#: Checkpoints that are gone through where machines fluctuate, at most, and how many of them at a time.
-MOST_MARKS, _AT_A_TIME = 10_000_000, 1 << 16
+#: Checkpoints, and pairs of instances of a task that run at a time: as many as are gone through, and how many
+#: of them at once.
+MOST_STEPS, _AT_ONCE = 50_000_000, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,17 @@ class Rules:
 
     @classmethod
     def of(cls, result: Result) -> Rules | None:
-        """Those of the result's scheduler; None if it does not tell them."""
+        """Those of the result's scheduler; None if it does not tell them.
+
+        Raises ScenarioError for costs below 0 s.
+        """
         said = result.scheduler["parameters"]
         if not {"checkpoint_cost", "restore_cost", "checkpoint_store"} <= set(said):
             return None
         interval, fluctuation = result.facts["checkpoint_interval"], result.scenario.fluctuation
+        for name in ("checkpoint_cost", "restore_cost"):
+            if not said[name] >= 0:
+                raise ScenarioError(f"scheduler.parameters.{name} must be at least 0 s, got {said[name]!r}")
         rules = (
             round(interval * 1e9) if interval is not None and np.isfinite(interval) else 0,
             round(said["checkpoint_cost"] * 1e9),
@@ -77,18 +84,27 @@ class Rules:
         marks = (computing - 1) // self.interval if self.interval else 0
         return computing + marks * self.checkpoint + np.where(rows.begin > 0, self.restore, 0)
 
-    def saved(self, rows: Instances, k: int, at: int, work: float) -> float:
-        """ns at whole speed of the `work` of row k that are in its newest checkpoint at `at` ns."""
-        since = min(at, int(rows.end[k])) - self.computing_from(rows, k)
-        if not self.interval or since <= 0:
-            return 0.0
-        computing = max(1, round(work))
-        marks = min(since // (self.interval + self.checkpoint), (computing - 1) // self.interval)
-        return float(marks * self.interval)
+    def steps(self, rows: Instances) -> Floats:
+        """float64[rows]: what there is to go through to know what each instance did."""
+        return np.ones(len(rows.task))
 
-    def computing_from(self, rows: Instances, k: int) -> int:
-        """When row k has read its checkpoint, ns."""
-        return int(rows.start[k]) + (self.restore if rows.begin[k] > 0 else 0)
+    def saved(self, rows: Instances, k: Integers, at: Integers, work: Floats) -> Floats:
+        """ns at whole speed of the `work` of rows k that are in their newest checkpoint at `at` ns."""
+        if not self.interval:
+            return np.zeros(len(k))
+        since = np.minimum(at, rows.end[k]) - self.computing_from(rows, k)
+        computing = np.maximum(1, np.rint(work[k])).astype(np.int64)
+        marks = np.minimum(since // self.each, (computing - 1) // self.interval)
+        return (np.maximum(0, marks) * self.interval).astype(np.float64)
+
+    def computing_from(self, rows: Instances, k: Integers) -> Integers:
+        """When rows k have read their checkpoints, ns."""
+        return rows.start[k] + np.where(rows.begin[k] > 0, self.restore, 0)
+
+    @property
+    def each(self) -> int:
+        """ns from one checkpoint to the next."""
+        return self.interval + self.checkpoint
 
 
 @dataclass(frozen=True)
@@ -102,47 +118,48 @@ class FluctuatingRules(Rules):
     def lasts(self, rows: Instances, work: Floats) -> Integers:
         """See `Rules.lasts`; what is left to do at the end counts as it takes at whole speed.
 
-        Raises ScenarioError for more than `MOST_MARKS` checkpoints.
+        Raises ScenarioError for too many checkpoints.
         """
-        if self.interval:
-            each = self.interval + self.checkpoint
-            marks = float(((rows.end - rows.start) // each).sum(dtype=np.float64)) if each > 0 else math.inf
-            if marks > MOST_MARKS:
-                raise ScenarioError(
-                    f"facts.checkpoint_interval makes {marks:g} checkpoints, each {each} ns one, at most "
-                    f"{MOST_MARKS} are gone through"
-                )
-        done = np.array([self._computed(rows, k, end) for k, end in enumerate(rows.end.tolist())])
+        _few(self, self.steps(rows))
+        done = self._computed(rows, np.arange(len(work)), rows.end)
         left: Integers = np.rint(work - done).astype(np.int64)
         return rows.end - rows.start + left
 
-    def saved(self, rows: Instances, k: int, at: int, work: float) -> float:
+    def steps(self, rows: Instances) -> Floats:
+        """See `Rules.steps`: its checkpoints."""
+        marks = (rows.end - rows.start) // self.each if self.interval else 0
+        return super().steps(rows) + marks
+
+    def saved(self, rows: Instances, k: Integers, at: Integers, work: Floats) -> Floats:
         """See `Rules.saved`."""
-        begin, each = self.computing_from(rows, k), self.interval + self.checkpoint
-        marks = (min(at, int(rows.end[k])) - begin) // each if self.interval else 0
-        return self._computed(rows, k, begin + marks * each)
+        if not self.interval:
+            return np.zeros(len(k))
+        begin = self.computing_from(rows, k)
+        marks = (np.minimum(at, rows.end[k]) - begin) // self.each
+        return self._computed(rows, k, begin + marks * self.each)
 
-    def _computed(self, rows: Instances, k: int, at: int) -> float:
-        """ns at whole speed that row k has done at `at` ns."""
-        ever = np.iinfo(np.int64).max
-        each = self.interval + self.checkpoint if self.interval else ever
-        parts = range(self.computing_from(rows, k), at, each * _AT_A_TIME)
-        return sum(
-            self._between(rows.machine[k], np.arange(first, min(at, first + each * _AT_A_TIME), each), at)
-            for first in parts
-        )
+    def _computed(self, rows: Instances, k: Integers, at: Integers) -> Floats:
+        """ns at whole speed that rows k have done at `at` ns."""
+        each = self.each if self.interval else np.iinfo(np.int64).max
+        begin, done = self.computing_from(rows, k), np.zeros(len(k))
+        for which, mark in _counted(-((begin - at) // each)):
+            parts = self._between(rows.machine[k[which]], begin[which] + mark * each, at[which])
+            np.add.at(done, which, parts)
+        return done
 
-    def _between(self, u: np.int64, begin: Integers, at: int) -> float:
-        """ns at whole speed that machine `u` does from `begin` on until the next checkpoints, or `at` ns."""
+    def _between(self, machine: Integers, begin: Integers, at: Integers) -> Floats:
+        """ns at whole speed that machines do from `begin` on until their next checkpoints, or `at` ns."""
         pace, ever = self.pace, np.iinfo(np.int64).max
         end = begin + np.minimum(self.interval or ever, at - begin)
-        factors, before = pace.factors[pace.series[u]], self._before[pace.series[u]]
+        series = pace.series[machine]
+        factors, before = pace.factors, self._before
         (round_a, a), (round_b, b) = (
-            np.divmod(pace.first[u] + t // pace.period, len(factors)) for t in (begin, end)
+            np.divmod(pace.first[machine] + t // pace.period, factors.shape[1]) for t in (begin, end)
         )
-        periods = (round_b - round_a) * before[-1] + before[b] - before[a]
-        edges = factors[b] * (end % pace.period) - factors[a] * (begin % pace.period)
-        return float((periods * pace.period + edges).sum())
+        sums = (round_b - round_a) * before[series, -1] + before[series, b] - before[series, a]
+        edges = factors[series, b] * (end % pace.period) - factors[series, a] * (begin % pace.period)
+        done: Floats = sums * pace.period + edges
+        return done
 
     @cached_property
     def _before(self) -> Floats:
@@ -288,24 +305,83 @@ def _begins(rows: Instances, rules: Rules, work: Floats, sizes: Floats, speeds: 
     """Each instance begins with what was in the newest checkpoint that its machine can read.
 
     work : of each, ns at whole speed.
+
+    Raises ScenarioError where more instances run at a time than can be gone through.
     """
-    wanted, beaten = np.zeros(len(rows.task)), overtaken(rows)
-    key = rows.machine if rules.local else rows.task
-    order = np.lexsort((rows.start, key))
-    edges = np.flatnonzero(np.diff(key[order])) + 1
-    for group in np.split(order, edges):
-        for position, k in enumerate(group.tolist()):
-            before = group[:position].tolist()
-            if rules.local:
-                # the last instance that the machine lost, if it was of this task
-                before = [j for j in before if not (rows.completed[j] or beaten[j])][-1:]
-                before = [j for j in before if rows.task[j] == rows.task[k]]
-            for j in before:
-                saved = rules.saved(rows, j, int(rows.start[k]), float(work[j]))
-                wanted[k] = max(wanted[k], float(rows.begin[j]) + saved / 1e9 * speeds[rows.machine[j]])
+
+    def kept(k: Integers, at: Integers) -> Floats:
+        """Mflop in the newest checkpoints of rows k at `at` ns."""
+        kept: Floats = rows.begin[k] + rules.saved(rows, k, at, work) / 1e9 * speeds[rows.machine[k]]
+        return kept
+
+    wanted = np.maximum(0.0, (_lost if rules.local else _newest)(rows, rules, kept))
     return broken(
         "begin",
         np.abs(rows.begin - wanted) > 1e-9 * sizes[rows.task],
         rows.place,
         lambda k: f"begins with {rows.begin[k]} Mflop done, the newest checkpoint has {wanted[k]}",
     )
+
+
+#: Mflop in the newest checkpoints of rows at instants, ns.
+_Kept = Callable[[Integers, Integers], Floats]
+
+
+def _lost(rows: Instances, rules: Rules, kept: _Kept) -> Floats:
+    """Mflop in the checkpoint on each machine: of the last instance that it lost, if it was of this task."""
+    wanted = np.zeros(len(rows.task))
+    order = np.lexsort((rows.start, rows.machine))
+    lost = ~(rows.completed | overtaken(rows))[order]
+    last = np.maximum.accumulate(np.where(lost, np.arange(len(order)), -1))
+    last = np.r_[np.int64(-1), last][:-1]  # before it
+    own, before = order[last >= 0], order[last[last >= 0]]
+    same = (rows.machine[own] == rows.machine[before]) & (rows.task[own] == rows.task[before])
+    own, before = own[same], before[same]
+    _few(rules, rules.steps(rows)[before])
+    wanted[own] = kept(before, rows.start[own])
+    return wanted
+
+
+def _newest(rows: Instances, rules: Rules, kept: _Kept) -> Floats:
+    """Mflop in the newest checkpoint of each task: of its instances that have ended, and that run."""
+    count = len(rows.task)
+    order = np.lexsort((rows.start, rows.task))
+    task, position = rows.task[order], np.arange(count)
+    # times as ranks: an instant of a task is one number
+    rank = np.unique(np.r_[rows.start, rows.end], return_inverse=True)[1].ravel()
+    start, end = (task * 2 * count + rank[half][order] for half in (slice(count), slice(count, None)))
+    ended = np.maximum(np.searchsorted(start, end), position + 1)  # from here on, of this task
+    running = ended - position - 1
+    steps = rules.steps(rows)[order]
+    _few(rules, np.r_[steps, steps * running])
+    # those that have ended: the best so far; ranks again, one task above the other
+    value, at = np.unique(kept(order, rows.end[order]), return_inverse=True)
+    best = np.full(count + 1, -1)
+    np.maximum.at(best, ended, task * count + at.ravel())
+    best = np.maximum.accumulate(best[:-1])
+    there, wanted = best >= task * count, np.zeros(count)
+    wanted[order[there]] = value[best[there] % count]
+    for which, further in _counted(running):
+        other = order[which + 1 + further]
+        np.maximum.at(wanted, other, kept(order[which], rows.start[other]))
+    return wanted
+
+
+def _few(rules: Rules, steps: Floats) -> None:
+    """Raises ScenarioError for more than `MOST_STEPS`."""
+    if (total := steps.sum()) > MOST_STEPS:
+        raise ScenarioError(
+            f"facts.checkpoint_interval makes {total:g} checkpoints of instances that run at a time, each "
+            f"{rules.each} ns one, at most {MOST_STEPS} are gone through"
+        )
+
+
+def _counted(count: Integers) -> Iterator[tuple[Integers, Integers]]:
+    """k and 0 to count[k] - 1 for each k, a part of them at a time."""
+    until = np.cumsum(np.maximum(0, count))
+    first = until - np.maximum(0, count)
+    total = int(until[-1]) if len(until) else 0
+    for at in range(0, total, _AT_ONCE):
+        every = np.arange(at, min(at + _AT_ONCE, total))
+        k = np.searchsorted(until, every, side="right")
+        yield k, every - first[k]

@@ -1,0 +1,127 @@
+"""What instances of a task begin with: as each pair of them, looked at alone, has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridsim.errors import ScenarioError
+from gridsim.fluctuation import Pace
+from gridsim.validation import instances
+from gridsim.validation.instances import FluctuatingRules, Instances, Rules, _begins, overtaken
+
+SPEEDS = np.array([1.0, 2.0, 0.5])
+SIZES = np.full(4, 1e-6)
+
+#: machine, task, start, how long, completed, whether something was done before
+ROW = st.tuples(
+    st.integers(0, 2), st.integers(0, 3), st.integers(0, 60), st.integers(0, 60), st.booleans(), st.booleans()
+)
+
+
+def rows_of(drawn: list[tuple[Any, ...]]) -> Instances:
+    columns = list(zip(*drawn, strict=True)) if drawn else [()] * 6
+    machine, task, start, lasts = (np.array(column, np.int64) for column in columns[:4])
+    completed = np.array(columns[4], np.bool_)
+    begin = np.where(np.array(columns[5], np.bool_), np.arange(len(drawn)) * 1e-9, 0.0)
+    return Instances(machine, task, start, start + lasts, completed, begin, lambda k: f"row {k}")
+
+
+@st.composite
+def rules_of(draw: st.DrawFn) -> Rules:
+    interval, checkpoint, restore = (draw(st.integers(0, 9)) for _ in range(3))
+    if draw(st.booleans()):
+        return Rules(interval, checkpoint, restore, draw(st.booleans()))
+    factors = draw(st.lists(st.sampled_from([0.25, 0.5, 1.0]), min_size=6, max_size=6))
+    first = np.array(draw(st.lists(st.integers(0, 2), min_size=3, max_size=3)), np.int64)
+    pace = Pace(draw(st.integers(1, 7)), np.array(factors).reshape(2, 3), np.array([0, 1, 1]), first)
+    return FluctuatingRules(interval, checkpoint, restore, draw(st.booleans()), pace)
+
+
+def saved(rules: Rules, rows: Instances, j: int, at: int, work: float) -> float:
+    """ns at whole speed in the newest checkpoint of row j at `at` ns: one ns after the other."""
+    computed, kept, since = 0.0, 0.0, 0  # since its last checkpoint
+    if not rules.interval:
+        return 0.0
+    now = int(rows.start[j]) + (rules.restore if rows.begin[j] > 0 else 0)
+    until = min(at, int(rows.end[j]))
+    while now < until:
+        if since == rules.interval:
+            now, since = now + rules.checkpoint, 0
+            if now <= until and (isinstance(rules, FluctuatingRules) or computed < max(1, round(work))):
+                kept = computed
+            if now >= until:
+                break
+        factor = 1.0
+        if isinstance(rules, FluctuatingRules):
+            pace, u = rules.pace, rows.machine[j]
+            step = (pace.first[u] + now // pace.period) % pace.factors.shape[1]
+            factor = pace.factors[pace.series[u], step]
+        computed, now, since = computed + factor, now + 1, since + 1
+    written = since == rules.interval and rules.checkpoint == 0 and now == until
+    if written and (isinstance(rules, FluctuatingRules) or computed < max(1, round(work))):
+        kept = computed
+    return kept
+
+
+def wanted(rows: Instances, rules: Rules, work: Any, k: int) -> float:
+    beaten, most = overtaken(rows), 0.0
+    same = rows.machine if rules.local else rows.task
+    earlier = [
+        j
+        for j in np.lexsort((rows.start, same)).tolist()
+        if same[j] == same[k] and (rows.start[j], j) < (rows.start[k], k)
+    ]
+    if rules.local:
+        earlier = [j for j in earlier if not (rows.completed[j] or beaten[j])][-1:]
+        earlier = [j for j in earlier if rows.task[j] == rows.task[k]]
+    for j in earlier:
+        done = saved(rules, rows, j, int(rows.start[k]), float(work[j])) / 1e9 * SPEEDS[rows.machine[j]]
+        most = max(most, float(rows.begin[j]) + done)
+    return most
+
+
+@given(st.lists(ROW, max_size=14), rules_of())
+def test_each_begins_with_the_newest_checkpoint(drawn: list[tuple[Any, ...]], rules: Rules) -> None:
+    rows = rows_of(drawn)
+    work = (SIZES[rows.task] - rows.begin) / SPEEDS[rows.machine] * 1e9
+    want = np.array([wanted(rows, rules, work, k) for k in range(len(drawn))])
+    wrong = np.flatnonzero(np.abs(rows.begin - want) > 1e-9 * SIZES[rows.task])
+    found = _begins(rows, rules, work, SIZES, SPEEDS)
+    assert [each.count for each in found] == [len(wrong)] * bool(len(wrong))
+    for each in found:
+        assert each.where == f"row {wrong[0]}"
+        assert float(each.message.split()[-1]) == pytest.approx(want[wrong[0]], rel=1e-9)
+
+
+def test_parts_of_what_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is gone through at once, the same is found."""
+    random = np.random.default_rng(1)
+    drawn = [
+        (int(u), int(i), int(at), int(lasts), bool(k % 7 == 0), bool(k % 3))
+        for k, (u, i, at, lasts) in enumerate(random.integers(0, [3, 4, 60, 60], (40, 4)))
+    ]
+    rows = rows_of(drawn)
+    work = (SIZES[rows.task] - rows.begin) / SPEEDS[rows.machine] * 1e9
+    pace = Pace(7, np.array([[0.5, 1.0, 0.25]]), np.zeros(3, np.int64), np.arange(3))
+    for rules in (Rules(3, 1, 2, False), FluctuatingRules(3, 1, 2, False, pace)):
+        whole = _begins(rows, rules, work, SIZES, SPEEDS)
+        with monkeypatch.context() as patch:
+            patch.setattr(instances, "_AT_ONCE", 3)
+            assert str(_begins(rows, rules, work, SIZES, SPEEDS)) == str(whole) != "[]"
+
+
+def test_many_instances_of_a_task() -> None:
+    """One after the other: at once.  All at a time: refused."""
+    count, rules = 300_000, Rules(10, 1, 0, False)
+    none, times = np.zeros(count, np.int64), np.arange(count)
+    work = np.full(count, 1e3)
+    rows = Instances(none, none, times, times + 1, none > 0, np.zeros(count), str)
+    assert _begins(rows, rules, work, SIZES, SPEEDS) == []
+    rows = Instances(none, none, times, np.full(count, 10**6), none > 0, np.zeros(count), str)
+    with pytest.raises(ScenarioError, match=r"makes 4\.5\d+e\+10 checkpoints of instances that run"):
+        _begins(rows, rules, work, SIZES, SPEEDS)
