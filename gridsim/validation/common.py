@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.errors import one_line
+from gridsim.errors import ScenarioError, one_line
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -17,6 +17,8 @@ Floats = NDArray[np.float64]
 #: Times are multiples of 1 ns, as floats: two that are equal are at most this far apart, relatively.
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
 NS = 1e-9
+#: What is more than a row each is gone through up to so many steps.
+MOST_STEPS = 50_000_000
 
 
 def close(a: NDArray[Any], b: NDArray[Any], slack: Any = NS) -> NDArray[np.bool_]:
@@ -46,6 +48,12 @@ def broken(law: str, bad: Any, where: Callable[[int], str], say: Callable[[int],
     """The violation of `law` at the indices at which `bad` is true; none if it never is."""
     found = np.flatnonzero(bad)
     return [Violation(law, len(found), where(int(i)), say(int(i))) for i in found[:1]]
+
+
+def few(steps: float, what: str) -> None:
+    """Raises ScenarioError for more than `MOST_STEPS` of what a schedule makes."""
+    if not steps <= MOST_STEPS:
+        raise ScenarioError(f"{what.format(f'{steps:g}')}, at most {MOST_STEPS} are gone through")
 
 
 def column(name: str) -> Callable[[int], str]:

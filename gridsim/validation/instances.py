@@ -16,12 +16,10 @@ from gridsim.errors import ScenarioError
 from gridsim.fluctuation import Pace
 from gridsim.model import Applications
 from gridsim.results import Result
-from gridsim.validation.common import Floats, Violation, broken, column, differs
+from gridsim.validation.common import Floats, Violation, broken, column, differs, few
 
 Integers = NDArray[np.int64]
-#: Checkpoints, and pairs of instances of a task that run at a time: as many as are gone through, and how many
-#: of them at once.
-MOST_STEPS, _AT_ONCE = 50_000_000, 1 << 16
+_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -368,12 +366,9 @@ def _newest(rows: Instances, rules: Rules, kept: _Kept) -> Floats:
 
 
 def _few(rules: Rules, steps: Floats) -> None:
-    """Raises ScenarioError for more than `MOST_STEPS`."""
-    if (total := steps.sum()) > MOST_STEPS:
-        raise ScenarioError(
-            f"facts.checkpoint_interval makes {total:g} checkpoints of instances that run at a time, each "
-            f"{rules.each} ns one, at most {MOST_STEPS} are gone through"
-        )
+    """Checkpoints, and pairs of instances that run at a time."""
+    said = "facts.checkpoint_interval makes {} checkpoints of instances that run at a time"
+    few(float(steps.sum()), f"{said}, each {rules.each} ns one")
 
 
 def _counted(count: Integers) -> Iterator[tuple[Integers, Integers]]:

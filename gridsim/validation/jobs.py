@@ -38,10 +38,10 @@ def check_jobs(result: Result, given: Applications) -> list[Violation]:
     if "jobs" not in result.tables:
         return [Violation("jobs", 1, "jobs", f"is missing, which {result.scheduler['name']} makes")]
     table = result.tables["jobs"]
-    have, want = table["application"], np.repeat(np.arange(len(given)), given.tasks)
-    if len(table) != len(want):
-        said = f"has {len(table)} rows, the applications have {len(want)} tasks"
+    if len(table) != (tasks := int(given.tasks.sum())):
+        said = f"has {len(table)} rows, the applications have {tasks} tasks"
         return [Violation("jobs", 1, "jobs", said)]
+    have, want = table["application"], np.repeat(np.arange(len(given)), given.tasks)
     u, machines = table["machine"], len(result.scenario.platform.speeds)
     found = differs("jobs", column("jobs.application"), have != want, have, want, "the scenario has")
     found += broken(
@@ -270,6 +270,10 @@ def _recorded(jobs: Jobs) -> list[Violation]:
         known = (u >= 0) & (u < machines) & (i >= 0) & (i < count) & (table["tasks"] >= 1)
         if not (known & np.logical_and.reduce([np.isfinite(table[name]) for name in times])).all():
             return []  # said elsewhere
+    for name, table in (("schedule", schedule), ("arrivals", arrivals)):
+        if (tasks := float(table["tasks"].sum(dtype=np.float64))) > len(jobs.application):
+            said = f"has {tasks:g} tasks, there are {len(jobs.application)} jobs"
+            return [Violation("order", 1, name, said)]
     time = arrivals["time"]
     found = broken(
         "order",

@@ -24,6 +24,7 @@ from gridsim.validation.common import (
     close,
     column,
     differs,
+    few,
     overlaps,
 )
 from gridsim.validation.instances import Instances, check_instances, overtaken
@@ -276,7 +277,7 @@ def _on_machines_that_are_up(
     runs: NDArray[np.int64] | None,
     place: Callable[[int], str],
 ) -> list[Violation]:
-    dead, uncut = np.zeros(len(u), np.bool_), ~whole
+    dead, uncut, steps = np.zeros(len(u), np.bool_), ~whole, 0
     if faults is not None and len(u):
         order = np.argsort(u, kind="stable")
         by_machine = u[order]
@@ -286,9 +287,12 @@ def _on_machines_that_are_up(
             # the first outage that is not over when the row starts: it must not begin before the row ends
             first = np.searchsorted(up, start[rows], side="right")
             dead[rows] = np.append(down, np.inf)[first] < end[rows]
-            for k, j in zip(rows[dead[rows]].tolist(), first[dead[rows]].tolist(), strict=True):
-                last = int(np.searchsorted(down, end[k]))
-                dead[k] = not _between_tasks(down[j:last], up[j:last], start[k], end[k], int(n[k]))
+            hit, first = rows[dead[rows]], first[dead[rows]]
+            last = np.searchsorted(down, end[hit])
+            steps += int((last - first).sum())
+            few(steps, "faults and the schedule make {} failures while tasks run")
+            for k, j, j_last in zip(hit.tolist(), first.tolist(), last.tolist(), strict=True):
+                dead[k] = not _between_tasks(down[j:j_last], up[j:j_last], start[k], end[k], int(n[k]))
             uncut[rows] &= ~np.isin(end[rows], down)
     if runs is not None and len(u):
         # a rigid job that has lost a machine ends on the others when they are told
@@ -311,11 +315,9 @@ def _on_machines_that_are_up(
 
 def _between_tasks(down: Floats, up: Floats, start: float, end: float, tasks: int) -> bool:
     """Whether a row meets only resets at which one of its tasks ends and the next begins."""
-    for at, back in zip(down.tolist(), up.tolist(), strict=True):
-        done = (at - start) / (end - start) * tasks
-        if back > at or abs(done - round(done)) * (end - start) > NS * tasks:
-            return False
-    return True
+    done = (down - start) / (end - start) * tasks
+    off = np.abs(done - np.rint(done)) * (end - start)
+    return bool((up <= down).all() and (off <= NS * tasks).all())
 
 
 def _agreement(

@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from archives import changed
 from click.testing import CliRunner
@@ -15,6 +16,7 @@ from gridsim import toml_files
 from gridsim.cli import cli
 from gridsim.courses import TooOften, looking
 from gridsim.errors import OutOfMemory, ScenarioError
+from gridsim.records import Table
 from gridsim.sweeps import Sweep
 from gridsim.validation.results import validate_result
 
@@ -64,6 +66,88 @@ def test_a_checkpoint_each_instant(scenario: gs.Scenario, tmp_path: Path) -> Non
 
         with pytest.raises(ScenarioError, match=said):
             validate_result(changed(tmp_path / "a.npz", about=about))
+
+
+def with_rows(result: gs.Result, tables: dict[str, dict[str, Any]]) -> gs.Result:
+    """The result with other columns, as long as each other, in some of its tables."""
+    changed = {name: Table(dict(result.tables[name]) | columns) for name, columns in tables.items()}
+    return gs.Result(
+        tables={**result.tables, **changed},
+        facts=result.facts,
+        scheduler=result.scheduler,
+        provenance=result.provenance,
+    )
+
+
+def repeated(result: gs.Result, name: str, count: int, **other: Any) -> dict[str, Any]:
+    """The first row of a table, so many times, with other columns."""
+    table = result.tables[name]
+    return {key: np.repeat(column[:1], count) for key, column in table.items()} | other
+
+
+def test_many_instances_of_a_task(scenario: gs.Scenario) -> None:
+    """One after the other, of no time: each was compared to each before it."""
+    faults = gs.Faults.exponential(up=1.0, down=0.1, seed=1)
+    own = gs.Scenario(scenario.platform, scenario.workload, faults=faults)
+    result = gs.simulate(own, gs.WqrFt(), record=True)
+    table = result.tables["schedule"]
+    more = repeated(result, "schedule", N // 2, completed=np.zeros(N // 2, np.int64), begin=np.zeros(N // 2))
+    more["end"] = np.nextafter(more["start"], np.inf)
+    whole = {key: np.concatenate((column, more[key])) for key, column in table.items()}
+    said = {each.law: each.count for each in validate_result(with_rows(result, {"schedule": whole}))}
+    assert said.pop("cut off") == N // 2 and "begin" not in said
+
+
+def test_many_kinds_of_messages(scenario: gs.Scenario) -> None:
+    """Each was looked for in the whole log."""
+    result = gs.simulate(scenario, gs.FairTree(), record="all")
+    kinds = np.array([f"kind{k}" for k in range(100_000)])
+    log = repeated(result, "message_log", len(kinds), kind=kinds)
+    none = np.zeros(len(kinds), np.int64)
+    table = repeated(result, "messages", len(kinds), kind=kinds, sent=none + 1, bytes=log["bytes"])
+    table |= {"delivered": table["sent"], "dropped": none, "in_flight": none}
+    laws = [each.law for each in validate_result(with_rows(result, {"messages": table, "message_log": log}))]
+    assert "messages" not in laws
+    table["sent"] = np.where(np.arange(len(kinds)) % 10, table["sent"], 2)
+    table["in_flight"] = table["sent"] - table["delivered"]
+    found = validate_result(with_rows(result, {"messages": table, "message_log": log}))
+    assert [each.count for each in found if each.where == "messages.sent[0]"] == [10_000]
+
+
+def test_many_failures_under_many_rows() -> None:
+    """Each row was held against all failures under it."""
+    count = 10_000
+    at = 1.0 + np.arange(count) * 1e-3
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0]),
+        gs.Workload.of([0.0], [1], [1e5]),
+        faults=gs.Faults.of(machine=np.zeros(count, np.int64), down=at, up=at),
+    )
+    result = gs.simulate(gs.Scenario(scenario.platform, scenario.workload), gs.FairTree(), record=True)
+    result = gs.Result(
+        tables=result.tables,
+        facts=result.facts,
+        scheduler=result.scheduler,
+        provenance=dict(result.provenance) | {"scenario": scenario.to_toml()},
+    )
+    many = np.full(count, 2**40)
+    rows = repeated(result, "schedule", count, tasks=many, completed=many)
+    with pytest.raises(ScenarioError, match=r"make 1e\+08 failures while tasks run, at most 50000000"):
+        validate_result(with_rows(result, {"schedule": rows}))
+    many = many[::10]
+    rows = repeated(result, "schedule", len(many), tasks=many, completed=many)
+    assert "lost" not in {each.law for each in validate_result(with_rows(result, {"schedule": rows}))}
+
+
+@pytest.mark.parametrize("name", ["schedule", "arrivals"])
+def test_rows_of_many_tasks(scenario: gs.Scenario, name: str) -> None:
+    """Of which each was told by itself."""
+    result = gs.simulate(scenario, gs.Rjss(), record="all")
+    rows = dict(result.tables[name]) | {"tasks": result.tables[name]["tasks"] + 2**40}
+    if name == "schedule":
+        rows["completed"] = rows["tasks"]
+    said = [str(each) for each in validate_result(with_rows(result, {name: rows}))]
+    assert f"order: {name}: has {len(rows['tasks']) * 2**40:g} tasks, there are 5 jobs" in said
 
 
 def of_another(file: Path, scenario: gs.Scenario) -> Path:
