@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.errors import ScenarioError, one_line
+from gridsim.errors import GridSimError, ScenarioError, one_line
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -50,10 +50,10 @@ def broken(law: str, bad: Any, where: Callable[[int], str], say: Callable[[int],
     return [Violation(law, len(found), where(int(i)), say(int(i))) for i in found[:1]]
 
 
-def few(steps: float, what: str) -> None:
-    """Raises ScenarioError for more than `MOST_STEPS` of what a schedule makes."""
-    if not steps <= MOST_STEPS:
-        raise ScenarioError(f"{what.format(f'{steps:g}')}, at most {MOST_STEPS} are gone through")
+def few(steps: float, what: str, of: str, error: type[GridSimError] = ScenarioError) -> None:
+    """Raises `error` where `what` makes more than `MOST_STEPS` `of` something."""
+    if steps > MOST_STEPS:
+        raise error(f"{what} makes {steps:g} {of}, at most {MOST_STEPS} are gone through")
 
 
 def column(name: str) -> Callable[[int], str]:
@@ -79,18 +79,14 @@ def overlaps(resource: Integers, start: Floats, end: Floats) -> tuple[Integers, 
     """
     order = np.lexsort((end, start, resource))
     u, begin, stop = resource[order], start[order], end[order]
-    earlier, later = [], []
-    latest = -1
-    for k in range(len(order)):
-        if latest < 0 or u[latest] != u[k]:
-            latest = k
-            continue
-        if begin[k] < stop[latest]:
-            earlier.append(order[latest])
-            later.append(order[k])
-        if stop[k] > stop[latest]:
-            latest = k
-    return np.array(earlier, np.int64), np.array(later, np.int64)
+    position, first = np.arange(len(order)), np.diff(u, prepend=u[:1] - 1) != 0
+    # ends as ranks, one resource above the other: their running maximum is that of each resource
+    rank = np.unique(stop, return_inverse=True)[1].ravel() + np.cumsum(first) * len(order)
+    later = np.diff(np.maximum.accumulate(rank), prepend=-1) > 0
+    latest = np.maximum.accumulate(np.where(later, position, 0))
+    before = np.append(0, latest)[: len(order)]
+    both = np.flatnonzero(~first & (begin < stop[before]))
+    return order[before[both]], order[both]
 
 
 def over_capacity(start: Floats, end: Floats, amount: Integers, capacity: int) -> tuple[float, int] | None:

@@ -367,8 +367,8 @@ def _newest(rows: Instances, rules: Rules, kept: _Kept) -> Floats:
 
 def _few(rules: Rules, steps: Floats) -> None:
     """Checkpoints, and pairs of instances that run at a time."""
-    said = "facts.checkpoint_interval makes {} checkpoints of instances that run at a time"
-    few(float(steps.sum()), f"{said}, each {rules.each} ns one")
+    of = f"checkpoints of instances that run at a time, each {rules.each} ns one"
+    few(float(steps.sum()), "facts.checkpoint_interval", of)
 
 
 def _counted(count: Integers) -> Iterator[tuple[Integers, Integers]]:

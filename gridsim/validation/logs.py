@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from gridsim.errors import TraceFormatError
 from gridsim.traces import read_jobs
 from gridsim.traces._text import LARGEST_COUNT, StrPath, cut, format_error, number_fault, text_lines
 from gridsim.traces.avt import parse_count
-from gridsim.validation.common import Floats, Integers, Violation, broken, differs, over_capacity, overlaps
+from gridsim.validation.common import (
+    Floats,
+    Integers,
+    Violation,
+    broken,
+    differs,
+    few,
+    over_capacity,
+    overlaps,
+)
 
 #: Times in tables of others are rounded as they are written (s).
 ROUNDING = 1e-6
@@ -27,6 +38,8 @@ BATSIM = (
     "finish_time",
     "allocated_resources",
 )
+#: Pieces of intervals that are looked at at once.
+_AT_ONCE = 1 << 20
 _NUMBERS = ("submission_time", "starting_time", "execution_time", "finish_time")
 
 
@@ -48,10 +61,12 @@ def validate_batsim(
     def where(k: int) -> str:
         return f"{name}:{line[k]}"
 
-    ran = np.array([len(each) > 0 for each in jobs["resources"]])
     submit, start, finish = (jobs[c] for c in ("submission_time", "starting_time", "finish_time"))
     lasts, wanted = jobs["execution_time"], jobs["requested_number_of_resources"]
-    got = np.array([len(each) for each in jobs["resources"]])
+    row, low, high = jobs["intervals"]
+    got = np.zeros(len(line), np.int64)
+    np.add.at(got, row, high - low)
+    ran = got > 0
     label = jobs["job_id"]
     found = _twice(label, where)
     found += broken(
@@ -81,21 +96,22 @@ def validate_batsim(
             have = jobs[derived]
             wrong = ran & np.isfinite(value) & ~(np.abs(have - value) <= _slack(value))
             found += differs("agreement", where, wrong, have, value, "its times make", derived)
-    row = np.repeat(np.arange(len(line)), got)
-    resource: Integers = np.concatenate(jobs["resources"])
     top = math.inf if machines is None else machines
     found += broken(
         "unknown",
-        (resource < 0) | (resource >= top),
+        high > top,
         lambda k: where(int(row[k])),
-        lambda k: f"job {label[row[k]]} runs on resource {resource[k]} of {machines}",
+        lambda k: f"job {label[row[k]]} runs on resource {max(low[k], top)} of {machines}",
     )
-    earlier, later = overlaps(resource, start[row] + ROUNDING, finish[row])
-    if len(later):
-        a, b = int(row[earlier[0]]), int(row[later[0]])
-        said = f"job {label[b]} starts at {start[b]} s on resource {resource[later[0]]}, "
+    times, of_these = 0, None
+    for resource, count, earlier, later in _shared(name, row, low, high, start + ROUNDING, finish):
+        times += count
+        of_these = of_these or (resource, earlier, later)
+    if of_these:
+        resource, a, b = of_these
+        said = f"job {label[b]} starts at {start[b]} s on resource {resource}, "
         said += f"where job {label[a]} runs until {finish[a]} s"
-        found.append(Violation("overlap", len(later), where(b), said))
+        found.append(Violation("overlap", times, where(b), said))
     if job_log is not None:
         log = read_jobs(job_log)
         found += _workload(
@@ -171,6 +187,36 @@ def validate_swf(
 # -- what they share ----------------------------------------------------------------------------------------
 
 
+def _shared(
+    name: str, job: Integers, low: Integers, high: Integers, start: Floats, finish: Floats
+) -> Iterator[tuple[int, int, int, int]]:
+    """Two jobs that run on a resource at the same time, the first one, and on how many there are two.
+
+    job, low, high : intervals of resources (without `high`) and whose they are.  Parts of the resources are
+        looked at in turn.
+
+    Raises TraceFormatError where these intervals cut each other into too many pieces.
+    """
+    # resources between two ends of intervals are in the same ones: one piece
+    edges = np.unique(np.concatenate((low, high)))
+    first, last = np.searchsorted(edges, low), np.searchsorted(edges, high)
+    cover = np.bincount(first, minlength=len(edges)) - np.bincount(last, minlength=len(edges))
+    until = np.cumsum(np.cumsum(cover))
+    total = int(until[-1]) if len(until) else 0
+    few(total, f"{name}: field allocated_resources", "pieces of intervals", TraceFormatError)
+    parts = np.searchsorted(until, np.arange(0, total, _AT_ONCE))
+    for begin, end in itertools.pairwise(np.unique(np.append(parts, len(edges))).tolist()):
+        here = np.maximum(first, begin)
+        pieces = np.maximum(0, np.minimum(last, end) - here)
+        piece = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces - here, pieces)
+        of = np.repeat(job, pieces)
+        earlier, later = overlaps(piece, start[of], finish[of])
+        if len(later):
+            at = piece[later]
+            count = int((edges[at + 1] - edges[at]).sum())
+            yield int(edges[at[0]]), count, int(of[earlier[0]]), int(of[later[0]])
+
+
 def _slack(value: Floats) -> Floats:
     slack: Floats = ROUNDING * np.maximum(1.0, np.abs(value))
     return slack
@@ -230,8 +276,7 @@ def _read_batsim(path: StrPath) -> dict[str, Any]:
     kept: dict[str, list[Any]] = {name: [] for name in (*BATSIM, "line")}
     further = [name for name in ("waiting_time", "turnaround_time", "stretch") if name in head]
     kept |= {name: [] for name in further}
-    resources: list[Integers] = []
-    allocated = 0
+    intervals: list[tuple[int, int, int]] = []
     try:
         for words in lines:
             if not words:
@@ -242,8 +287,8 @@ def _read_batsim(path: StrPath) -> dict[str, Any]:
             row = dict(zip(head, words, strict=True))
             kept["line"].append(number)
             kept["job_id"].append(row["job_id"])
-            resources.append(_interval_set(path, number, row["allocated_resources"], _MOST - allocated))
-            allocated += len(resources[-1])
+            here = _interval_set(path, number, row["allocated_resources"])
+            intervals += [(len(kept["line"]) - 1, *each) for each in here]
             wanted = row["requested_number_of_resources"]
             if fault := number_fault("requested_number_of_resources", wanted, whole=True, most=LARGEST_COUNT):
                 raise format_error(path, number, fault)
@@ -251,30 +296,26 @@ def _read_batsim(path: StrPath) -> dict[str, Any]:
             for name in (*_NUMBERS, *further):
                 # a job that was rejected has no times
                 fault = number_fault(name, row[name])
-                if fault and len(resources[-1]):
+                if fault and here:
                     raise format_error(path, number, fault)
                 kept[name].append(math.nan if fault else float(row[name]))
     except csv.Error as error:
         raise format_error(path, lines.line_num, f"not a sound CSV line ({error})") from error
-    if not resources:
+    if not kept["line"]:
         raise format_error(path, 1, "no jobs in this table")
     floats = (*_NUMBERS, *further)
     return {
         "line": np.array(kept["line"], np.int64),
         "job_id": kept["job_id"],
-        "resources": resources,
+        "intervals": np.array(intervals, np.int64).reshape(-1, 3).T,
         "requested_number_of_resources": np.array(kept["requested_number_of_resources"], np.int64),
         **{name: np.array(kept[name], np.float64) for name in floats},
     }
 
 
-#: More resources than that in all fields are a mistake.
-_MOST = 50_000_000
-
-
-def _interval_set(path: StrPath, number: int, text: str, room: int) -> Integers:
-    """``0-3 7`` as [0, 1, 2, 3, 7]; at most `room` of them."""
-    made: list[Integers] = []
+def _interval_set(path: StrPath, number: int, text: str) -> list[tuple[int, int]]:
+    """``0-3 7`` as [(0, 4), (7, 8)]."""
+    made = []
     for part in text.replace(",", " ").split():
         low, dash, high = part.partition("-")
         first = parse_count(low)
@@ -287,8 +328,9 @@ def _interval_set(path: StrPath, number: int, text: str, room: int) -> Integers:
             raise format_error(
                 path, number, f"field allocated_resources has {cut(part)!r}, which is no interval"
             )
-        room -= last - first + 1
-        if room < 0:
-            raise format_error(path, number, f"field allocated_resources makes more than {_MOST} of them")
-        made.append(np.arange(first, last + 1))
-    return np.concatenate(made) if made else np.zeros(0, np.int64)
+        if last > LARGEST_COUNT:
+            raise format_error(
+                path, number, f"field allocated_resources has {cut(part)!r}, expected at most {LARGEST_COUNT}"
+            )
+        made.append((first, last + 1))
+    return made

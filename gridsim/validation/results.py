@@ -290,7 +290,7 @@ def _on_machines_that_are_up(
             hit, first = rows[dead[rows]], first[dead[rows]]
             last = np.searchsorted(down, end[hit])
             steps += int((last - first).sum())
-            few(steps, "faults and the schedule make {} failures while tasks run")
+            few(steps, "scenario.faults", "failures while rows of the schedule last")
             for k, j, j_last in zip(hit.tolist(), first.tolist(), last.tolist(), strict=True):
                 dead[k] = not _between_tasks(down[j:j_last], up[j:j_last], start[k], end[k], int(n[k]))
             uncut[rows] &= ~np.isin(end[rows], down)

@@ -86,13 +86,21 @@ def test_endless_lines(tmp_path: Path) -> None:
     assert len(read_avt(path).start) == 200_000
 
 
-def test_a_table_of_few_bytes_and_many_resources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridsim.validation.logs._MOST", 500_000)
+def test_a_table_of_few_bytes_and_many_resources(tmp_path: Path) -> None:
+    """They are not told one by one, but in pieces, of which there are few or it is refused."""
     head = "job_id,submission_time,requested_number_of_resources,starting_time,execution_time,finish_time,"
     path = tmp_path / "jobs.csv"
-    path.write_text(f"{head}allocated_resources\n" + "1,0,1,0,1,1,0-99999\n" * 6)
+    most = 2**40
+    rows = [f"{k},0,{most},{k},1,{k + 1},0-{most - 1}\n" for k in range(3)]
+    path.write_text(f"{head}allocated_resources\n" + "".join(rows))
+    assert validate_batsim(path) == []
+    path.write_text(f"{head}allocated_resources\n" + "".join(rows[:1] * 2))
+    assert {each.law: each.count for each in validate_batsim(path)} == {"done twice": 1, "overlap": most}
+    nested = [f"{k},0,{20_000 - 2 * k},{k},1,{k + 1},{k}-{19_999 - k}\n" for k in range(10_000)]
+    path.write_text(f"{head}allocated_resources\n" + "".join(nested))
     with pytest.raises(
-        TraceFormatError, match="jobs.csv:7: field allocated_resources makes more than 500000"
+        TraceFormatError,
+        match=r"jobs.csv: field allocated_resources makes 1e\+08 pieces of intervals, at most 50000000 are",
     ):
         validate_batsim(path)
 
