@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class TableView:
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
 
-    @property
+    @cached_property
     def numeric(self) -> list[bool]:
         """Of which columns but the first each cell is a number, or none."""
         columns = zip(*self.rows, strict=True)

@@ -114,6 +114,16 @@ def test_many_kinds_of_messages(scenario: gs.Scenario) -> None:
     assert [each.count for each in found if each.where == "messages.sent[0]"] == [10_000]
 
 
+def test_a_report_of_many_kinds_of_messages(scenario: gs.Scenario, tmp_path: Path) -> None:
+    """Each row of a table looked at all of them."""
+    result = gs.simulate(scenario, gs.FairTree(), record="all")
+    kinds = np.array([f"kind{k}" for k in range(20_000)])
+    tables = {name: repeated(result, name, len(kinds), kind=kinds) for name in ("messages", "traffic")}
+    with_rows(result, tables).save(tmp_path / "a.npz")
+    done = CliRunner().invoke(cli, ["report", str(tmp_path / "a.npz"), "--out", str(tmp_path / "a.html")])
+    assert done.exit_code == 0 and "kind19999" in (tmp_path / "a.html").read_text()
+
+
 def test_many_failures_under_many_rows() -> None:
     """Each row was held against all failures under it."""
     count = 10_000
