@@ -7,10 +7,12 @@ usage; 130 interrupted (SIGINT), 143 terminated (SIGTERM).
 
 from __future__ import annotations
 
+import _thread
 import errno
 import os
 import signal
 import sys
+import threading
 import warnings
 from contextlib import suppress
 from typing import Any
@@ -278,6 +280,17 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
     ctx.exit(int(any(finding.severity == "error" for finding in findings)))
 
 
+def _again(lost: sys.UnraisableHookArgs) -> None:
+    """A signal that came in a finalizer, where nobody can catch what it raises, comes again a little later."""
+    if not issubclass(lost.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+    number = signal.SIGTERM if issubclass(lost.exc_type, _Terminated) else signal.SIGINT
+    later = threading.Timer(0.01, _thread.interrupt_main, (number,))
+    later.daemon = True
+    later.start()
+
+
 def main() -> None:
     """Entry point of the command."""
 
@@ -285,6 +298,7 @@ def main() -> None:
         raise _Terminated
 
     signal.signal(signal.SIGTERM, terminate)
+    sys.unraisablehook = _again
     try:
         cli(prog_name="gridsim")
     finally:

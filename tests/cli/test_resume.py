@@ -149,3 +149,32 @@ def test_where_a_run_is_kept_is_said_when_it_is_cut_off(
     assert process.returncode == code and out == ""
     assert errors == f"gridsim: {word}; kept has the run: gridsim resume goes on from there\n"
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+LOST = """
+import os, signal, time
+
+class Finalized:
+    def __del__(self):
+        os.kill(os.getpid(), {number})
+
+Finalized()
+time.sleep(20)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_signal_in_a_finalizer_is_not_lost(tmp_path: Path, number: int, code: int, word: str) -> None:
+    """Python drops what is raised there: in one of twenty runs that write checkpoints, as a ZipFile has one."""
+    (tmp_path / "mine.py").write_text(LOST.format(number=int(number)))
+    done = subprocess.run(
+        [sys.executable, "-m", "gridsim", "run", *map(str, SMALL), "--scheduler", "mine:Mine"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{Path(gs.__file__).parents[1]}{os.pathsep}{tmp_path}"},
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
