@@ -281,7 +281,7 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
 
 
 def _again(lost: sys.UnraisableHookArgs) -> None:
-    """A signal that came in a finalizer, where nobody can catch what it raises, comes again a little later."""
+    """A signal in a finalizer, where nobody can catch what it raises, comes again a little later."""
     if not issubclass(lost.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(lost)
         return

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import math
 import os
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO
 
@@ -73,13 +75,14 @@ def number_fault(field: str, word: str, *, whole: bool = False, most: float = LA
     return None
 
 
-def text_lines(path: StrPath) -> Iterator[str]:
+def text_lines(path: StrPath) -> Generator[str, None, None]:
     """The lines of a UTF-8 text file, plain or gzip (told by content), without their newline.
 
     Raises `TraceFormatError` naming the file when it cannot be opened, and the line reached when it is
     truncated, corrupt, not gzip in spite of its name, binary, or not UTF-8, when it has a line of more than
     `LONGEST_LINE` bytes, when gzip makes more of it than this machine has memory, or than `MOST_PACKED` times
-    its size, or when reading fails.
+    its size, or when reading fails.  Whoever leaves it before its end closes it, or the file stays open for
+    as long as somebody has the error.
     """
     reached = 0
     block = b""
@@ -116,6 +119,18 @@ def text_lines(path: StrPath) -> Iterator[str]:
         raise format_error(path, reached + 1, f"not a sound gzip file ({error})") from error
     except OSError as error:
         raise format_error(path, reached + 1, f"cannot be read ({error.strerror or error})") from error
+
+
+def csv_rows(path: StrPath) -> Generator[tuple[int, list[str]], None, None]:
+    """The rows of a CSV file that are not empty, each with its line (errors as `text_lines`)."""
+    with closing(text_lines(path)) as lines:
+        reader = csv.reader(lines, strict=True)
+        try:
+            for row in reader:
+                if row:
+                    yield reader.line_num, row
+        except csv.Error as error:
+            raise format_error(path, reader.line_num, f"not a sound CSV line ({error})") from error
 
 
 def _decode(block: bytes) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -95,24 +96,29 @@ def parse_fta(file: StrPath) -> FtaEvents:
     """The events of an event_trace file, without any repair (errors as `read_fta`)."""
     numbers = array("q")
 
-    def event_lines() -> Iterator[str]:
+    def event_lines() -> Generator[str, None, None]:
         for number, line in enumerate(text_lines(file), 1):
             if line and not line.startswith("#") and not line.isspace():
                 numbers.append(number)
                 yield line
 
-    lines = event_lines()
-    top = next(lines, None)
-    if top is None:
-        raise format_error(file, 1, "no events in this trace")
-    try:
-        table: NDArray[np.float64] = np.loadtxt(
-            chain([top], lines), np.float64, delimiter="\t", comments=None, usecols=list(_COLUMNS), ndmin=2
-        )
-    except TraceFormatError:
-        raise
-    except ValueError as error:
-        raise _first_fault(file, str(error)) from error
+    with closing(event_lines()) as lines:
+        top = next(lines, None)
+        if top is None:
+            raise format_error(file, 1, "no events in this trace")
+        try:
+            table: NDArray[np.float64] = np.loadtxt(
+                chain([top], lines),
+                np.float64,
+                delimiter="\t",
+                comments=None,
+                usecols=list(_COLUMNS),
+                ndmin=2,
+            )
+        except TraceFormatError:
+            raise
+        except ValueError as error:
+            raise _first_fault(file, str(error)) from error
     whole = table[:, :3]
     within = (np.abs(table) <= LARGEST).all() and (np.abs(whole) <= 2**53).all()  # which NaN is not
     if not within or (whole != np.floor(whole)).any():

@@ -6,10 +6,10 @@ gflops_core, gflops_computer. Model names may hold commas and are quoted then.
 
 from __future__ import annotations
 
-import csv
 import os
 from array import array
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +20,14 @@ from gridsim.traces._text import (
     LARGEST,
     LARGEST_COUNT,
     StrPath,
+    csv_rows,
     cut,
     format_error,
     number_fault,
-    text_lines,
     warn_repairs,
 )
+
+_Table = tuple[list[str], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
 
 MFLOPS_PER_GFLOPS = 1000.0
 #: Computers of a table: one of them is drawn as a whole number of int64.
@@ -90,11 +92,13 @@ def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
     return HostSpeeds(os.fspath(path), speed, weight, tuple(models[row] for row in kept))
 
 
-def parse_host_speeds(
-    path: StrPath, column: str = "gflops_core"
-) -> tuple[list[str], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+def parse_host_speeds(path: StrPath, column: str = "gflops_core") -> _Table:
     """(models, Gflop/s, computers, lines) as they stand in the file (errors as `read_host_speeds`)."""
-    rows = _rows(path)
+    with closing(csv_rows(path)) as rows:
+        return _parsed(path, rows, column)
+
+
+def _parsed(path: StrPath, rows: Iterator[tuple[int, list[str]]], column: str) -> _Table:
     _, header = next(rows, (1, []))
     header = [name.strip() for name in header]
     for name in ("cpu_model", "computers", column):
@@ -130,13 +134,3 @@ def parse_host_speeds(
             message = f"field computers makes {total} in all, expected at most {MOST_COMPUTERS}"
             raise format_error(path, number, message)
     return models, np.array(speed), np.array(weight, dtype=np.int64), np.array(lines, dtype=np.int64)
-
-
-def _rows(path: StrPath) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(text_lines(path), strict=True)
-    try:
-        for row in reader:
-            if row:
-                yield reader.line_num, row
-    except csv.Error as error:
-        raise format_error(path, reader.line_num, f"not a sound CSV line ({error})") from error

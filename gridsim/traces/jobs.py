@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import warnings
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -127,7 +128,7 @@ def parse_jobs(
     comments: list[str] = []
     numbers = array("q")
 
-    def job_lines() -> Iterator[str]:
+    def job_lines() -> Generator[str, None, None]:
         for number, line in enumerate(text_lines(path), 1):
             text = line.lstrip()
             if text.startswith(format.comment):
@@ -138,19 +139,19 @@ def parse_jobs(
                 numbers.append(number)
                 yield plain(text)
 
-    lines = job_lines()
-    first = next(lines, None)
-    if first is None:
-        raise format_error(path, max(1, len(comments)), "no jobs in this log")
-    columns = range(len(format.fields))
-    try:
-        table: NDArray[np.float64] = np.loadtxt(
-            chain([first], lines), dtype=np.float64, comments=None, usecols=columns, ndmin=2
-        )
-    except TraceFormatError:
-        raise
-    except ValueError as error:
-        raise _first_fault(path, format, str(error)) from error
+    with closing(job_lines()) as lines:
+        first = next(lines, None)
+        if first is None:
+            raise format_error(path, max(1, len(comments)), "no jobs in this log")
+        columns = range(len(format.fields))
+        try:
+            table: NDArray[np.float64] = np.loadtxt(
+                chain([first], lines), dtype=np.float64, comments=None, usecols=columns, ndmin=2
+            )
+        except TraceFormatError:
+            raise
+        except ValueError as error:
+            raise _first_fault(path, format, str(error)) from error
     whole = table[:, [_KINDS[name] is np.int64 for name in format.fields]]
     most = [LARGEST_COUNT if name in _COUNTS else LARGEST for name in format.fields]
     within = (np.abs(table) <= most).all() and (np.abs(whole) <= 2**53).all()  # which NaN is not

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import math
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 
 from gridsim.errors import TraceFormatError
 from gridsim.traces import read_jobs
-from gridsim.traces._text import LARGEST_COUNT, StrPath, cut, format_error, number_fault, text_lines
+from gridsim.traces._text import LARGEST_COUNT, StrPath, csv_rows, cut, format_error, number_fault
 from gridsim.traces.avt import parse_count
 from gridsim.validation.common import (
     Floats,
@@ -265,11 +265,12 @@ def _bare(job: str) -> str:
 
 
 def _read_batsim(path: StrPath) -> dict[str, Any]:
-    lines = csv.reader(text_lines(path), strict=True)
-    try:
-        head = next(lines, [])
-    except csv.Error as error:
-        raise format_error(path, lines.line_num, f"not a sound CSV line ({error})") from error
+    with closing(csv_rows(path)) as rows:
+        return _batsim(path, rows)
+
+
+def _batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[str, Any]:
+    _, head = next(rows, (1, []))
     missing = [name for name in BATSIM if name not in head]
     if missing:
         raise format_error(path, 1, f"no jobs table of Batsim: there is no column {', '.join(missing)}")
@@ -277,30 +278,24 @@ def _read_batsim(path: StrPath) -> dict[str, Any]:
     further = [name for name in ("waiting_time", "turnaround_time", "stretch") if name in head]
     kept |= {name: [] for name in further}
     intervals: list[tuple[int, int, int]] = []
-    try:
-        for words in lines:
-            if not words:
-                continue
-            number = lines.line_num
-            if len(words) != len(head):
-                raise format_error(path, number, f"expected {len(head)} fields, found {len(words)}")
-            row = dict(zip(head, words, strict=True))
-            kept["line"].append(number)
-            kept["job_id"].append(row["job_id"])
-            here = _interval_set(path, number, row["allocated_resources"])
-            intervals += [(len(kept["line"]) - 1, *each) for each in here]
-            wanted = row["requested_number_of_resources"]
-            if fault := number_fault("requested_number_of_resources", wanted, whole=True, most=LARGEST_COUNT):
+    for number, words in rows:
+        if len(words) != len(head):
+            raise format_error(path, number, f"expected {len(head)} fields, found {len(words)}")
+        row = dict(zip(head, words, strict=True))
+        kept["line"].append(number)
+        kept["job_id"].append(row["job_id"])
+        here = _interval_set(path, number, row["allocated_resources"])
+        intervals += [(len(kept["line"]) - 1, *each) for each in here]
+        wanted = row["requested_number_of_resources"]
+        if fault := number_fault("requested_number_of_resources", wanted, whole=True, most=LARGEST_COUNT):
+            raise format_error(path, number, fault)
+        kept["requested_number_of_resources"].append(int(float(wanted)))
+        for name in (*_NUMBERS, *further):
+            # a job that was rejected has no times
+            fault = number_fault(name, row[name])
+            if fault and here:
                 raise format_error(path, number, fault)
-            kept["requested_number_of_resources"].append(int(float(wanted)))
-            for name in (*_NUMBERS, *further):
-                # a job that was rejected has no times
-                fault = number_fault(name, row[name])
-                if fault and here:
-                    raise format_error(path, number, fault)
-                kept[name].append(math.nan if fault else float(row[name]))
-    except csv.Error as error:
-        raise format_error(path, lines.line_num, f"not a sound CSV line ({error})") from error
+            kept[name].append(math.nan if fault else float(row[name]))
     if not kept["line"]:
         raise format_error(path, 1, "no jobs in this table")
     floats = (*_NUMBERS, *further)

@@ -167,7 +167,7 @@ time.sleep(20)
     ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
 def test_a_signal_in_a_finalizer_is_not_lost(tmp_path: Path, number: int, code: int, word: str) -> None:
-    """Python drops what is raised there: in one of twenty runs that write checkpoints, as a ZipFile has one."""
+    """Python drops what is raised there: one in twenty, where checkpoints are written all the time."""
     (tmp_path / "mine.py").write_text(LOST.format(number=int(number)))
     done = subprocess.run(
         [sys.executable, "-m", "gridsim", "run", *map(str, SMALL), "--scheduler", "mine:Mine"],

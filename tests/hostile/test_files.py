@@ -6,8 +6,10 @@ import gzip
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -25,7 +27,7 @@ from gridsim.simulation import Options, Simulation
 from gridsim.sweeps import Sweep
 from gridsim.traces import read_avt, read_fta, read_gwf, read_host_speeds, read_swf
 from gridsim.traces._text import LONGEST_LINE, text_lines
-from gridsim.validation.logs import validate_batsim, validate_swf
+from gridsim.validation.logs import BATSIM, validate_batsim, validate_swf
 
 JOB = "1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n"
 READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -302,6 +304,31 @@ def test_what_is_no_file(opener: str, kind: str, tmp_path: Path) -> None:
     assert said.isprintable()
     if kind in ("zero", "null", "link", "pipe"):
         assert "not a regular file" in said
+
+
+@pytest.mark.parametrize("opener", OPENERS)
+@pytest.mark.parametrize("rest", ["x\n", '"x\n', "\0"])
+def test_no_file_stays_open_where_an_error_is_kept(
+    opener: str, rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is it left to the collector to close it, which warns of that, now and then."""
+    streams = []
+
+    def kept(*arguments: Any) -> Any:
+        streams.append(os.fdopen(*arguments))
+        return streams[-1]
+
+    monkeypatch.setattr(inputs, "os", ModuleType("os"))
+    vars(inputs.os).update({**vars(os), "fdopen": kept})
+    text = READERS[opener][1] if opener in READERS else f"{','.join(BATSIM)}\n"
+    path = tmp_path / ("event_trace.tab" if opener == "fta" else "a")
+    path.write_text(text + rest + text * 100)
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings(), pytest.raises(GridSimError) as error:
+        warnings.simplefilter("ignore", gs.TraceWarning)
+        OPENERS[opener](path)
+    assert streams and all(stream.closed for stream in streams)
+    assert str(error.value).isprintable()
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "/dev/zero", "pipe", ".", "", "a\\u0000b"])
