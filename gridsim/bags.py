@@ -124,9 +124,9 @@ class BagRecipe(
         gaps = streams("workload.arrivals").exponential(self.interarrival, count)
         middle = self.tasks_per_node * platform.nodes if self.tasks is None else self.tasks
         # A bound that is a whole number but for rounding counts as one.
-        low = math.ceil(middle * (1 - self.variation) * (1 - 1e-12))
-        high = math.floor(middle * (1 + self.variation) * (1 + 1e-12))
-        _check_count(middle, high)
+        most = middle * (1 + self.variation) * (1 + 1e-12)
+        _check_count(middle, most)
+        low, high = math.ceil(middle * (1 - self.variation) * (1 - 1e-12)), math.floor(most)
         if low > high:  # nothing whole in between
             low = high = round(middle)
         tasks = streams("workload.tasks").integers(max(1, low), max(1, high) + 1, size=count)

@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from gridsim.cli_scenario import inputs, prepare, recorded, run_options
+from gridsim.cli_scenario import prepare, recorded, run_options
 from gridsim.compare_command import compare
 from gridsim.errors import (
     CheckpointWarning,
@@ -32,7 +32,7 @@ from gridsim.errors import (
 from gridsim.extras import MissingExtra
 from gridsim.interchange_command import export
 from gridsim.ladder_command import ladder_command
-from gridsim.output import check_output, deliver, in_folder, progress_of, say
+from gridsim.output import deliver, in_folder, progress_of, say
 from gridsim.plot_command import plot
 from gridsim.report_command import check_report, report
 from gridsim.repro import repro
@@ -174,15 +174,8 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
     out = in_folder(flags["out"], name)
     if every is not None and checkpoint is None:
         checkpoint = "gridsim.checkpoint"
-    if checkpoint is not None:
-        check_output("--checkpoint", checkpoint)
-        others = {"--out": out, "--save-scenario": flags["save_scenario"], **inputs(flags)}
-        for flag, path in others.items():
-            if path is not None and os.path.realpath(path) == os.path.realpath(checkpoint):
-                raise ScenarioError(f"{flag} and --checkpoint name the same file, {path}")
-    others = {"--out": out, "--save-scenario": flags["save_scenario"], "--checkpoint": checkpoint}
-    check_report(flags["report"], {**others, **inputs(flags)})
-    scenario, schedulers, keep = prepare([name], flags, [] if out is None else [out])
+    check_report(flags["report"])
+    scenario, schedulers, keep = prepare([name], flags, [] if out is None else [out], checkpoint)
     result = simulate(
         scenario,
         schedulers[name],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.errors import ScenarioError
-from gridsim.output import check_output
+from gridsim.output import check_apart, check_output
 
 if TYPE_CHECKING:
     from gridsim.scenario import Scenario
@@ -103,6 +102,11 @@ def recorded(flags: Flags) -> Record:
 def inputs(flags: Flags) -> dict[str, str | None]:
     """The files that are read."""
     return {"SCENARIO": flags["scenario"], "--hosts": flags["hosts"], "--job-log": flags["job_log"]}
+
+
+def files_of(scenario: Scenario) -> list[tuple[str, str | None]]:
+    """The files that a scenario reads, each with what to call it."""
+    return [("the scenario", file) for file in scenario.files]
 
 
 def scenario_of(flags: Flags) -> Scenario:
@@ -202,7 +206,7 @@ def setting_of(setting: str) -> tuple[str, str, Any]:
     for text in (value, f"[{value}]") if "," in value else (value,):
         try:
             document = tomllib.loads(f"value = {text}")
-        except (tomllib.TOMLDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # no TOML, or a number that Python does not read
             continue
         if len(document) == 1:  # not several lines
             return name, parameter, document["value"]
@@ -210,7 +214,7 @@ def setting_of(setting: str) -> tuple[str, str, Any]:
 
 
 def prepare(
-    names: list[str], flags: Flags, outputs: list[str]
+    names: list[str], flags: Flags, outputs: list[str], checkpoint: str | None = None
 ) -> tuple[Scenario, dict[str, Scheduler], Callable[[], Scenario]]:
     """The scenario and the schedulers, all checked before anything is run or written.
 
@@ -223,16 +227,16 @@ def prepare(
 
     from gridsim.naming import named_scheduler
 
-    for path in outputs:
-        check_output("--out", path)
-        for flag, given in inputs(flags).items():
-            if given is not None and os.path.realpath(given) == os.path.realpath(path):
-                raise ScenarioError(f"{flag} and --out name the same file, {path}")
-    if (file := flags["save_scenario"]) is not None:
-        check_output("--save-scenario", file)
-        if os.path.realpath(file) in map(os.path.realpath, outputs):
-            raise ScenarioError(f"--out and --save-scenario name the same file, {file}")
+    file = flags["save_scenario"]
+    written: list[tuple[str, str | None]] = [("--out", path) for path in outputs]
+    written += [("--save-scenario", file), ("--checkpoint", checkpoint)]
+    for flag, path in written:
+        if path is not None:
+            check_output(flag, path)
+    written += [("--figure", flags.get("figure")), ("--report", flags["report"])]
+    check_apart(inputs(flags).items(), written)
     scenario = scenario_of(flags)
+    check_apart(files_of(scenario), written)
     settings: dict[str, dict[str, Any]] = {name: dict(scenario.schedulers.get(name, {})) for name in names}
     for setting in flags["settings"]:
         name, parameter, value = setting_of(setting)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +52,8 @@ def names_of(flag: str | None) -> list[str]:
     return [] if flag is None else [name.strip() for name in flag.split(",") if name.strip()]
 
 
-def check_figure(file: str | None, read: Mapping[str, str | None]) -> None:
-    """That a figure can be drawn and written, and not over a file that is `read`, before anything is run."""
+def check_figure(file: str | None) -> None:
+    """That a figure can be drawn and written, before anything is run."""
     if file is not None:
         from gridsim.extras import need
         from gridsim.plots import FORMATS
@@ -62,9 +62,6 @@ def check_figure(file: str | None, read: Mapping[str, str | None]) -> None:
             known = ", ".join(f".{name}" for name in FORMATS)
             raise ScenarioError(f"--figure must end in one of {known}, got {file!r}")
         check_output("--figure", file)
-        for flag, other in read.items():
-            if other is not None and os.path.realpath(other) == os.path.realpath(file):
-                raise ScenarioError(f"{flag} and --figure name the same file, {file}")
         need("matplotlib.figure", "plot", "--figure")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gridsim.cli_scenario import Flags, inputs, prepare, recorded, run_options, scenario_of
+from gridsim.cli_scenario import Flags, prepare, recorded, run_options, scenario_of
 from gridsim.cli_study import check_figure, draw, names_of, places, replica_options, where_options
 from gridsim.errors import ScenarioError
 from gridsim.output import file_name, progress_of, say
@@ -85,8 +85,7 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
         files = {name: os.path.join(out, file_name(name)) for name in chosen}
         if len(set(files.values())) < len(files):
             raise ScenarioError(f"--out {out}: two of the schedulers have the same file name there")
-    others = {"--out": out, "--save-scenario": flags["save_scenario"]}
-    check_report(flags["report"], {**others, **inputs(flags)})
+    check_report(flags["report"])
     new = out is not None and not os.path.isdir(out)  # then the folder is what will be made
     scenario, schedulers, keep = prepare(chosen, flags, [out.rstrip("/")] if new else list(files.values()))
     with executor_of(1 if flags["workers"] is None else flags["workers"]) as executor:
@@ -132,9 +131,8 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
                 f"--{flag} is for a single run; with --replicates, --store keeps what was run"
             )
     need("scipy", "stats", "--replicates")  # which is needed in the end: better now
-    check_figure(flags["figure"], inputs(flags))
-    others = {"--figure": flags["figure"], "--save-scenario": flags["save_scenario"]}
-    check_report(flags["report"], {**others, **inputs(flags)})
+    check_figure(flags["figure"])
+    check_report(flags["report"])
     scenario, schedulers, keep = prepare(chosen, flags, [])
     with places(flags) as where:
         found = replicate(

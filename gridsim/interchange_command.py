@@ -20,19 +20,17 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) -> None:
     """Write the schedule in a result (run --record) in a format of others."""
-    import os
 
     from gridsim.cli_results import looked_at, machines_of
     from gridsim.errors import ScenarioError
     from gridsim.interchange import to_batsim, to_swf
-    from gridsim.output import check_output
+    from gridsim.output import check_apart, check_output
     from gridsim.perfetto import to_perfetto
     from gridsim.records import to_json
     from gridsim.results import Result
 
     check_output("--out", out)
-    if os.path.realpath(out) == os.path.realpath(file):
-        raise ScenarioError(f"--out names the result itself, {file}")
+    check_apart([("RESULT", file)], [("--out", out)])
     if machines is not None and kind != "perfetto":
         raise ScenarioError(f"--machines is for --format perfetto, got {kind}")
     chosen = None if machines is None else machines_of(machines)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli_scenario import Flags, inputs, scenario_of, scenario_options, setting_of
+from gridsim.cli_scenario import Flags, files_of, inputs, scenario_of, scenario_options, setting_of
 from gridsim.cli_study import check_figure, draw, places, where_options
 from gridsim.errors import ScenarioError
-from gridsim.output import progress_of
+from gridsim.output import check_apart, progress_of
 
 if TYPE_CHECKING:
     from gridsim.scenario import Scenario
@@ -43,8 +43,9 @@ def ladder_command(
     from gridsim.records import to_json
 
     need("scipy", "stats", "ladder")  # which is needed in the end: better now
-    check_figure(flags["figure"], inputs(flags))
+    check_figure(flags["figure"])
     scenario = scenario_of(flags)
+    check_apart([*inputs(flags).items(), *files_of(scenario)], [("--figure", flags["figure"])])
     for other, table in scenario.schedulers.items():
         named_scheduler(other, table)  # tables of schedulers that do not run must be right too
     scheduler = named_scheduler(*_parameters(scenario, settings))

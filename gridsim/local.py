@@ -29,6 +29,8 @@ from gridsim.states import check_names
 from gridsim.transport import message
 
 Integers = NDArray[np.int64]
+#: s: later than any instant that a simulation can reach, in which a timer may be set all the same.
+_NO_INSTANT = 1e10
 
 
 class Message:
@@ -308,7 +310,8 @@ class Adapter(Policy):
                 f"t = {self.run.engine.now / NS} s: node {node} sets the timer {name!r} in {seconds!r} s; "
                 f"it must be one of {', '.join(names) or 'none'}, in 0 s or more"
             )
-        at, item = self.run.engine.now + nanoseconds(seconds), node * len(names) + names.index(name)
+        at = self.run.engine.now + nanoseconds(min(seconds, _NO_INSTANT))
+        item = node * len(names) + names.index(name)
         if (at, item) not in self.pending[node]:
             self.pending[node][at, item] = None
             self.run.engine.at(at, "timer", item)

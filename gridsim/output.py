@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,9 @@ from gridsim.errors import ScenarioError, printable
 if TYPE_CHECKING:
     from gridsim.progress import Progress
     from gridsim.results import BoundKind, Result
+
+#: Flags, or what else they are called, and the files that they name.
+Places = Iterable[tuple[str, str | None]]
 
 
 def say(text: str) -> None:
@@ -33,6 +37,18 @@ def check_output(flag: str, path: str) -> None:
         raise ScenarioError(f"{flag} {path}: not a regular file")
     if not os.access(os.path.dirname(target), os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+
+def check_apart(read: Places, written: Places) -> None:
+    """That no file is written where another one is written, or read; both are pairs of a flag and a file."""
+    taken = {os.path.realpath(path): flag for flag, path in reversed([*read]) if path is not None}
+    for flag, path in written:
+        if path is None:
+            continue
+        target = os.path.realpath(path)
+        if target in taken:
+            raise ScenarioError(f"{taken[target]} and {flag} name the same file, {path}")
+        taken[target] = flag
 
 
 def file_name(name: str) -> str:

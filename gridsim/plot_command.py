@@ -9,6 +9,7 @@ import click
 from gridsim.cli_results import looked_at, machines_of, named_files
 from gridsim.cli_study import check_figure, draw
 from gridsim.errors import ScenarioError
+from gridsim.output import check_apart
 
 #: Flag -> the kind that takes it.
 _OF = {
@@ -49,8 +50,8 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
                 raise ScenarioError(f"--{flag} is for --kind {_OF[flag]}, got --kind {kind}")
             how[flag] = machines_of(value) if flag == "machines" else value
     files = named_files(paths)
-    for file in files.values():
-        check_figure(figure, {"PATH": file})
+    check_figure(figure)
+    check_apart([("PATH", file) for file in files.values()], [("--figure", figure)])
     results = {name: Result.load(file) for name, file in files.items()}
     with looked_at(files.values()):
         draw(figure, of_results(kind, results, **how))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import sys
 from collections.abc import Iterable
 from typing import Any
 
 from gridsim.inputs import opened
+
+#: Bytes that are read at once.
+_CHUNK = 1 << 20
 
 
 def version() -> str:
@@ -22,9 +27,20 @@ def version() -> str:
 
 
 def sha256(path: str) -> str:
-    """SHA-256 of a regular file, hexadecimal."""
+    """SHA-256 of a regular file, hexadecimal.
+
+    Raises OSError naming it for one that cannot be read, or has more than it says, as some of a system do,
+    without end.
+    """
+    digest = hashlib.sha256()
     with opened(path) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        left = os.fstat(stream.fileno()).st_size
+        while chunk := stream.read(min(left, _CHUNK) + 1):
+            left -= len(chunk)
+            if left < 0:
+                raise OSError(errno.EINVAL, "has more than it says, or grows", path)
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def peak_memory() -> int | None:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-
 import click
 
 from gridsim.cli_results import looked_at, named_files
 from gridsim.errors import ScenarioError
-from gridsim.output import check_output
+from gridsim.output import check_apart, check_output
 
 
-def check_report(file: str | None, others: Mapping[str, str | None], flag: str = "--report") -> None:
-    """That a report can be written, and not over one of `others`, before anything is run.
-
-    others : flag -> file that is read or written.
-    """
+def check_report(file: str | None, flag: str = "--report") -> None:
+    """That a report can be written, before anything is run."""
     if file is None:
         return
     from gridsim.report.html import check_extra
@@ -24,9 +18,6 @@ def check_report(file: str | None, others: Mapping[str, str | None], flag: str =
     if not file.lower().endswith(".html"):
         raise ScenarioError(f"{flag} must end in .html, got {file!r}")
     check_output(flag, file)
-    for other, path in others.items():
-        if path is not None and os.path.realpath(path) == os.path.realpath(file):
-            raise ScenarioError(f"{other} and {flag} name the same file, {file}")
     check_extra(flag)
 
 
@@ -48,7 +39,8 @@ def report(paths: tuple[str, ...], out: str, title: str | None, as_json: bool) -
     if title is not None and not title.strip():
         raise ScenarioError(f"--title must be a text that is not empty, got {title!r}")
     files = named_files(paths)
-    check_report(out, {f"PATH {file}": file for file in files.values()}, "--out")
+    check_report(out, "--out")
+    check_apart([(f"PATH {file}", file) for file in files.values()], [("--out", out)])
     results = {name: Result.load(file) for name, file in files.items()}
     with looked_at(files.values()):
         write_report(results, out, title=title, files=files)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli_scenario import import_option
-from gridsim.errors import ScenarioError, naming
+from gridsim.errors import ScenarioError, naming, one_line
 
 if TYPE_CHECKING:
     from gridsim.results import Result
@@ -102,11 +102,11 @@ def repro(file: str, name: str | None, imports: tuple[str, ...], as_json: bool) 
         click.echo(to_json({"file": file, **asdict(found)}))
     else:
         for key, (then, now) in found.changed.items():
-            say(f"changed: {key} was {then}, is {now}")
+            say(one_line(f"changed: {key} was {then}, is {now}"))
         if found.difference is None:
             click.echo(f"{file}: the same digest, {found.found}")
         else:
             click.echo(f"{file}: digest {found.stated}, found {found.found}")
-            say(f"first difference (then, and now): {found.difference}")
+            say(one_line(f"first difference (then, and now): {found.difference}"))
     if found.difference is not None:
         sys.exit(1)

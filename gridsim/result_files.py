@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -25,43 +25,49 @@ _ABOUT = "result.json"
 _VALUES = 1 << 20
 
 
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+#: What is shown as it is, in a line of others.
+_Word = Annotated[str, msgspec.Meta(pattern=r"\A[ -~]{0,200}\Z")]
+_Sha256 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+
+
 class _Kept(msgspec.Struct):
     """Of a table with a limit."""
 
-    kept: int = 0
-    limit: int = 0
+    kept: _Whole = 0
+    limit: _Whole = 0
 
 
 class _Decisions(_Kept, kw_only=True):
     words: dict[str, tuple[str, str, str]]
-    dropped: int
+    dropped: _Whole
 
 
 class _Messages(_Kept):
-    left_out: int = 0
+    left_out: _Whole = 0
 
 
 class _Provenance(msgspec.Struct):
     """Of what the digest does not cover, the types on which others rely; more may be there."""
 
-    gridcore: str = ""
-    python: str = ""
-    implementation: str = ""
-    numpy: str = ""
-    system: str = ""
+    gridcore: _Word = ""
+    python: _Word = ""
+    implementation: _Word = ""
+    numpy: _Word = ""
+    system: _Word = ""
     seed: int = 0
-    files: dict[str, str] = {}
+    files: dict[str, _Sha256] = {}
     scenario: str = ""
     decisions: _Decisions | msgspec.UnsetType = msgspec.UNSET
     message_log: _Messages | msgspec.UnsetType = msgspec.UNSET
     clock_seconds: float = 0.0
-    events: int = 0
-    handler_calls: int = 0
-    cohort_limit: int | None = None
-    threads: int = 1
+    events: _Whole = 0
+    handler_calls: _Whole = 0
+    cohort_limit: _Whole | None = None
+    threads: _Whole = 1
     wall_seconds: float = 0.0
-    resumed: int = 0
-    peak_memory: int | None = None
+    resumed: _Whole = 0
+    peak_memory: _Whole | None = None
 
 
 def write(

@@ -61,6 +61,10 @@ def resume(
         chosen = scheduler_from(stated, f"the run of {name}") if scheduler is None else scheduler
         if scheduler is not None and plain(describe(scheduler)) != stated:
             raise ScenarioError(f"scheduler must be the run's, {stated}, got {scheduler!r}")
+        with naming([name]):
+            scenario = Scenario.from_text(about.scenario)
+        if about.files.keys() != set(scenario.files):
+            raise damaged(name, ValueError("files must be those that the scenario reads"))
         for file, digest in about.files.items():
             if provenance.sha256(file) != digest:
                 raise ScenarioError(f"{file} has changed since the run of {name} began")
@@ -69,7 +73,7 @@ def resume(
         except TypeError as error:
             raise damaged(name, error) from error
         with naming([name]):
-            simulation = Simulation(Scenario.from_text(about.scenario), chosen, options)
+            simulation = Simulation(scenario, chosen, options)
         kept.restore(simulation)
     remove_leftovers(path)
     simulation.worked, simulation.resumed = about.worked, about.resumed + 1
@@ -107,9 +111,8 @@ def resume_command(
 ) -> None:
     """Go on with a run that was cut off, from the file that --checkpoint kept."""
     from gridsim.checkpoint import Checkpoint
-    from gridsim.errors import ScenarioError
     from gridsim.naming import scheduler_from
-    from gridsim.output import check_output, deliver, in_folder, progress_of
+    from gridsim.output import check_apart, check_output, deliver, in_folder, progress_of
 
     with Checkpoint(file) as kept:
         about = kept.about.scheduler
@@ -118,8 +121,8 @@ def resume_command(
     out = in_folder(out, title)
     if out is not None:
         check_output("--out", out)
-        if os.path.realpath(out) == os.path.realpath(file):
-            raise ScenarioError(f"--out names the checkpoint itself, {file}")
+        read = [("CHECKPOINT", file), *(("the scenario", name) for name in kept.about.files)]
+        check_apart(read, [("--out", out)])
     result = resume(
         file,
         scheduler=scheduler_from(described, "the run", imported_as=name, imports=imports),

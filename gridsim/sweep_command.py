@@ -10,7 +10,7 @@ import click
 
 from gridsim.cli_study import check_figure, draw, names_of, places, where_options
 from gridsim.errors import ScenarioError
-from gridsim.output import check_output, progress_of, say
+from gridsim.output import check_apart, check_output, progress_of, say
 
 if TYPE_CHECKING:
     from gridsim.sweep_results import SweepResult
@@ -39,12 +39,15 @@ def sweep(
     from gridsim.sweeps import Sweep
 
     need("scipy", "stats", "sweep")  # which is needed in the end: better now
-    check_figure(flags["figure"], {"SWEEP.toml": file})
+    check_figure(flags["figure"])
     _check_table(out)
     changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}
     given = {key: value for key, value in changes.items() if value is not None}
     made = Sweep.from_toml(text("SWEEP.toml", file), **given)
-    made.cells  # noqa: B018 (what is wrong with a point is to be known before there is a store)
+    # what is wrong with a point is to be known before there is a store
+    files = dict.fromkeys(name for cell in made.cells for name in cell.scenario.files)
+    read = [("SWEEP.toml", file), *(("the scenario", name) for name in files)]
+    check_apart(read, [("--out", out), ("--figure", flags["figure"])])
     with places(flags, f"{os.path.splitext(file)[0]}.store") as where:
         found = made.run(progress=progress_of(flags["progress"], flags["as_json"]), **where)
     if out is not None:

@@ -38,7 +38,7 @@ from gridsim.schedulers.dgs_notes import DgsNotes
 from gridsim.schedulers.dgs_searchers import Searchers
 from gridsim.schedulers.dgs_views import Neighbourhood
 from gridsim.schedulers.rigid_runs import Runs
-from gridsim.transport import Rows
+from gridsim.transport import LONGEST, Rows
 
 if TYPE_CHECKING:
     from gridsim.schedulers.dgs_asap import DgsAsap
@@ -70,7 +70,7 @@ class Negotiation(Policy):
         #: Slots that each job reserves.
         self.length = -(-wanted // self.slot)
         # what a message takes: the search counts on it, and refuses what would come too late
-        byte = nanoseconds(2.0 / network.network.bandwidth)
+        byte = nanoseconds(min(2.0 / network.network.bandwidth, LONGEST))  # slower, kinds are refused below
         self.one_way = self.latency + byte * _ANSWER + nanoseconds(network.network.jitter)
         self.schedules = SlotSchedules(len(run.speeds), stale=self.latency > 0 or parameters.policy == "poll")
         self.neighbourhood = Neighbourhood(run, parameters, self.latency)

@@ -27,6 +27,8 @@ from gridsim.schedulers.summary_grid import derive_grid, explicit_grid
 
 #: The longest period, s: the clock counts int64 nanoseconds.
 _LONGEST = 4e9
+#: Of cells, several of which are added up.
+_LONGEST_CELL = 1e9
 
 
 class FairTree(Scheduler, frozen=True, kw_only=True):
@@ -95,15 +97,15 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
             value = getattr(self, field)
             if not (_is_number(value) and math.isfinite(value) and value >= 0):
                 raise ScenarioError(f"fair-tree.{field} must be finite and >= 0, got {value!r}")
-        for field, zero in (
-            ("hold_off", "0 or "),
-            ("release_cell", "0 or "),
-            ("refresh", "0 or "),
-            ("heartbeat", ""),
+        for field, zero, longest in (
+            ("hold_off", "0 or ", _LONGEST),
+            ("release_cell", "0 or ", _LONGEST_CELL),
+            ("refresh", "0 or ", _LONGEST),
+            ("heartbeat", "", _LONGEST),
         ):
             value = getattr(self, field)
-            if not (1e-9 <= value <= _LONGEST or (zero and value == 0)):
-                raise ScenarioError(f"fair-tree.{field} must be {zero}in 1e-9..{_LONGEST:g} s, got {value!r}")
+            if not (1e-9 <= value <= longest or (zero and value == 0)):
+                raise ScenarioError(f"fair-tree.{field} must be {zero}in 1e-9..{longest:g} s, got {value!r}")
         if self.detection is not None and not (
             _is_number(self.detection) and (self.detection == 0 or 1e-9 <= self.detection <= _LONGEST)
         ):

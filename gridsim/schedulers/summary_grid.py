@@ -38,8 +38,15 @@ def derive_grid(
     tasks, total, longest = applications.tasks, float(speeds.sum()), float(applications.task_size.max())
     alone = 1.0 / np.minimum(total, tasks * speeds.max())
     blocked = np.minimum(tasks, len(speeds)) * longest / total / applications.size
+    try:
+        fluid = fluid_stretch(total, applications)
+    except OverflowError as error:
+        raise ScenarioError(
+            f"platform.speed must let tasks of up to {longest:g} Mflop end in a time that float64 has, got "
+            f"{total:g} Mflop/s in all"
+        ) from error
     highest = 2.0 * max(
-        fluid_stretch(total, applications),
+        fluid,
         float((1.0 / (tasks * speeds.min())).max()),
         float(blocked.max()),
     )

@@ -121,6 +121,33 @@ def test_run_saves_result_and_scenario(folder, toy):
         ("compare", "--out full", "--out full/fair-tree.npz: not a regular file"),
         ("compare", "--out file", "--out file: compare saves one file a scheduler, so this must be a folder"),
         (
+            "run",
+            "--job-log log.swf --save-scenario log.swf",
+            "--job-log and --save-scenario name the same file, log.swf",
+        ),
+        (
+            "run",
+            "--job-log log.swf --checkpoint ./log.swf",
+            "--job-log and --checkpoint name the same file, ./log.swf",
+        ),
+        ("run", "named.toml --out log.swf", "the scenario and --out name the same file, log.swf"),
+        (
+            "run",
+            "named.toml --save-scenario log.swf",
+            "the scenario and --save-scenario name the same file, log.swf",
+        ),
+        (
+            "compare",
+            "named.toml --save-scenario named.toml",
+            "SCENARIO and --save-scenario name the same file, named.toml",
+        ),
+        (
+            "compare",
+            "--replicates 2 --save-scenario a.png --figure a.png",
+            "--save-scenario and --figure name the same file, a.png",
+        ),
+        ("ladder", "named.toml --figure x.svg", "the scenario and --figure name the same file, x.svg"),
+        (
             "compare",
             "--schedulers a_b:C,a:b_C --out r",
             "--out r: two of the schedulers have the same file name there",
@@ -130,8 +157,14 @@ def test_run_saves_result_and_scenario(folder, toy):
 def test_places_to_save_are_checked_before_anything_is_written(folder, command, flags, message):
     os.makedirs("full/fair-tree.npz")
     Path("file").write_text("x")
+    for log in ("log.swf", "x.svg"):
+        Path(log).write_text(f"{job(1, 100, 10, 1)}\n")
+    log = "x.svg" if command == "ladder" else "log.swf"
+    Path("named.toml").write_text(
+        f'[platform]\nkind = "equal"\nnodes = 2\n[workload]\nkind = "log"\npath = "{log}"\n'
+    )
     before = sorted(folder.rglob("*"))
-    scenario = [] if "--save-scenario" in flags else ["--save-scenario", "s.toml"]
+    scenario = [] if "--save-scenario" in flags or command == "ladder" else ["--save-scenario", "s.toml"]
     assert wrong(command, *flags.split(), *scenario) == message
     assert sorted(folder.rglob("*")) == before
 

@@ -71,6 +71,7 @@ def test_without_a_name_it_lies_here(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (["resume", "text"], "text: not a sound checkpoint"),
         (["resume", "result"], "result: not a sound checkpoint"),
         (["resume", "good", "--out", "none/a"], "none: no such folder"),
+        (["resume", "good", "--out", "./good"], "CHECKPOINT and --out name the same file, ./good"),
         (["resume", "good", "--threads", "0"], "threads must be"),
         (
             ["resume", "good", "--scheduler", "os:system"],

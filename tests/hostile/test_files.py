@@ -20,7 +20,7 @@ import gridsim as gs
 from gridsim import inputs
 from gridsim.checkpoint import Checkpoint, save
 from gridsim.errors import LONGEST, GridSimError, ScenarioError, TraceFormatError
-from gridsim.naming import make_scheduler
+from gridsim.naming import make_scheduler, registered
 from gridsim.output import file_name
 from gridsim.platform import Platform
 from gridsim.simulation import Options, Simulation
@@ -215,6 +215,53 @@ def test_every_field_of_scenarios(number: str) -> None:
             assert name in message or "number of more than 100 digits" in message or number == "1e308"
         else:
             assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
+
+
+EXTREMES = (1.7e308, 1e300, 1e-300, 5e-324, 2147483648, 9007199254740992)
+OF_RUNS = [
+    *(("platform", name) for name in ("speed", "nodes")),
+    *(("workload", name) for name in ("tasks_per_node", "task_size", "interarrival")),
+    *(("network", name) for name in ("latency", "bandwidth", "jitter")),
+]
+
+
+@pytest.mark.parametrize(
+    "scheduler", ["fair-tree", "mincent", "fcfs", "min-min", "rjss", "rendezvous", "dgs-asap"]
+)
+def test_runs_of_extremes(scheduler: str) -> None:
+    """What is read may be too much for a run: that is refused in a line, or it runs."""
+    kind = "jobs" if scheduler == "dgs-asap" else "bags"
+    base: dict[str, dict[str, Any]] = {
+        "platform": {"kind": "equal", "nodes": 3},
+        "workload": {"kind": kind, "seed": 1, kind.replace("bags", "applications"): 2},
+        "network": {},
+    }
+    read = 0
+    for table, name in OF_RUNS:
+        for value in EXTREMES:
+            if name in ("nodes", "task_size", "interarrival") and value == 2147483648:
+                continue  # which runs, for long
+            try:
+                scenario = gs.Scenario.from_document({**base, table: {**base[table], name: value}}, "x", "")
+                read += 1
+                gs.simulate(scenario, make_scheduler(scheduler), time_limit=1e4)
+            except (GridSimError, MemoryError) as error:
+                assert str(error).isprintable()
+    assert read > 10
+
+
+@pytest.mark.parametrize("value", [1.7e308, 1e300, 9.3e9, 2147483648, 1e-300, 5e-324])
+def test_parameters_that_are_extremes(value: float) -> None:
+    """Times of a scheduler that no clock can show: refused, or as good as never."""
+    scenario = gs.Scenario(
+        gs.Platform.equal(nodes=3), gs.Workload.bags(applications=2, tasks_per_node=1.0, seed=1)
+    )
+    for name in registered():
+        for parameter in type(make_scheduler(name)).__struct_fields__:
+            try:
+                gs.simulate(scenario, make_scheduler(name, {parameter: value}), time_limit=1e4)
+            except (GridSimError, MemoryError) as error:
+                assert str(error).isprintable()
 
 
 def test_zero_has_no_sign() -> None:

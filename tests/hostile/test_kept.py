@@ -18,6 +18,7 @@ import gridsim as gs
 from gridsim.checkpoint import Checkpoint
 from gridsim.cli import cli
 from gridsim.errors import GridSimError
+from gridsim.provenance import sha256
 from gridsim.store import Store
 
 COMMANDS = (
@@ -40,6 +41,10 @@ def noted(scenario: gs.Scenario, tmp_path: Path) -> Path:
         {"message_log": {"left_out": "x"}}, {"decisions": 5}, {"decisions": {"words": 5}},
         {"decisions": {"words": {}, "dropped": None}}, {"wall_seconds": "x"}, {"peak_memory": "x"},
         {"clock_seconds": []}, {"gridcore": 1}, {"numpy": None}, {"seed": "x"}, {"resumed": 0.5},
+        {"numpy": "2.0\nbad.npz: the same digest, 0"}, {"python": "\x1b[2J"}, {"system": "x" * 300},
+        {"peak_memory": 10**400}, {"peak_memory": -1}, {"message_log": {"left_out": -5}},
+        {"files": {"a": "b"}},
+        {"decisions": {"words": {}, "dropped": 2**63}}, {"gridcore": "1\n"},
     ],
 )  # fmt: skip
 def test_provenance_of_other_types(noted: Path, change: Any) -> None:
@@ -122,6 +127,24 @@ def test_a_checkpoint_of_no_run_that_can_be(
         gs.resume(file)
     except GridSimError as error:
         assert "not a sound checkpoint" in str(error)
+
+
+@pytest.mark.parametrize("name", ["/proc/self/pagemap", "/etc/hostname", ""])
+def test_a_checkpoint_has_files_of_its_scenario_and_no_others(
+    scenario: gs.Scenario, tmp_path: Path, name: str
+) -> None:
+    """They are looked at from their first byte to the last, which some files do not have."""
+    file = tmp_path / "run"
+    gs.simulate(scenario, gs.FairTree(), checkpoint=file, checkpoint_every=0.0)
+    changed(file, about=lambda told: told["about"].update(files={name: "0" * 64}), name="checkpoint.json")
+    with pytest.raises(GridSimError, match="run: not a sound checkpoint .*files must be those that the"):
+        gs.resume(file)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/pagemap"), reason="needs such a file of Linux")
+def test_files_without_end_are_not_waited_for() -> None:
+    with pytest.raises(OSError, match="has more than it says, or grows"):
+        sha256("/proc/self/pagemap")
 
 
 def test_an_assertion_of_a_run_that_goes_on(

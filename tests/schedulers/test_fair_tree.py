@@ -518,7 +518,7 @@ def test_a_release_cell_costs_small_applications_their_promise() -> None:
         ("heartbeat", 1e12, "must be in 1e-9..4e"),
         ("hold_off", 1e-10, "must be 0 or in 1e-9..4e"),
         ("hold_off", 1e300, "must be 0 or in 1e-9..4e"),
-        ("release_cell", 1e12, "must be 0 or in 1e-9..4e"),
+        ("release_cell", 2e9, "must be 0 or in 1e-9..1e"),
         ("refresh", 1e-10, "must be 0 or in 1e-9..4e"),
         ("update_rate", 1e-300, "must be 0 or allow a summary"),
         *((f"{name}_bytes", value, r"must be a whole number in 0..2\*\*31-1")
