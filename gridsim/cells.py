@@ -31,7 +31,7 @@ from gridsim.provenance import peak_memory, sha256, version
 from gridsim.records import plain
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
-from gridsim.simulation import describe, simulate
+from gridsim.simulation import checked_limit, describe, simulate
 
 Wanted = Mapping[str, "Metric | None"]
 _PACKAGES = ("gridcore", "gridsim")
@@ -52,6 +52,9 @@ class Cell:
     metrics: Wanted = field(default_factory=dict)
     time_limit: float | None = None
     keep: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "time_limit", checked_limit(self.time_limit))  # as a store holds it
 
 
 @dataclass(frozen=True)

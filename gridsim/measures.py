@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gridsim.bounds import BOUND_LIMIT
 from gridsim.errors import ScenarioError
+from gridsim.platform import shown
 from gridsim.results import Result
 
 Metric = Callable[[Result], float]
@@ -55,6 +56,8 @@ def wanted_metrics(metrics: Sequence[str] | Mapping[str, Metric]) -> dict[str, M
     if isinstance(metrics, str):
         raise ScenarioError(f"metrics must be a list of names, or map names to functions, got {metrics!r}")
     for name in metrics:
+        if not isinstance(name, str):
+            raise ScenarioError(f"metrics must be names, got {shown(name)}")
         wanted[name] = metrics[name] if isinstance(metrics, Mapping) else None
         if not (wanted[name] is None or callable(wanted[name])):
             raise ScenarioError(f"metrics[{name!r}] must be a function of a result, got {wanted[name]!r}")

@@ -272,10 +272,15 @@ def _short(name: str) -> str:
     return name if len(encoded) <= _LONG else f"{name[:20]}-{hashlib.sha256(encoded).hexdigest()[:16]}"
 
 
+def leftovers(pattern: str) -> re.Pattern[str]:
+    """What `atomic_file` calls files beside those, not too long, whose names match `pattern`."""
+    return re.compile(rf"\.(?:{pattern})\.[0-9a-f]{{12}}\.tmp")
+
+
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
     """Remove what processes that were killed while they wrote `path` have left beside it."""
     folder, name = os.path.split(os.path.realpath(path))
     for entry in os.scandir(folder):
-        if re.fullmatch(rf"\.{re.escape(_short(name))}\.[0-9a-f]{{12}}\.tmp", entry.name):
+        if leftovers(re.escape(_short(name))).fullmatch(entry.name):
             with suppress(FileNotFoundError):
                 os.unlink(entry.path)

@@ -133,8 +133,12 @@ class Options:
         if self.cohort_limit is not None:
             whole("cohort_limit", self.cohort_limit, low=1)
         whole("threads", self.threads, low=1, high=1024)
-        if self.time_limit is not None:
-            real("time_limit", self.time_limit, above=0, unit="s")
+        checked_limit(self.time_limit)
+
+
+def checked_limit(time_limit: Any) -> float | None:
+    """`time_limit` as a float, or None for none; ScenarioError for what is no time."""
+    return None if time_limit is None else real("time_limit", time_limit, above=0, unit="s")
 
 
 def _checked(record: Any) -> Any:

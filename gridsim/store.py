@@ -25,7 +25,7 @@ from gridsim.errors import GridSimError, ScenarioError
 from gridsim.extras import need
 from gridsim.inputs import memory, opened, size_of
 from gridsim.measures import METRICS
-from gridsim.records import atomic_file, plain
+from gridsim.records import atomic_file, leftovers, plain
 from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.simulation import describe
@@ -37,7 +37,9 @@ FORMAT = 1
 _ABOUT = "store.json"
 #: Bytes that it may have.
 _LONGEST = 1 << 16
-_FOLDERS = ("cells", "scenarios", "results")
+#: Names of files in the folders, each as a pattern.
+_SHARD = r"[0-9a-f]{32}\.parquet"
+_FOLDERS = {"cells": _SHARD, "scenarios": _SHARD, "results": r"[0-9a-f]{64}\.npz"}
 #: Shards from which `Store.tidy` makes one.
 _MANY = 64
 #: s after which a file that was never finished is taken for one of a process that was killed.
@@ -60,6 +62,8 @@ _COLUMNS = {
 }
 #: And the usual metrics; those of the user are numbers, too.
 _TYPES = _COLUMNS | dict.fromkeys(METRICS, "double")
+#: What a row need not have: not every system tells the memory, and not all is measured of every cell.
+_OPTIONAL = ("peak_memory", *METRICS)
 
 
 class Store:
@@ -90,11 +94,12 @@ class Store:
             raise GridSimError(f"{about}: not what says that this is a store ({error})") from error
         if found != FORMAT:
             raise GridSimError(f"{about}: a store in format {found!r}, this version reads {FORMAT}")
-        for folder in _FOLDERS:
+        for folder, name in _FOLDERS.items():
             (self.path / folder).mkdir(exist_ok=True)
+            unfinished = leftovers(name)
             for file in (self.path / folder).glob(".*.tmp"):
                 with suppress(FileNotFoundError):
-                    if time.time() - file.stat().st_mtime > _ABANDONED:
+                    if unfinished.fullmatch(file.name) and time.time() - file.stat().st_mtime > _ABANDONED:
                         file.unlink()
         self._keys = Keys()
         #: Names of the scenarios that this object has written.
@@ -184,13 +189,10 @@ class Store:
         compute = need("pyarrow.compute", "data", "a store")
         shards, tables = self._shards(folder), []
         known = _TYPES if folder == "cells" else dict.fromkeys(("scenario", "toml"), "string")
-        required = ("key",) if folder == "cells" else ("scenario", "toml")
         for shard in shards:
             try:
                 with opened(shard) as stream:
                     table = self._table(stream, known)
-                for name in required:
-                    table.schema.field(name)
             except MemoryError:
                 raise
             except FileNotFoundError:  # somebody has just put it together with others
@@ -209,14 +211,17 @@ class Store:
     def _table(self, stream: IO[bytes], known: Mapping[str, str]) -> Any:
         """The table of a shard, whose columns are of the types `known`, or else numbers.
 
-        Raises ValueError for other columns, and for a table that would take more than a quarter of the
-        memory: a few bytes may say of many rows that they have the same long text.
+        Raises ValueError for other columns or rows without what every row has, and for a table that would
+        take more than a quarter of the memory: a few bytes may say of many rows that they have the same long
+        text.
         """
         compute = need("pyarrow.compute", "data", "a store")
         file, most = self._parquet.ParquetFile(stream), memory() // 4
         for field in file.schema_arrow:
             if str(field.type) != known.get(field.name, "double"):
                 raise ValueError(f"{field.name} is of {field.type}")
+        if len(set(file.schema_arrow.names)) < len(file.schema_arrow.names):
+            raise ValueError("two columns have the same name")
         about = file.metadata
         shared = [name for name in file.schema_arrow.names if known.get(name) == "string"]
         # pyarrow 26 ends Python for what columns of a group say of themselves, if that is damaged: not asked
@@ -237,6 +242,9 @@ class Store:
                 )
                 _check_size(sum(lengths), most)
                 table = table.set_column(k, name, column.cast(column.type.value_type))
+        for name in known:
+            if name not in _OPTIONAL and (name not in table.column_names or table[name].null_count):
+                raise ValueError(f"there are rows without {name}")
         return table
 
     def _read(self, keys: set[str] | None = None) -> tuple[Any, list[Path]]:
@@ -334,7 +342,14 @@ def _check_size(nbytes: int, most: int) -> None:
 
 def _ours(path: Path) -> bool:
     """What somebody else who begins a store, or was killed then, has put there."""
-    return path.name in _FOLDERS or path.name == _ABOUT or path.name.startswith(f".{_ABOUT}.")
+    if (name := _FOLDERS.get(path.name)) is not None:
+        return path.is_dir() and all(_named(file, name) for file in path.iterdir())
+    return _named(path, re.escape(_ABOUT))
+
+
+def _named(path: Path, pattern: str) -> bool:
+    """Whether it is called so, or as what is not finished of such a file."""
+    return bool(re.fullmatch(pattern, path.name) or leftovers(pattern).fullmatch(path.name))
 
 
 def store_of(store: Store | StorePath | None) -> Store | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import numpy as np
 from gridsim.cells import Measured
 from gridsim.errors import ScenarioError, one_line
 from gridsim.extras import need
-from gridsim.records import Table, align
+from gridsim.records import Table, align, plain
 from gridsim.replication import Replicates, arranged
 from gridsim.units import UNITS
 
@@ -24,22 +25,32 @@ if TYPE_CHECKING:
 COLUMNS = ("scheduler", "replicate", "digest", "error", "wall_seconds")
 #: Label of each axis.
 Point = dict[str, Any]
+#: The first whole number that no column holds.
+_COUNTED = 1 << 63
 
 
 def label_of(value: Any) -> Any:
-    """What a value of an axis is called: numbers and texts as they are, others as JSON."""
-    value = plain_of(value)
+    """What a value of an axis is called: numbers and texts as they are, others as JSON.
+
+    Whole numbers that no column holds are called as floats.  TypeError for what is no plain value,
+    OverflowError for a number that is no float either.
+    """
+    value = plain(value)
+    if isinstance(value, int) and not -_COUNTED <= value < _COUNTED:
+        return float(value)
     return value if isinstance(value, (str, int, float)) else json.dumps(value, sort_keys=True)
 
 
-def plain_of(value: Any) -> Any:
-    """A value of an axis without numpy's types."""
-    return value.item() if isinstance(value, np.generic) else value
+def as_column(labels: Sequence[Any]) -> list[Any]:
+    """Labels as a column holds them: all as numbers, or all as texts."""
+    if all(isinstance(label, (int, float)) for label in labels):
+        return list(np.array(labels).tolist())
+    return [str(label).rstrip("\0") for label in labels]
 
 
 def column_of(axis: str) -> str:
     """An axis as the name of a column."""
-    name = "".join(c if c.isalnum() or c == "_" else "_" for c in axis)
+    name = re.sub("[^A-Za-z0-9_]", "_", axis)
     return name if not name[:1].isdigit() else f"_{name}"
 
 
@@ -117,7 +128,7 @@ class SweepResult:
 
     def at(self, **labels: Any) -> Replicates:
         """The replicates of one point, with means, ratios and their intervals; labels of all axes that have
-        more than one, with ``_`` for ``.`` and ``-`` in their names.
+        more than one, with ``_`` in their names for what is no letter (of ASCII) or digit.
 
         Raises ScenarioError where that is no point.
         """

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,13 +21,15 @@ from gridsim.errors import ScenarioError
 from gridsim.importing import names_code
 from gridsim.measures import METRICS, Metric, usual_metrics, wanted_metrics
 from gridsim.naming import build_scheduler, check_schedulers, named_scheduler
-from gridsim.platform import whole
+from gridsim.platform import shown, text, whole
 from gridsim.progress import Progress
+from gridsim.records import plain
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
 from gridsim.seeding import replica
+from gridsim.simulation import checked_limit
 from gridsim.store import Store, StorePath, store_of
-from gridsim.sweep_results import COLUMNS, Point, SweepResult, column_of, label_of, plain_of
+from gridsim.sweep_results import COLUMNS, Point, SweepResult, as_column, column_of, label_of
 
 #: What an axis goes through: values of the entry that it is called after, or name -> entries and values.
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
@@ -63,6 +65,7 @@ class Sweep:
     def __post_init__(self) -> None:
         check_schedulers(self.schedulers)
         whole("replicates", self.replicates, low=1)
+        object.__setattr__(self, "time_limit", checked_limit(self.time_limit))
         if self.baseline is not None and self.baseline not in self.schedulers:
             known = ", ".join(self.schedulers)
             raise ScenarioError(f"baseline must be one of {known}, got {self.baseline!r}")
@@ -72,11 +75,12 @@ class Sweep:
             wanted_metrics(self.metrics)
         taken = {column: "a column of the table" for column in (*COLUMNS, *METRICS, *(self.metrics or ()))}
         for name in self.over:
+            text("over: the name of an axis", name)
             if (column := column_of(name)) in taken:
                 raise ScenarioError(f"over: no axis may be called {name!r}: {column} is {taken[column]}")
             taken[column] = f"that of {name!r}"
             labels = self.labels[name]
-            if not labels or len(set(labels)) < len(labels):
+            if not labels or len(set(as_column(labels))) < len(labels):
                 raise ScenarioError(f"over.{name} must have different values and at least one, got {labels}")
         runs = math.prod(map(len, self.labels.values())) * self.replicates * len(self.schedulers)
         if runs > MOST_RUNS:
@@ -150,7 +154,8 @@ class Sweep:
                 raise ScenarioError(
                     f"over.{name} must be a list of values, or a table of cases, got {axis!r}"
                 )
-            found[name] = tuple(axis) if isinstance(axis, Mapping) else tuple(map(label_of, axis))
+            cases = isinstance(axis, Mapping)
+            found[name] = tuple(axis if cases else (_of_plain(label_of, name, value) for value in axis))
         return found
 
     def points(self) -> Iterator[tuple[Point, dict[str, Any]]]:
@@ -162,9 +167,10 @@ class Sweep:
                     case = axis[label]
                     if not isinstance(case, Mapping):
                         raise ScenarioError(f"over.{name}.{label} must be a table of entries, got {case!r}")
-                    entries |= case
+                    where = f"{name}.{label}"
+                    entries |= {path: _of_plain(plain, where, value) for path, value in case.items()}
                 else:
-                    entries[name] = plain_of(axis[self.labels[name].index(label)])
+                    entries[name] = plain(axis[self.labels[name].index(label)])
             yield dict(zip(self.over, labels, strict=True)), entries
 
     @cached_property
@@ -242,6 +248,16 @@ class Sweep:
                 raise ScenarioError(f"over.{path}: no scheduler {name!r} here; there are {', '.join(own)}")
             own[name][parameter] = value
         return own, others
+
+
+def _of_plain(make: Callable[[Any], Any], axis: str, value: Any) -> Any:
+    """What `make` makes of a value, or a ScenarioError naming the axis: TOML has dates, Python has more."""
+    try:
+        return make(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ScenarioError(
+            f"over.{axis} must be of numbers, texts, lists and tables, got {shown(value)}"
+        ) from error
 
 
 def _check_codeless(file: str, over: Mapping[str, Any]) -> None:

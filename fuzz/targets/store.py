@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import random
 import shutil
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from files import FOLDER, refused
 from samples import BAGS, scheduler
 from zips import usual
@@ -15,6 +18,7 @@ from zips import usual
 from gridsim.cells import Cell, measure
 from gridsim.errors import GridSimError
 from gridsim.store import Store
+from gridsim.sweep_results import SweepResult
 
 DICTIONARY = [b'"gridsim store"', b"{", b"PAR1"]
 
@@ -35,6 +39,22 @@ def seeds() -> Iterator[bytes]:
     yield b'j{"gridsim store": 1}'
     for name, content in shards().items():
         yield name[:1].encode() + content
+        for number in range(8):
+            yield name[:1].encode() + altered(content, random.Random(number))
+
+
+def altered(content: bytes, chance: random.Random) -> bytes:
+    """A sound shard with one more column, called like another one, or one in which there is nothing."""
+    table = pq.read_table(io.BytesIO(content))
+    at = chance.randrange(table.num_columns)
+    name, column = table.column_names[at], table.column(at)
+    if chance.random() < 0.5:
+        table = table.append_column(name, column)
+    else:
+        table = table.set_column(at, name, pa.nulls(len(table), column.type))
+    made = io.BytesIO()
+    pq.write_table(table, made)
+    return made.getvalue()
 
 
 def mutate(data: bytes, max_size: int, seed: int) -> bytes:
@@ -42,6 +62,9 @@ def mutate(data: bytes, max_size: int, seed: int) -> bytes:
     chance = random.Random(seed)
     if data[:1] not in (b"c", b"s") or len(data) < 20 or chance.random() < 0.1:
         return usual(data, max_size)
+    if chance.random() < 0.1:
+        name = "cells" if data[:1] == b"c" else "scenarios"
+        return (data[:1] + altered(shards()[name], chance))[:max_size]
     content, end = bytearray(data), len(data) - 8
     length = int.from_bytes(data[end : end + 4], "little")
     first = end - length if 0 < length < end and chance.random() < 0.7 else 1
@@ -60,8 +83,12 @@ def one(data: bytes) -> None:
     (folder / "store.json").write_bytes(content if kind == b"j" else b'{"gridsim store": 1}')
     for name in ("cells", "scenarios"):
         (folder / name / "a.parquet").write_bytes(content if kind == name[:1].encode() else shards()[name])
+    found = {}
     with refused(GridSimError, naming=str(folder)):
         store = Store(folder)
         keys = store.to_arrow()["key"].to_pylist()
-        store.find(keys, ["makespan"])
+        found = store.find(keys, ["makespan"])
         store._load("scenarios", "scenario", set())
+    if found:
+        measured = list(found.values())
+        SweepResult({}, ("mincent",), len(measured), ("makespan",), None, measured).to_arrow()

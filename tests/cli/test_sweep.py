@@ -101,6 +101,32 @@ def test_bad_input_leaves_nothing(file: Path, arguments: list[str], said: str) -
     assert not file.with_suffix(".store").exists()
 
 
+@pytest.mark.parametrize(
+    "arguments", [["--json"], ["--out", "cells.csv"], ["--out", "cells.parquet"], ["--figure", "made.png"]]
+)
+def test_values_that_are_hard_to_write(
+    file: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    """What is run can be told, in every form."""
+    monkeypatch.chdir(file.parent)
+    file.write_text(
+        f"""
+scenario = "scenario.toml"
+schedulers = ["fcfs"]
+replicates = 1
+time_limit = {2**53 + 1}
+[over]
+"network.bandwidth" = [{10**22}, {10**20}, 1]
+[over."größe"]
+a = {{ "platform.nodes" = 3 }}
+b = {{ "platform.nodes" = 4 }}
+"""
+    )
+    found = invoke("sweep", file, "--workers", 1, *arguments)
+    assert found.exit_code == 0, found.output
+    assert len(Store(file.with_suffix(".store"))) == 6
+
+
 GATED = """
 import os, time, uuid
 from pathlib import Path

@@ -270,6 +270,44 @@ def test_texts_in_shards_that_are_none(shard: Path, column: str) -> None:
         Store(shard.parents[1]).find(["x"])
 
 
+@pytest.mark.parametrize("column", ["error", "key", "makespan"])
+def test_a_column_twice_in_a_shard(shard: Path, column: str) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    table = pq.read_table(shard)
+    pq.write_table(table.append_column(column, table[column]), shard)
+    with pytest.raises(
+        GridSimError, match=rf"{shard.name}: not a sound shard of .*two columns have the same"
+    ):
+        Store(shard.parents[1]).find(["x"])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        "key", "error", "digest", "code", "scheduler", "class", "parameters", "scenario", "seed",
+        "time_limit", "wall_seconds",
+    ],
+)  # fmt: skip
+def test_rows_of_shards_without_what_every_row_has(shard: Path, column: str) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pq.read_table(shard)
+    at, kind = table.schema.get_field_index(column), table.schema.field(column).type
+    for other in (table.set_column(at, column, pa.nulls(len(table), kind)), table.drop_columns([column])):
+        pq.write_table(other, shard)
+        with pytest.raises(
+            GridSimError, match=rf"{shard.name}: not a sound shard of .* rows without {column}"
+        ):
+            Store(shard.parents[1]).to_arrow()
+
+
+def test_what_a_row_need_not_have(shard: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pq.read_table(shard)
+    at = table.schema.get_field_index("peak_memory")
+    pq.write_table(table.set_column(at, "peak_memory", pa.nulls(len(table), "int64")), shard)
+    assert Store(shard.parents[1]).to_arrow()["peak_memory"].to_pylist() == [None]
+
+
 def test_footers_of_shards(shard: Path) -> None:
     """In a process of its own, which damage once ended: pyarrow's error was nobody's."""
     code = """

@@ -174,12 +174,47 @@ def test_many_shards_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_what_was_never_finished_is_cleared_away(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
-    old, new = (tmp_path / "s" / "cells" / f".x.parquet.{name}.tmp" for name in ("1", "2"))
-    for file in (old, new):
+    shards, results = tmp_path / "s" / "cells", tmp_path / "s" / "results"
+    shard, result = f".{'a' * 32}.parquet", f".{'b' * 64}.npz"
+    old = [shards / f"{shard}.{'1' * 12}.tmp", results / f"{result}.{'2' * 12}.tmp"]
+    new = shards / f"{shard}.{'3' * 12}.tmp"
+    # in names that gridsim does not make
+    others = [shards / f"{result}.{'4' * 12}.tmp", results / ".thesis.tmp", results / f"{result}.x.tmp"]
+    for file in (*old, new, *others):
         file.write_bytes(b"half")
-    os.utime(old, (time.time() - 7200,) * 2)
+    for file in (*old, *others):
+        os.utime(file, (time.time() - 7200,) * 2)
     assert len(Store(tmp_path / "s")) == len(store) == 0
-    assert not old.exists() and new.exists()  # that one may still be written
+    assert not any(file.exists() for file in old)
+    assert all(file.exists() for file in (new, *others))  # the first of them may still be written
+
+
+@pytest.mark.parametrize("folder", ["cells", "scenarios", "results"])
+@pytest.mark.parametrize("name", [".thesis.tmp", "data.parquet", ".x.npz.0123456789ab.tmp", "folder/x"])
+def test_folders_of_others_that_are_called_so(tmp_path: Path, folder: str, name: str) -> None:
+    theirs = tmp_path / "mine" / folder / name
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("precious")
+    os.utime(theirs, (time.time() - 7200,) * 2)
+    with pytest.raises(gs.ScenarioError, match="store must be a store of gridsim or a new folder"):
+        Store(tmp_path / "mine")
+    assert [path for path in (tmp_path / "mine").rglob("*") if path.is_file()] == [theirs]
+
+
+def test_a_store_that_others_begin(tmp_path: Path) -> None:
+    """What they may have put there before it is said that this is a store."""
+    for name in ("cells", "scenarios", "results"):
+        (tmp_path / "s" / name).mkdir(parents=True)
+    for name in (f"cells/.{'a' * 32}.parquet.{'1' * 12}.tmp", f"results/{'b' * 64}.npz"):
+        (tmp_path / "s" / name).write_bytes(b"")
+    (tmp_path / "s" / f".store.json.{'1' * 12}.tmp").write_bytes(b"")
+    assert len(Store(tmp_path / "s")) == 0
+    for other in ("cells", ".store.json.mine"):
+        (tmp_path / "t").mkdir(exist_ok=True)
+        (tmp_path / "t" / other).write_text("precious")  # a file
+        with pytest.raises(gs.ScenarioError, match="store must be a store of gridsim or a new folder"):
+            Store(tmp_path / "t")
+        (tmp_path / "t" / other).unlink()
 
 
 def test_a_damaged_shard_is_named(tmp_path: Path) -> None:

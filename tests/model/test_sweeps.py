@@ -182,6 +182,25 @@ def test_from_a_file(tmp_path: Path) -> None:
         (('["makespan"]', '["speed"]'), "metrics: unknown 'speed'"),
         (('["makespan"]', '"speed"'), "metrics must be a list of names, got 'speed'"),
         (('["platform"]', '["nodes"]'), "hold must be of platform"),
+        (("replicates = 3", 'time_limit = "abc"'), "time_limit must be a finite number > 0 s, got 'abc'"),
+        (("replicates = 3", "time_limit = [1]"), r"time_limit must be a finite number > 0 s, got \[1\]"),
+        (("replicates = 3", "time_limit = {}"), "time_limit must be a finite number > 0 s, got {}"),
+        (("replicates = 3", "time_limit = 1979-05-27"), "time_limit must be a finite number .*1979, 5, 27"),
+        (("replicates = 3", "time_limit = 07:32:00"), r"time_limit must be a finite number .*time\(7, 32\)"),
+        (("replicates = 3", "time_limit = 0"), "time_limit must be a finite number > 0 s, got 0"),
+        (('["makespan"]', "[[1]]"), r"metrics must be names, got \[1\]"),
+        (('["makespan"]', "[{a = 1}]"), "metrics must be names, got {'a': 1}"),
+        (("[0.0, 0.5]", "[1979-05-27]"), "over.network.latency must be of numbers, texts, .*1979, 5, 27"),
+        (("= 100.0", "= 1979-05-27"), "over.load.light must be of numbers, texts, .*1979, 5, 27"),
+        (("= 3.0", "= [07:32:00]"), "over.load.heavy must be of numbers, .*time.7, 32"),
+        (
+            ('"network.latency" = [0.0, 0.5]', '"schedulers.fair-tree.bound" = [1.0, {a = 1979-05-27}]'),
+            "over.schedulers.fair-tree.bound must be of numbers, texts, lists and tables, got {'a': datetime",
+        ),
+        (('"network.latency" =', '"" ='), "over: the name of an axis must be a non-empty text, got ''"),
+        (("[0.0, 0.5]", "[1e0, '1.0']"), "over.network.latency must have different values"),
+        (("[0.0, 0.5]", f"[{2**70}, {2**70 + 1}]"), "over.network.latency must have different values"),
+        (("[0.0, 0.5]", f"[{2**53}, {2**53 + 1}, 0.5]"), "over.network.latency must have different values"),
         (("replicates = 3", "replicates ="), "s.toml:4: column 13: Invalid value"),
     ],
 )
@@ -211,6 +230,41 @@ def test_bad_files(tmp_path: Path, change: tuple[str, str], said: str) -> None:
 def test_axes_that_contradict_each_other(over: Any, said: str) -> None:
     with pytest.raises(gs.ScenarioError, match=said):
         Sweep(scenario=small(), schedulers=SCHEDULERS, over=over)
+
+
+def test_whole_numbers_that_no_column_holds() -> None:
+    """They are called as floats, in tables as in JSON and charts."""
+    over = {"network.bandwidth": [10**22, 2**63 - 1, 1]}
+    made = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1)
+    assert made.axes == {"network.bandwidth": (1e22, 2**63 - 1, 1)} and not made.errors
+    column = made.table()["network_bandwidth"]
+    assert column.tolist() == [1e22, 2.0**63, 1.0] and column.dtype == float
+    said = json.loads(to_json(made.to_dict()))
+    assert [point["point"]["network.bandwidth"] for point in said["points"]] == [1e22, 2**63 - 1, 1]
+    made.figure()
+    other = Sweep(scenario=small(), schedulers=SCHEDULERS, over={"seed": [1 - 2**64, 2**64, -(2**63)]})
+    assert [type(label) for label in other.labels["seed"]] == [float, float, int]
+    with pytest.raises(gs.ScenarioError, match="over.seed must be of numbers, texts, lists and tables, got"):
+        Sweep(scenario=small(), schedulers=SCHEDULERS, over={"seed": [10**400]})
+
+
+def test_names_of_axes_as_columns() -> None:
+    over = {"größe (m²)": {"a": {"seed": 1}, "b": {"seed": 2}}, "٣": {"a": {"workload.seed": 1}}}
+    made = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1)
+    assert list(made.table())[:2] == ["gr__e__m__", "_"] and set(made.axes) == set(over)
+    assert made.at(gr__e__m__="b")["makespan"]["fcfs"].size == 1
+    with pytest.raises(gs.ScenarioError, match="no axis may be called 'grüße': gr__e is that of 'größe'"):
+        Sweep(scenario=small(), schedulers=SCHEDULERS, over={"größe": [1], "grüße": [2]})
+
+
+def test_time_limits() -> None:
+    """What is no time is refused before anything is run, and what is one is a float, which a store holds."""
+    made = Sweep(scenario=small(), schedulers=SCHEDULERS, time_limit=2**53 + 1)
+    assert type(made.time_limit) is float and type(made.cells[0].time_limit) is float
+    with pytest.raises(gs.ScenarioError, match="time_limit must be a finite number > 0 s, got True"):
+        gs.replicate(small(), SCHEDULERS, replicates=1, time_limit=True)
+    with pytest.raises(gs.ScenarioError, match="time_limit must be a finite number > 0 s, got 10000"):
+        gs.replicate(small(), SCHEDULERS, replicates=1, time_limit=10**400)
 
 
 def test_replaced() -> None:
