@@ -399,12 +399,15 @@ def test_paths_in_scenarios(path: str, tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "s.toml"])
 
 
-def test_checkpoints_that_name_pipes(scenario: gs.Scenario, tmp_path: Path) -> None:
+def test_checkpoints_that_name_pipes(tmp_path: Path) -> None:
     """A checkpoint says which files the run read; they are looked at, and no more."""
-    os.mkfifo(tmp_path / "pipe")
+    log = tmp_path / "log.swf"
+    log.write_text(JOB)
+    scenario = gs.Scenario(gs.Platform.equal(nodes=2), gs.Workload.from_log(log))
     simulation = Simulation(scenario, make_scheduler("mincent"), Options())
-    about = msgspec.structs.replace(simulation.about(600.0, {}), files={str(tmp_path / "pipe"): "0"})
-    save(tmp_path / "run.checkpoint", simulation, about)
+    save(tmp_path / "run.checkpoint", simulation, simulation.about(600.0, {str(log): "0"}))
+    log.unlink()
+    os.mkfifo(log)
     with pytest.raises(OSError, match="not a regular file"):
         gs.resume(tmp_path / "run.checkpoint")
 

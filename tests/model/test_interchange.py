@@ -180,7 +180,10 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             ["bare.gridsim", "--format", "swf", "--out", "x"],
             "gridsim: bare.gridsim: to_swf needs a recorded schedule",
         ),
-        (["r.gridsim", "--format", "swf", "--out", "r.gridsim"], "gridsim: --out names the result itself"),
+        (
+            ["r.gridsim", "--format", "swf", "--out", "r.gridsim"],
+            "gridsim: RESULT and --out name the same file",
+        ),
         (["r.gridsim", "--format", "swf", "--out", "no/x"], "gridsim: no: no such folder"),
         (["r.gridsim", "--format", "xls", "--out", "x"], "gridsim: Invalid value for '--format'"),
     ):
