@@ -202,7 +202,7 @@ def setting_of(setting: str) -> tuple[str, str, Any]:
     for text in (value, f"[{value}]") if "," in value else (value,):
         try:
             document = tomllib.loads(f"value = {text}")
-        except (tomllib.TOMLDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # no TOML, or a number of too many digits
             continue
         if len(document) == 1:  # not several lines
             return name, parameter, document["value"]
