@@ -86,7 +86,7 @@ def usual_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[st
     """What is shown of runs that have these `values` of `METRICS`, first what they are compared by."""
     measure = "mean_waiting" if rigid else "max_stretch"
     for sign, said in (("migrated", "mean_turnaround"), ("wasted", "mean_completion")):
-        if not rigid and values and all(math.isfinite(each[sign]) for each in values):
+        if not rigid and values and all(math.isfinite(each.get(sign, math.nan)) for each in values):
             measure = said
             break
     shown = [*USUAL[measure], *_ALWAYS]

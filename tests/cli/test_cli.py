@@ -364,6 +364,7 @@ def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
         (["--latency", "1e300"], "network.latency must be at most 1e+06 s, got 1e+300"),
         (["--set", "T.pause=2\nseed=3"], r"T.pause must be a number, got '2\nseed=3'"),
         (["--set", f"T.pause={'[' * 5000}"], "T.pause must be a number, got '[[[[[[[["),
+        (["--set", f"T.pause={'9' * 5000}"], "T.pause must be a number, got '99999999"),
         (["--set", "pause"], "--set pause: expected NAME.PARAM=VALUE"),
         (["--set", "x.y=1"], "--set x.y=1: no scheduler 'x' here; chosen: toy_for"),
         (["--set", "T.pause=x"], "T.pause must be a number, got 'x'"),

@@ -18,6 +18,7 @@ import gridsim as gs
 from gridsim.checkpoint import Checkpoint
 from gridsim.cli import cli
 from gridsim.errors import GridSimError
+from gridsim.measures import METRICS
 from gridsim.provenance import sha256
 from gridsim.store import Store
 
@@ -306,6 +307,18 @@ def test_what_a_row_need_not_have(shard: Path) -> None:
     at = table.schema.get_field_index("peak_memory")
     pq.write_table(table.set_column(at, "peak_memory", pa.nulls(len(table), "int64")), shard)
     assert Store(shard.parents[1]).to_arrow()["peak_memory"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize("column", METRICS)
+def test_metrics_that_a_row_does_not_have(shard: Path, column: str, scenario: gs.Scenario) -> None:
+    """They are told as no number, or not at all, like those that take too long to be measured."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pq.read_table(shard)
+    at = table.schema.get_field_index(column)
+    pq.write_table(table.set_column(at, column, pa.nulls(len(table), "double")), shard)
+    found = gs.sweep(scenario, {"met": gs.Met()}, {}, replicates=1, store=shard.parents[1])
+    assert column not in found.metrics or np.isnan(found.at()[column]["met"]).all()
+    assert found.format() and found.to_dict()["cells"]
 
 
 def test_footers_of_shards(shard: Path) -> None:
