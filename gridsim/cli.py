@@ -7,7 +7,10 @@ usage; 130 interrupted (SIGINT), 143 terminated (SIGTERM).
 
 from __future__ import annotations
 
+import codecs
 import errno
+import io
+import json
 import os
 import sys
 import warnings
@@ -278,10 +281,19 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
     ctx.exit(int(any(finding.severity == "error" for finding in findings)))
 
 
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """As JSON spells what an encoding does not have: then JSON stays JSON, and a text can be read."""
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
 def main() -> None:
     """Entry point of the command."""
 
     heed()
+    codecs.register_error("gridsim", _escaped)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="gridsim")
     try:
         cli(prog_name="gridsim")
     finally:
