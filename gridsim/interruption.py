@@ -1,7 +1,7 @@
 """SIGINT (Ctrl-C) and SIGTERM, which batch systems send some time before they kill: what a command does then.
 
 - Before it has begun, while modules are imported and flags are read: one line, and the end at once.
-- While it runs: KeyboardInterrupt is raised, for SIGTERM as `Terminated`; once, so that nothing disturbs the
+- While it runs: KeyboardInterrupt is raised, as `Interrupted` or `Terminated`; once, so that nothing disturbs the
   command while it ends.
 - Those that follow, or come when all is done: nothing, for `PATIENCE` seconds; the next one ends the process
   at once.
@@ -26,6 +26,10 @@ PATIENCE = 5.0
 
 #: Signal -> the word for it.  The exit code is that of shells: 128 and its number.
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+
+class Interrupted(KeyboardInterrupt):
+    """SIGINT.  Its own class, as Python kills itself in the end once a plain one has left an ``exec``."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -74,7 +78,7 @@ def _came(number: int, _: object) -> None:
         finally:  # whether or not anybody can be told
             os._exit(128 + number)
     if _Heed.stage == "running" and first is None:
-        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        raise Terminated if number == signal.SIGTERM else Interrupted
 
 
 def _lost(what: sys.UnraisableHookArgs) -> None:

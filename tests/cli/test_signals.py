@@ -65,6 +65,14 @@ def test_only_the_first_of_many_counts(tmp_path: Path, number: int, code: int, w
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
 
 
+@each_signal
+def test_in_code_that_is_made_as_it_runs(tmp_path: Path, number: int, code: int, word: str) -> None:
+    """As that of dataclasses is, where most of the imports' time goes."""
+    (tmp_path / "mine.py").write_text(f"exec('import os; os.kill(os.getpid(), {int(number)})')")
+    done = python(*RUN, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
+
+
 LAST = """
 import atexit, os, signal, sys
 from gridsim.interruption import heed
