@@ -1,8 +1,8 @@
 """SIGINT (Ctrl-C) and SIGTERM, which batch systems send some time before they kill: what a command does then.
 
 - Before it has begun, while modules are imported and flags are read: one line, and the end at once.
-- While it runs: KeyboardInterrupt is raised, as `Interrupted` or `Terminated`; once, so that nothing disturbs the
-  command while it ends.
+- While it runs: KeyboardInterrupt is raised, as `Interrupted` or `Terminated`; once, so that nothing disturbs
+  the command while it ends.
 - Those that follow, or come when all is done: nothing, for `PATIENCE` seconds; the next one ends the process
   at once.
 
