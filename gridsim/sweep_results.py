@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,8 +39,8 @@ def plain_of(value: Any) -> Any:
 
 
 def column_of(axis: str) -> str:
-    """An axis as the name of a column."""
-    name = "".join(c if c.isalnum() or c == "_" else "_" for c in axis)
+    """An axis as the name of a column, which is of ASCII."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", axis)
     return name if not name[:1].isdigit() else f"_{name}"
 
 

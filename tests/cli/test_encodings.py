@@ -60,3 +60,25 @@ def test_letters_that_an_encoding_does_not_have(encoding: str, name: str, shown:
     answer = said(encoding, "run", *SMALL, "--out", name, "--json", folder=tmp_path)
     assert shown in answer and json.loads(answer)["file"] == name
     assert gs.Result.load(tmp_path / name).digest == json.loads(answer)["digest"]
+
+
+STUDY = """
+schedulers = ["fcfs"]
+replicates = 1
+[scenario]
+seed = 1
+platform = {kind = "equal", nodes = 3}
+workload = {kind = "bags", seed = 1, applications = 2}
+[over."λ"]
+"→" = {"platform.nodes" = 3}
+"""
+
+
+def test_an_axis_of_a_sweep(tmp_path: Path) -> None:
+    """Its column is of ASCII, wherever the table goes."""
+    (tmp_path / "s.toml").write_text(STUDY, encoding="utf-8")
+    sweep = ["sweep", "s.toml", "--workers", "1", "--no-progress"]
+    text = said("latin-1", *sweep, folder=tmp_path)
+    assert "\n\\u03bb  scheduler" in text and "\n\\u2192  fcfs" in text
+    (cell,) = json.loads(said("latin-1", *sweep, "--json", folder=tmp_path))["cells"]
+    assert cell["_"] == "→"
