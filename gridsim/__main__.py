@@ -1,5 +1,15 @@
 """``python -m gridsim`` is the command `gridsim`."""
 
-from gridsim.cli import main
+from gridsim.interruption import heed
 
-main()
+
+def main() -> None:
+    """Entry point of the command: signals are heeded before all that it needs is imported."""
+    heed()
+    from gridsim.cli import main
+
+    main()
+
+
+if __name__ == "__main__":
+    main()

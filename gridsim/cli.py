@@ -7,12 +7,12 @@ usage; 130 interrupted (SIGINT), 143 terminated (SIGTERM).
 
 from __future__ import annotations
 
-import _thread
+import codecs
 import errno
+import io
+import json
 import os
-import signal
 import sys
-import threading
 import warnings
 from contextlib import suppress
 from typing import Any
@@ -31,6 +31,7 @@ from gridsim.errors import (
 )
 from gridsim.extras import MissingExtra
 from gridsim.interchange_command import export
+from gridsim.interruption import Terminated, begin, end, heed
 from gridsim.ladder_command import ladder_command
 from gridsim.output import deliver, in_folder, progress_of, say
 from gridsim.plot_command import plot
@@ -47,10 +48,6 @@ from gridsim.why_command import why
 _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 #: What the system says of a library, such as SciPy's, for which there is no memory.
 _NOT_LOADED = "failed to map segment from shared object"
-
-
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM, which batch systems send some time before they kill: it ends a command as Ctrl-C does."""
 
 
 class _Group(click.Group):
@@ -70,7 +67,11 @@ class _Group(click.Group):
                 warnings.simplefilter("always", category)
             warnings.showwarning = show  # type: ignore[assignment]
             try:
-                return super().invoke(ctx)
+                try:
+                    begin()
+                    return super().invoke(ctx)
+                finally:
+                    end()
             except GridSimError as error:
                 message = str(error) or type(error).__name__
             except click.UsageError as error:  # as one line, and without the usage
@@ -88,7 +89,7 @@ class _Group(click.Group):
                     raise
                 message = _of_system(error)
             except KeyboardInterrupt as error:
-                word, code = ("terminated", 143) if isinstance(error, _Terminated) else ("interrupted", 130)
+                word, code = ("terminated", 143) if isinstance(error, Terminated) else ("interrupted", 130)
                 _tell(_noted(f"{word}: {error}".removesuffix(": "), error))
                 ctx.exit(code)
             _tell(message)
@@ -273,25 +274,19 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
     ctx.exit(int(any(finding.severity == "error" for finding in findings)))
 
 
-def _again(lost: sys.UnraisableHookArgs) -> None:
-    """A signal in a finalizer, where nobody can catch what it raises, comes again a little later."""
-    if not issubclass(lost.exc_type, KeyboardInterrupt):
-        sys.__unraisablehook__(lost)
-        return
-    number = signal.SIGTERM if issubclass(lost.exc_type, _Terminated) else signal.SIGINT
-    later = threading.Timer(0.01, _thread.interrupt_main, (number,))
-    later.daemon = True
-    later.start()
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """As JSON spells what an encoding does not have: then JSON stays JSON, and a text can be read."""
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def main() -> None:
     """Entry point of the command."""
 
-    def terminate(*_: object) -> None:
-        raise _Terminated
-
-    signal.signal(signal.SIGTERM, terminate)
-    sys.unraisablehook = _again
+    heed()
+    codecs.register_error("gridsim", _escaped)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="gridsim")
     try:
         cli(prog_name="gridsim")
     finally:

@@ -64,12 +64,15 @@ def _chosen(names: str | None, flags: Flags) -> tuple[list[str], dict[str, str]]
         from gridsim.experiment import applicable
 
         found, refused = applicable(scenario)
-        return list(found), refused
-    chosen = list(USUAL[scenario.workload.rigid]) if names is None else names_of(names)
+        chosen = list(found)
+    else:
+        chosen, refused = list(USUAL[scenario.workload.rigid]) if names is None else names_of(names), {}
+    if not chosen:
+        raise ScenarioError("schedulers must name at least one, got none")
     for i, name in enumerate(chosen):
         if name in chosen[:i]:
             raise ScenarioError(f"--schedulers names {name!r} twice")
-    return chosen, {}
+    return chosen, refused
 
 
 def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flags: Flags) -> None:

@@ -20,10 +20,11 @@ from concurrent.futures import (
     CancelledError,
     Executor,
     Future,
+    InvalidStateError,
     ProcessPoolExecutor,
     wait,
 )
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, ClassVar
 
@@ -37,6 +38,9 @@ from gridsim.platform import whole
 TASK_SECONDS = 0.25
 #: Tasks at a time, where an executor does not say how many it can do.
 _WIDTH = 64
+
+#: Signals that go to all processes of a command: what to do about them, the parent decides.
+_SENT_TO_ALL = (signal.SIGINT, signal.SIGTERM)
 
 Report = Callable[[list[tuple[int, Measured]]], None]
 
@@ -218,6 +222,42 @@ class _Workers(SpawnContext):
     Process: ClassVar[type[SpawnProcess]] = _Worker
 
 
+class _Future(Future[Any]):
+    """One that may be cancelled when its worker is lost: some Pythons' pools break on that."""
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        with suppress(InvalidStateError):
+            super().set_exception(exception)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Signals wait until this is over, lest a pool is left with a lock that nobody opens, or a worker that
+    nobody knows of; and processes that are begun here are born without an ear for them (but on Windows)."""
+    here = threading.current_thread() is threading.main_thread()  # others are not interrupted
+    before = {number: signal.getsignal(number) for number in _SENT_TO_ALL} if here else {}
+    came: list[int] = []
+
+    def later(number: int, _: object) -> None:
+        came.append(number)
+
+    masks = hasattr(signal, "pthread_sigmask")  # what a process inherits; not enough for one with threads
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SENT_TO_ALL) if masks else set()
+    try:
+        for number, handler in before.items():
+            if handler is not None:  # None: not of Python
+                signal.signal(number, later)
+        yield
+    finally:
+        if masks:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in before.items():
+            if handler is not None:
+                signal.signal(number, handler)
+        for heard in came:
+            signal.raise_signal(heard)
+
+
 class Processes(Executor):
     """Worker processes that are spawned, end when this one does, and leave Ctrl-C to it.
 
@@ -236,7 +276,11 @@ class Processes(Executor):
 
         What a worker cannot import is the error of what was submitted, and does not end the worker.
         """
-        return self._pool.submit(_unpacked, pickle.dumps((fn, args, kwargs)))
+        call = pickle.dumps((fn, args, kwargs))
+        with _undisturbed():
+            future: Future[Any] = self._pool.submit(_unpacked, call)
+            future.__class__ = _Future
+        return future
 
     def renew(self) -> None:
         """Others in the place of workers that were lost."""
@@ -250,12 +294,9 @@ class Processes(Executor):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """End the workers; at once if it is by an error, since nobody waits for what they do."""
         if kind is not None:
-            workers = list((self._pool._processes or {}).values())
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            for worker in workers:
-                if isinstance(worker, SpawnProcess):
-                    worker.kill()
-        self._pool.shutdown()
+            for worker in list((self._pool._processes or {}).values()):
+                worker.kill()
+        self._pool.shutdown(cancel_futures=kind is not None)
 
 
 def _processors() -> int:
@@ -269,8 +310,8 @@ def _unpacked(call: bytes) -> Any:
 
 def _begin() -> None:
     """What a worker does first."""
-    for sent_to_all in (signal.SIGINT, signal.SIGTERM):  # what to do about it, the parent decides
-        signal.signal(sent_to_all, signal.SIG_IGN)
+    for deaf_to in _SENT_TO_ALL:  # on Windows it has an ear for them until here
+        signal.signal(deaf_to, signal.SIG_IGN)
 
     def end_with_parent() -> None:
         parent = multiprocessing.parent_process()

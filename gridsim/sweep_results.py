@@ -49,8 +49,8 @@ def as_column(labels: Sequence[Any]) -> list[Any]:
 
 
 def column_of(axis: str) -> str:
-    """An axis as the name of a column."""
-    name = re.sub("[^A-Za-z0-9_]", "_", axis)
+    """An axis as the name of a column, which is of ASCII."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", axis)
     return name if not name[:1].isdigit() else f"_{name}"
 
 

@@ -62,6 +62,18 @@ def test_all_schedulers_that_apply(tmp_path: Path) -> None:
         assert all(gs.ScenarioError.__name__ not in why and why for why in refused.values())
 
 
+@pytest.mark.parametrize("arguments", [[], ["--replicates", "2"]])
+@pytest.mark.parametrize("names", ["", "all"])
+def test_no_scheduler_at_all(names: str, arguments: list[str], tmp_path: Path) -> None:
+    """Tasks so short that none of all can run them; the baseline of none was asked for."""
+    file = tmp_path / "e.toml"
+    bag = gs.Workload.bags(applications=1, tasks=1, task_size=1e-6, seed=1)
+    file.write_text(gs.Scenario(gs.Platform.equal(1), bag, seed=1).to_toml())
+    found = invoke(file, "--schedulers", names, *arguments)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr == "gridsim: schedulers must name at least one, got none\n"
+
+
 def test_runs_that_fail_are_recorded(tmp_path: Path) -> None:
     found = invoke(
         *SMALL, "--replicates", 2, "--time-limit", "1", "--workers", 1, "--schedulers", "fcfs,mincent"

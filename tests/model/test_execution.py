@@ -9,9 +9,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import connection
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -354,6 +356,62 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
                 return
             time.sleep(0.1)
     pytest.fail("a worker lives on")
+
+
+STARTED = """
+import os, signal, sys
+os.kill(os.getpid(), signal.SIGINT)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_workers_are_deaf_from_their_birth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To what is sent to all, even before they have read what they are to do: Python imports this first."""
+    (tmp_path / "sitecustomize.py").write_text(STARTED)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with Processes(2) as pool:
+        assert pool.submit(os.getpid).result(timeout=60) != os.getpid()
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_submission_is_not_cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal waits until the pool knows of the worker that was begun."""
+    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: set())  # other threads hear it anyway
+    start = SpawnProcess.start
+    heard = []
+
+    def interrupted(worker: SpawnProcess) -> None:
+        start(worker)
+        signal.raise_signal(signal.SIGINT)
+        heard.append(worker)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with Processes(1) as pool:
+            monkeypatch.setattr(SpawnProcess, "start", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                pool.submit(os.getpid)
+            assert list(pool._pool._processes.values()) == heard != []
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_what_was_cancelled_disturbs_no_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread tells all that were under way that the workers are gone."""
+    told: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    with Processes(1) as pool:
+        pool.submit(os.getpid).result(timeout=60)
+        manager, (worker,) = pool._pool._executor_manager_thread, pool._pool._processes.values()
+        futures = [pool.submit(time.sleep, 60) for _ in range(9)]
+        assert manager is not None and futures[-1].cancel()
+        worker.kill()
+        manager.join(timeout=60)
+    assert not manager.is_alive() and told == [] and all(future.done() for future in futures)
 
 
 def test_measure_is_here_what_it_is_there() -> None:

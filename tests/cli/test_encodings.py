@@ -1,0 +1,84 @@
+"""What standard output cannot encode is escaped: no work is lost for want of a letter."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gridsim as gs
+
+ROOT = str(Path(gs.__file__).parents[1])
+SMALL = ["--nodes", "5", "--applications", "2", "--scheduler", "fcfs", "--no-progress"]
+#: As os.fsdecode reads a name of bytes that are not UTF-8.
+ODD = "r\udcff.npz"
+
+
+def said(encoding: str, *arguments: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "gridsim", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": ROOT, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+    )
+    assert done.returncode == 0 and done.stderr == b"", done
+    return done.stdout.decode(encoding.partition(":")[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names that are not UTF-8")
+def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
+    """Strict is what Python is in most locales."""
+    utf8 = "utf-8:strict"
+    assert said(utf8, "run", *SMALL, "--record", "--out", ODD, folder=tmp_path).endswith("r\\udcff.npz\n")
+    assert said(utf8, "validate", ODD, folder=tmp_path).startswith("r\\udcff.npz: ")
+    for out, command in {
+        "o\udcff.png": ["plot", ODD, "--kind", "distribution", "--figure"],
+        "o\udcff.html": ["report", ODD, "--out"],
+    }.items():
+        assert "o\\udcff." in said(utf8, *command, out, folder=tmp_path)
+        assert (tmp_path / out).exists()
+    answer = said(utf8, "validate", ODD, "--json", folder=tmp_path)
+    assert json.loads(answer)["file"] == ODD
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="how a process gets its arguments")
+@pytest.mark.parametrize(
+    ("encoding", "name", "shown"),
+    [
+        ("latin-1", "日本.npz", "\\u65e5\\u672c.npz"),
+        ("cp1252", "é日.npz", "é\\u65e5.npz"),
+        ("cp1251", "é😀.npz", "\\u00e9\\ud83d\\ude00.npz"),  # not as Python spells them: JSON has no \x, \U
+        ("utf-8", "é日😀.npz", "é日😀.npz"),
+    ],
+)
+def test_letters_that_an_encoding_does_not_have(encoding: str, name: str, shown: str, tmp_path: Path) -> None:
+    assert said(encoding, "run", *SMALL, "--out", name, folder=tmp_path).endswith(f" {shown}\n")
+    answer = said(encoding, "run", *SMALL, "--out", name, "--json", folder=tmp_path)
+    assert shown in answer and json.loads(answer)["file"] == name
+    assert gs.Result.load(tmp_path / name).digest == json.loads(answer)["digest"]
+
+
+STUDY = """
+schedulers = ["fcfs"]
+replicates = 1
+[scenario]
+seed = 1
+platform = {kind = "equal", nodes = 3}
+workload = {kind = "bags", seed = 1, applications = 2}
+[over."λ"]
+"→" = {"platform.nodes" = 3}
+"""
+
+
+def test_an_axis_of_a_sweep(tmp_path: Path) -> None:
+    """Its column is of ASCII, wherever the table goes."""
+    (tmp_path / "s.toml").write_text(STUDY, encoding="utf-8")
+    sweep = ["sweep", "s.toml", "--workers", "1", "--no-progress"]
+    text = said("latin-1", *sweep, folder=tmp_path)
+    assert "\n\\u03bb  scheduler" in text and "\n\\u2192  fcfs" in text
+    (cell,) = json.loads(said("latin-1", *sweep, "--json", folder=tmp_path))["cells"]
+    assert cell["_"] == "→"

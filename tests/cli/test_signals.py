@@ -1,0 +1,151 @@
+"""SIGINT and SIGTERM: one line and an exit code, whenever they come and however many."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gridsim as gs
+
+ROOT = str(Path(gs.__file__).parents[1])
+SIGNALS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+each_signal = pytest.mark.parametrize(("number", "code", "word"), SIGNALS)
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+
+
+def python(
+    *arguments: str, folder: Path, heeded: bool = True, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Where both signals are heeded or ignored, whatever they are of those who run the tests."""
+
+    def born() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL if heeded else signal.SIG_IGN)
+
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=born,
+    )
+
+
+RUN = ["-m", "gridsim", "run", "--nodes", "9", "--applications", "5", "--scheduler", "mine:Mine"]
+
+MANY = """
+import atexit, os
+
+def send():
+    os.kill(os.getpid(), {number})
+
+atexit.register(send)  # when the command is over
+try:
+    send()
+finally:  # while it ends
+    try:
+        send()
+        send()
+    except BaseException:
+        os._exit(7)
+"""
+
+
+@each_signal
+def test_only_the_first_of_many_counts(tmp_path: Path, number: int, code: int, word: str) -> None:
+    (tmp_path / "mine.py").write_text(MANY.format(number=int(number)))
+    done = python(*RUN, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
+
+
+@each_signal
+def test_in_code_that_is_made_as_it_runs(tmp_path: Path, number: int, code: int, word: str) -> None:
+    """As that of dataclasses is, where most of the imports' time goes."""
+    (tmp_path / "mine.py").write_text(f"exec('import os; os.kill(os.getpid(), {int(number)})')")
+    done = python(*RUN, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
+
+
+LAST = """
+import atexit, os, signal, sys
+from gridsim.interruption import heed
+atexit.register(os.kill, os.getpid(), {number})  # before heed: after all that it does
+heed()
+"""
+
+
+@each_signal
+def test_one_that_comes_last_of_all_changes_nothing(
+    tmp_path: Path, number: int, code: int, word: str
+) -> None:
+    """When Python ends it gives the signals back to the system."""
+    done = python("-c", LAST.format(number=int(number)), folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+HANGS = """
+import os, time
+from gridsim import interruption
+
+def send():
+    os.kill(os.getpid(), {number})
+
+try:
+    send()
+finally:
+    send()
+    assert interruption.PATIENCE > 1
+    interruption.PATIENCE = 0.0
+    time.sleep(0.01)
+    send()
+    time.sleep(60)
+"""
+
+
+@each_signal
+def test_who_asks_again_after_a_while_ends_it(tmp_path: Path, number: int, code: int, word: str) -> None:
+    (tmp_path / "mine.py").write_text(HANGS.format(number=int(number)))
+    done = python(*RUN, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
+
+
+#: In the place of a module that is imported early.
+IMPORTED = """
+import os
+try:
+    os.kill(os.getpid(), {number})
+except BaseException:  # as some modules do about what they import
+    pass
+raise ImportError("by halves")
+"""
+
+
+@each_signal
+def test_while_modules_are_imported(tmp_path: Path, number: int, code: int, word: str) -> None:
+    (tmp_path / "click.py").write_text(IMPORTED.format(number=int(number)))
+    done = python(*RUN, folder=tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
+
+
+SENT = """
+import os, gridsim as gs
+os.kill(os.getpid(), {number})
+
+class Mine(gs.Fcfs, frozen=True, kw_only=True):
+    name = "mine"
+"""
+
+
+@each_signal
+def test_what_is_ignored_stays_so(tmp_path: Path, number: int, code: int, word: str) -> None:
+    """As by nohup, or in the background of a shell."""
+    (tmp_path / "mine.py").write_text(SENT.format(number=int(number)))
+    done = python(*RUN, folder=tmp_path, heeded=False)
+    assert (done.returncode, done.stderr) == (0, "") and "digest" in done.stdout
