@@ -160,9 +160,9 @@ class Sweep:
 
     def points(self) -> Iterator[tuple[Point, dict[str, Any]]]:
         """The labels of each point, and the entries that it changes."""
-        for labels in itertools.product(*self.labels.values()):
+        for chosen in itertools.product(*(enumerate(labels) for labels in self.labels.values())):
             entries: dict[str, Any] = {}
-            for (name, axis), label in zip(self.over.items(), labels, strict=True):
+            for (name, axis), (place, label) in zip(self.over.items(), chosen, strict=True):
                 if isinstance(axis, Mapping):
                     case = axis[label]
                     if not isinstance(case, Mapping):
@@ -170,8 +170,8 @@ class Sweep:
                     where = f"{name}.{label}"
                     entries |= {path: _of_plain(plain, where, value) for path, value in case.items()}
                 else:
-                    entries[name] = plain(axis[self.labels[name].index(label)])
-            yield dict(zip(self.over, labels, strict=True)), entries
+                    entries[name] = plain(axis[place])
+            yield {name: label for name, (_, label) in zip(self.over, chosen, strict=True)}, entries
 
     @cached_property
     def cells(self) -> list[Cell]:

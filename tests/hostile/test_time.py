@@ -43,6 +43,13 @@ def test_sweeps_of_many_axes(scenario: gs.Scenario) -> None:
         Sweep(scenario=scenario, schedulers={"met": gs.Met()}, over=over | {"a.x7.y": [1]})
 
 
+def test_sweeps_of_many_values(scenario: gs.Scenario) -> None:
+    """What each point changes is looked up, and not looked for."""
+    values = {"platform.nodes": range(1, 100_001)}
+    *_, (point, changes) = Sweep(scenario=scenario, schedulers={"met": gs.Met()}, over=values).points()
+    assert point == changes == {"platform.nodes": 100_000}
+
+
 def test_a_checkpoint_each_instant(scenario: gs.Scenario, tmp_path: Path) -> None:
     """Where machines fluctuate they are gone through, a part of them at a time."""
     fluctuation = gs.Fluctuation.uniform(low=0.5, high=1.0, period=0.1, seed=1)
