@@ -88,6 +88,14 @@ def _lost(what: sys.UnraisableHookArgs) -> None:
         return
     _Heed.first = None
     number = signal.SIGTERM if issubclass(what.exc_type, Terminated) else signal.SIGINT
-    later = threading.Timer(0.01, _thread.interrupt_main, (number,))
+    later = threading.Timer(0.01, _send, (number,))
     later.daemon = True
     later.start()
+
+
+def _send(number: signal.Signals) -> None:
+    main = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main is not None:
+        signal.pthread_kill(main, number)  # which wakes it, too, wherever it waits
+    else:
+        _thread.interrupt_main(number)
