@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.errors import ScenarioError
-from gridsim.output import check_apart, check_output
+from gridsim.output import check_apart, check_output, of_scenario
 
 if TYPE_CHECKING:
     from gridsim.scenario import Scenario
@@ -102,11 +102,6 @@ def recorded(flags: Flags) -> Record:
 def inputs(flags: Flags) -> dict[str, str | None]:
     """The files that are read."""
     return {"SCENARIO": flags["scenario"], "--hosts": flags["hosts"], "--job-log": flags["job_log"]}
-
-
-def files_of(scenario: Scenario) -> list[tuple[str, str | None]]:
-    """The files that a scenario reads, each with what to call it."""
-    return [("the scenario", file) for file in scenario.files]
 
 
 def scenario_of(flags: Flags) -> Scenario:
@@ -236,7 +231,7 @@ def prepare(
     written += [("--figure", flags.get("figure")), ("--report", flags["report"])]
     check_apart(inputs(flags).items(), written)
     scenario = scenario_of(flags)
-    check_apart(files_of(scenario), written)
+    check_apart(of_scenario(scenario.files), written)
     settings: dict[str, dict[str, Any]] = {name: dict(scenario.schedulers.get(name, {})) for name in names}
     for setting in flags["settings"]:
         name, parameter, value = setting_of(setting)

@@ -20,7 +20,6 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) -> None:
     """Write the schedule in a result (run --record) in a format of others."""
-
     from gridsim.cli_results import looked_at, machines_of
     from gridsim.errors import ScenarioError
     from gridsim.interchange import to_batsim, to_swf

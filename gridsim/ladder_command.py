@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli_scenario import Flags, files_of, inputs, scenario_of, scenario_options, setting_of
+from gridsim.cli_scenario import Flags, inputs, scenario_of, scenario_options, setting_of
 from gridsim.cli_study import check_figure, draw, places, where_options
 from gridsim.errors import ScenarioError
-from gridsim.output import check_apart, progress_of
+from gridsim.output import check_apart, of_scenario, progress_of
 
 if TYPE_CHECKING:
     from gridsim.scenario import Scenario
@@ -45,7 +45,7 @@ def ladder_command(
     need("scipy", "stats", "ladder")  # which is needed in the end: better now
     check_figure(flags["figure"])
     scenario = scenario_of(flags)
-    check_apart([*inputs(flags).items(), *files_of(scenario)], [("--figure", flags["figure"])])
+    check_apart([*inputs(flags).items(), *of_scenario(scenario.files)], [("--figure", flags["figure"])])
     for other, table in scenario.schedulers.items():
         named_scheduler(other, table)  # tables of schedulers that do not run must be right too
     scheduler = named_scheduler(*_parameters(scenario, settings))

@@ -51,6 +51,11 @@ def check_apart(read: Places, written: Places) -> None:
         taken[target] = flag
 
 
+def of_scenario(files: Iterable[str]) -> list[tuple[str, str | None]]:
+    """The files that a scenario reads, each with what to call it."""
+    return [("the scenario", file) for file in files]
+
+
 def file_name(name: str) -> str:
     """The file of a result in a folder."""
     return re.sub(r"[^\w.-]", "_", name) + ".npz"

@@ -112,7 +112,7 @@ def resume_command(
     """Go on with a run that was cut off, from the file that --checkpoint kept."""
     from gridsim.checkpoint import Checkpoint
     from gridsim.naming import scheduler_from
-    from gridsim.output import check_apart, check_output, deliver, in_folder, progress_of
+    from gridsim.output import check_apart, check_output, deliver, in_folder, of_scenario, progress_of
 
     with Checkpoint(file) as kept:
         about = kept.about.scheduler
@@ -121,8 +121,7 @@ def resume_command(
     out = in_folder(out, title)
     if out is not None:
         check_output("--out", out)
-        read = [("CHECKPOINT", file), *(("the scenario", name) for name in kept.about.files)]
-        check_apart(read, [("--out", out)])
+        check_apart([("CHECKPOINT", file), *of_scenario(kept.about.files)], [("--out", out)])
     result = resume(
         file,
         scheduler=scheduler_from(described, "the run", imported_as=name, imports=imports),

@@ -10,7 +10,7 @@ import click
 
 from gridsim.cli_study import check_figure, draw, names_of, places, where_options
 from gridsim.errors import ScenarioError
-from gridsim.output import check_apart, check_output, progress_of, say
+from gridsim.output import check_apart, check_output, of_scenario, progress_of, say
 
 if TYPE_CHECKING:
     from gridsim.sweep_results import SweepResult
@@ -46,8 +46,7 @@ def sweep(
     made = Sweep.from_toml(text("SWEEP.toml", file), **given)
     # what is wrong with a point is to be known before there is a store
     files = dict.fromkeys(name for cell in made.cells for name in cell.scenario.files)
-    read = [("SWEEP.toml", file), *(("the scenario", name) for name in files)]
-    check_apart(read, [("--out", out), ("--figure", flags["figure"])])
+    check_apart([("SWEEP.toml", file), *of_scenario(files)], [("--out", out), ("--figure", flags["figure"])])
     with places(flags, f"{os.path.splitext(file)[0]}.store") as where:
         found = made.run(progress=progress_of(flags["progress"], flags["as_json"]), **where)
     if out is not None:

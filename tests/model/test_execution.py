@@ -359,7 +359,7 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
 
 
 STARTED = """
-import os, signal, sys
+import os, signal
 os.kill(os.getpid(), signal.SIGINT)
 os.kill(os.getpid(), signal.SIGTERM)
 """
