@@ -6,6 +6,7 @@ import errno
 import math
 import os
 import time
+import traceback
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
@@ -157,6 +158,13 @@ def _checked(record: Any) -> Any:
     )
 
 
+def _ours(error: BaseException) -> bool:
+    """Whether a kernel or gridsim itself raised `error`, and not a scheduler of somebody else."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    name: str = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] in ("gridcore", "gridsim")
+
+
 class Simulation(Stateful):
     """A run.  Its state is that of its parts; another one of the same arguments can go on from it."""
 
@@ -272,6 +280,14 @@ class Simulation(Stateful):
             if self._keeper is not None and self._keeper.kept:
                 error.add_note(f"{self._keeper.path} has the run: gridsim resume goes on from there")
             raise
+        except OverflowError as error:
+            if not _ours(error):
+                raise
+            now, failures = self.engine.now / NS, int(self.outages.failures.sum())
+            raise ScenarioError(
+                f"{'faults' if failures else 'workload'} must let {self.scheduler.name} end before its "
+                f"numbers are too large, at {now:g} s and after {failures} failures: {error}"
+            ) from error
 
     def _run(self, progress: Progress) -> Result:
         engine, outages, limit = self.engine, self.outages, self.options.time_limit

@@ -22,6 +22,7 @@ from gridsim.errors import LONGEST, GridSimError, ScenarioError, TraceFormatErro
 from gridsim.naming import make_scheduler, registered
 from gridsim.output import file_name
 from gridsim.platform import Platform
+from gridsim.scheduler import Policy, Run, Scheduler
 from gridsim.simulation import Options, Simulation
 from gridsim.sweeps import Sweep
 from gridsim.traces import read_avt, read_fta, read_gwf, read_host_speeds, read_swf
@@ -247,6 +248,37 @@ def test_runs_of_extremes(scheduler: str) -> None:
             except (GridSimError, MemoryError) as error:
                 assert str(error).isprintable()
     assert read > 10
+
+
+@pytest.mark.parametrize("scheduler", ["fair-tree", "mincent-once", "fcfs", "fcfs-random", "mct", "min-min"])
+def test_a_run_beyond_the_last_instant(scheduler: str) -> None:
+    """Each number of it is one that may be: what comes together on a slow machine is not."""
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0, 0.003]),
+        gs.Workload.of([0.0], [1000], [65536.0]),
+        faults=gs.Faults.of([0], [1.0], [9e8]),
+    )
+    with pytest.raises(ScenarioError, match=r"end before its numbers are too large, at \d+ s"):
+        gs.simulate(scenario, make_scheduler(scheduler))
+
+
+def test_an_overflow_of_a_scheduler_of_yours_stays_one() -> None:
+    class Mine(Scheduler, frozen=True):
+        name = "mine"
+
+        def start(self, run: Run) -> Any:
+            return Own()
+
+    class Own(Policy):
+        def on_release(self, applications: list[int]) -> None:
+            math.exp(1e9)
+
+        def finish(self) -> Any:
+            raise AssertionError("never")
+
+    scenario = gs.Scenario(gs.Platform.equal(2), gs.Workload.of([0.0], [1], [1.0]))
+    with pytest.raises(OverflowError, match="math range error"):
+        gs.simulate(scenario, Mine())
 
 
 @pytest.mark.parametrize("value", [1.7e308, 1e300, 9.3e9, 2147483648, 1e-300, 5e-324])
