@@ -24,7 +24,7 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     wait,
 )
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, ClassVar
 
@@ -41,6 +41,8 @@ _WIDTH = 64
 
 #: Signals that go to all processes of a command: what to do about them, the parent decides.
 _SENT_TO_ALL = (signal.SIGINT, signal.SIGTERM)
+#: Python does not put the current folder where it looks for modules first.
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 Report = Callable[[list[tuple[int, Measured]]], None]
 
@@ -258,6 +260,31 @@ def _undisturbed() -> Iterator[None]:
             signal.raise_signal(heard)
 
 
+@contextmanager
+def environment(**variables: str) -> Iterator[None]:
+    """What processes that are begun here are told by `variables` of the environment."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            _set(name, value)
+
+
+def _set(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+
+
+def unseeing() -> AbstractContextManager[None]:
+    """Processes that are begun here take no module from the current folder, where files of others may lie,
+    before they have the path of this one; Python looks there first."""
+    return environment(**{_SAFE_PATH: "1"})
+
+
 class Processes(Executor):
     """Worker processes that are spawned, end when this one does, and leave Ctrl-C to it.
 
@@ -269,7 +296,13 @@ class Processes(Executor):
         self._pool = self._made()
 
     def _made(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._max_workers, mp_context=_Workers(), initializer=_begin)
+        with unseeing():  # it begins a process that tracks resources
+            return ProcessPoolExecutor(
+                self._max_workers,
+                mp_context=_Workers(),
+                initializer=_begin,
+                initargs=(os.environ.get(_SAFE_PATH),),
+            )
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """See `concurrent.futures.Executor`.
@@ -277,7 +310,7 @@ class Processes(Executor):
         What a worker cannot import is the error of what was submitted, and does not end the worker.
         """
         call = pickle.dumps((fn, args, kwargs))
-        with _undisturbed():
+        with _undisturbed(), unseeing():
             future: Future[Any] = self._pool.submit(_unpacked, call)
             future.__class__ = _Future
         return future
@@ -308,8 +341,9 @@ def _unpacked(call: bytes) -> Any:
     return fn(*args, **kwargs)
 
 
-def _begin() -> None:
+def _begin(safe_path: str | None) -> None:
     """What a worker does first."""
+    _set(_SAFE_PATH, safe_path)  # what it begins is no worker of ours
     for deaf_to in _SENT_TO_ALL:  # on Windows it has an ear for them until here
         signal.signal(deaf_to, signal.SIG_IGN)
 

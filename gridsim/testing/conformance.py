@@ -25,6 +25,7 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
 from gridsim.errors import ScenarioError
+from gridsim.execution import environment, unseeing
 from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Order, Policy, Scheduler, registered
@@ -324,21 +325,17 @@ def _policy_of(strategy: st.SearchStrategy[Scheduler]) -> tuple[type[Policy], di
 @contextmanager
 def _interpreter(hash_seed: str) -> Iterator[ProcessPoolExecutor]:
     """A process in which texts have other hashes."""
-    before = os.environ.get("PYTHONHASHSEED")
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        os.environ["PYTHONHASHSEED"] = hash_seed
+    with unseeing(), environment(PYTHONHASHSEED=hash_seed):
+        pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+        begun = pool.submit(os.getpid)
+    with pool:
         try:
-            pool.submit(os.getpid).result()
+            begun.result()
         except BrokenProcessPool as error:
             raise ScenarioError(
                 "hash_seeds must be False, or check_scheduler be called under if __name__ == '__main__': "
                 "other interpreters import the script that calls it"
             ) from error
-        finally:
-            if before is None:
-                del os.environ["PYTHONHASHSEED"]
-            else:
-                os.environ["PYTHONHASHSEED"] = before
         yield pool
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -231,3 +233,39 @@ def test_arrays_of_files_are_never_pickles() -> None:
 )
 def test_a_reader_of_pickles_would_be_seen(source: str) -> None:
     assert array_readers(source)
+
+
+SWEEP = """
+scenario = "scenario.toml"
+schedulers = ["fcfs"]
+replicates = 2
+"""
+#: What Python imports as workers begin, and before they know where else to look.
+EARLY = ("multiprocessing", "pickle", "reprlib", "selectors", "signal", "struct", "threading", "_weakrefset")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "compare --nodes 5 --applications 2 --replicates 2 --workers 2",
+        "sweep sweep.toml --workers 2",
+        "ladder --nodes 5 --applications 2 --replicates 2 --workers 2",
+    ],
+)
+def test_workers_import_nothing_of_the_current_folder(command: str, tmp_path: Path) -> None:
+    """As the command itself does, which is a script in another folder."""
+    script = tmp_path / "bin" / "gridsim"
+    script.parent.mkdir()
+    script.write_text("from gridsim.__main__ import main\nif __name__ == '__main__':\n    main()\n")
+    here = tmp_path / "here"
+    here.mkdir()
+    SCENARIO.save(here / "scenario.toml")
+    (here / "sweep.toml").write_text(SWEEP)
+    for name in EARLY:
+        (here / f"{name}.py").write_text(f"open({name + '.sprung'!r}, 'w').close()\nraise ImportError\n")
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    done = subprocess.run(
+        [sys.executable, script, *command.split()], cwd=here, env=environ, capture_output=True, text=True
+    )
+    assert not list(here.glob("*.sprung"))
+    assert done.returncode == 0, done.stderr
