@@ -27,6 +27,8 @@ _CHOICES = {
     "wide": ("widen", "fail"),
     "duration": ("run", "requested"),
 }
+#: s, three years: of slots and polls many are added up, in int64 nanoseconds.
+_LONGEST = 1e8
 
 
 class DgsAsap(Scheduler, frozen=True, kw_only=True):
@@ -86,8 +88,8 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
             whole(f"{self.name}.{name}", getattr(self, name), low=1, high=10**6)
         for name in ("poll_period", "cycle", "slot", "retry", "detection", "patience"):
             path, value = f"{self.name}.{name}", getattr(self, name)
-            if not 1e-9 <= real(path, value, above=0, unit="s") <= 1e9:
-                raise ScenarioError(f"{path} must be in 1e-09..1e+09 s, got {value!r}")
+            if not 1e-9 <= real(path, value, above=0, unit="s") <= _LONGEST:
+                raise ScenarioError(f"{path} must be in 1e-09..{_LONGEST:g} s, got {value!r}")
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduler.Scheduler`."""

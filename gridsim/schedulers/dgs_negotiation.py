@@ -267,6 +267,9 @@ class Negotiation(Policy):
         soonest = self.run.engine.now + self.one_way
         asking, again = [], []
         for job in jobs:
+            if self.home(job) < 0:
+                self._wait(job, "waited-for-machines")
+                continue
             talk = self.talks[job]
             talk.answers.sort()
             while talk.answers and talk.answers[0][0] * self.slot < soonest:
@@ -418,8 +421,7 @@ class Negotiation(Policy):
             self.resubmitted[job] += len(nodes)
             if self.log is not None:
                 self.log.misses(job, nodes)
-            home = np.full(len(nodes), self.home(job))
-            self._cancel(job, nodes, np.full(len(nodes), start // self.slot), home)
+            self._release(job, nodes, start // self.slot)
             self.search([job])
         elif self.phase[job] == COMMITTING and self.talks[job].hit:
             self.abort(job)
@@ -431,10 +433,14 @@ class Negotiation(Policy):
             self.log.releases(job, talk)
         self.conflicts[job] += 1
         self.attempt[job] += 1  # replies that still come are to an old one
-        nodes = np.array(sorted(talk.taken), np.int64)
-        starts = np.full(len(nodes), talk.start)
-        self._cancel(job, nodes, starts, np.full(len(nodes), self.home(job)))
+        self._release(job, np.array(sorted(talk.taken), np.int64), talk.start)
         self._choose([job])
+
+    def _release(self, job: int, nodes: Integers, start: int) -> None:
+        """Who acts for the scheduling node cancels `job` at `nodes`; all that are down have lost it."""
+        home = self.home(job)
+        if home >= 0:
+            self._cancel(job, nodes, np.full(len(nodes), start), np.full(len(nodes), home))
 
     def _cancel(self, job: int, nodes: Integers, starts: Integers, senders: Integers) -> None:
         if len(nodes):

@@ -27,8 +27,8 @@ from gridsim.schedulers.summary_grid import derive_grid, explicit_grid
 
 #: The longest period, s: the clock counts int64 nanoseconds.
 _LONGEST = 4e9
-#: Of cells, several of which are added up.
-_LONGEST_CELL = 1e9
+#: Of cells, several of which are added up, and of what routers wait for, one after another.
+_LONGEST_PART = 1e9
 
 
 class FairTree(Scheduler, frozen=True, kw_only=True):
@@ -98,8 +98,8 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
             if not (_is_number(value) and math.isfinite(value) and value >= 0):
                 raise ScenarioError(f"fair-tree.{field} must be finite and >= 0, got {value!r}")
         for field, zero, longest in (
-            ("hold_off", "0 or ", _LONGEST),
-            ("release_cell", "0 or ", _LONGEST_CELL),
+            ("hold_off", "0 or ", _LONGEST_PART),
+            ("release_cell", "0 or ", _LONGEST_PART),
             ("refresh", "0 or ", _LONGEST),
             ("heartbeat", "", _LONGEST),
         ):
@@ -124,10 +124,10 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         nbytes = 4 * cells + self.summary_header
         if nbytes >= 2**31:
             raise ScenarioError(f"fair-tree.samples must make a summary below 2**31 bytes, got {nbytes}")
-        if 0 < self.update_rate < nbytes / _LONGEST:
+        if 0 < self.update_rate < nbytes / _LONGEST_PART:
             raise ScenarioError(
-                f"fair-tree.update_rate must be 0 or allow a summary ({nbytes} bytes) within {_LONGEST:g} s, "
-                f"got {self.update_rate!r}"
+                f"fair-tree.update_rate must be 0 or allow a summary ({nbytes} bytes) within "
+                f"{_LONGEST_PART:g} s, got {self.update_rate!r}"
             )
         for field, known in (
             ("update_on", ("completion", "change")),

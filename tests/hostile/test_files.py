@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import math
 import os
@@ -281,16 +282,32 @@ def test_an_overflow_of_a_scheduler_of_yours_stays_one() -> None:
         gs.simulate(scenario, Mine())
 
 
-@pytest.mark.parametrize("value", [1.7e308, 1e300, 9.3e9, 2147483648, 1e-300, 5e-324])
-def test_parameters_that_are_extremes(value: float) -> None:
+#: Of parameters that are numbers: the largest that a scheduler takes is somewhere between.
+STEPS = (
+    5e-324,
+    1e-300,
+    *(m * 10.0**k for k in (0, 3, *range(6, 11), 15, 18) for m in (1, 2.5, 4)),
+    1e300,
+    1.7e308,
+)
+OF_BAGS = gs.Workload.bags(applications=2, tasks_per_node=1.0, seed=1)
+OF_JOBS = gs.Workload.jobs_of([0.0, 1.0, 2.0], [2, 3, 1], [10.0, 100.0, 50.0])
+
+
+@pytest.mark.parametrize("faults", [None, gs.Faults.of([0, 1], [1.0, 50.0], [200.0, 500.0])])
+@pytest.mark.parametrize("name", sorted({type(make_scheduler(name)).name for name in registered()}))
+def test_parameters_that_are_extremes(name: str, faults: gs.Faults | None) -> None:
     """Times of a scheduler that no clock can show: refused, or as good as never."""
-    scenario = gs.Scenario(
-        gs.Platform.equal(nodes=3), gs.Workload.bags(applications=2, tasks_per_node=1.0, seed=1)
-    )
-    for name in registered():
-        for parameter in type(make_scheduler(name)).__struct_fields__:
+    plain = make_scheduler(name)
+    workload = OF_JOBS if plain.rigid else OF_BAGS
+    scenario = gs.Scenario(gs.Platform.equal(nodes=3), workload, faults=faults)
+    gs.simulate(dataclasses.replace(scenario, faults=None), plain)  # it is a workload for it
+    for parameter in type(plain).__struct_fields__:
+        whole = isinstance(getattr(plain, parameter), int)
+        for value in STEPS:
             try:
-                gs.simulate(scenario, make_scheduler(name, {parameter: value}), time_limit=1e4)
+                scheduler = make_scheduler(name, {parameter: int(value) if whole else value})
+                gs.simulate(scenario, scheduler, time_limit=1e4)
             except (GridSimError, MemoryError) as error:
                 assert str(error).isprintable()
 
