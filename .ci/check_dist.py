@@ -1,7 +1,7 @@
 """Whether sdist and wheel have what they should: `python .ci/check_dist.py SDIST WHEEL [INSTALLED]`.
 
-The sdist has every file that git knows, but those of the services that run the checks; the wheel has every
-source of the two packages, each kernel compiled once, and nothing else.  INSTALLED is a folder of packages
+The sdist has every file that git knows, as it is here, and what setuptools adds; the wheel has every source
+of the two packages, each kernel compiled once, and nothing else.  INSTALLED is a folder of packages
 (`site-packages`) into which the tree was installed without an sdist: it must have the same bytes, compiled
 files included, so that a build repeats itself and the sdist lacks nothing that changes the result.
 """
@@ -14,8 +14,7 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
-ONLY_IN_GIT = (".ci/", ".github/", ".gitignore")
-ONLY_IN_SDIST = ("PKG-INFO", "setup.cfg", "gridcore.egg-info/")
+ADDED = ("PKG-INFO", "setup.cfg", "gridcore.egg-info/")
 PACKAGES = ("gridcore", "gridsim")
 SOURCES = {".py", ".pyi", ".pyx", ".pxd", ".h", ".j2", ".css", ".js", ".typed"}
 
@@ -27,13 +26,14 @@ def differ(what: str, expected: set[str], found: set[str]) -> list[str]:
 
 def in_git() -> set[str]:
     run = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
-    return {name for name in run.stdout.split("\0") if name and not name.startswith(ONLY_IN_GIT)}
+    return set(filter(None, run.stdout.split("\0")))
 
 
-def in_sdist(path: str) -> set[str]:
+def in_sdist(path: str) -> dict[str, bytes]:
     with tarfile.open(path) as archive:
-        names = {m.name.split("/", 1)[1] for m in archive.getmembers() if m.isfile()}
-    return {name for name in names if not name.startswith(ONLY_IN_SDIST)}
+        files = {m.name.split("/", 1)[1]: m for m in archive.getmembers() if not m.isdir()}
+        own = {name: m for name, m in files.items() if not name.startswith(ADDED)}
+        return {name: archive.extractfile(m).read() if m.isfile() else b"" for name, m in own.items()}
 
 
 def in_wheel(path: str) -> dict[str, bytes]:
@@ -43,8 +43,10 @@ def in_wheel(path: str) -> dict[str, bytes]:
 
 
 def main(sdist: str, wheel: str, installed: str | None = None) -> int:
-    git, packed = in_git(), in_wheel(wheel)
-    wrong = differ("the sdist", git, in_sdist(sdist))
+    git, packed, source = in_git(), in_wheel(wheel), in_sdist(sdist)
+    wrong = differ("the sdist", git, set(source))
+    unlike = (name for name in sorted(git & set(source)) if (ROOT / name).read_bytes() != source[name])
+    wrong += [f"the sdist has another {name}" for name in unlike]
     kernels = {name for name in packed if PurePosixPath(name).suffix in {".so", ".pyd"}}
     sources = {
         name for name in git if name.startswith(PACKAGES) and PurePosixPath(f"x{name}").suffix in SOURCES

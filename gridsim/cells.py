@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy
 
-from gridsim.errors import GridSimError, ScenarioError
+from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.importing import imported
 from gridsim.measures import Metric, measured
 from gridsim.provenance import peak_memory, sha256, version
@@ -115,7 +115,7 @@ def measure_all(cells: list[Cell]) -> list[Measured]:
 
 def _said(error: BaseException) -> str:
     # what is no text that can be written, as half a character, is spelt out
-    message = " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode()
+    message = " ".join(text_of(error).split()).encode("utf-8", "backslashreplace").decode()
     if isinstance(error, (GridSimError, MemoryError, OSError)) and message:
         return f"{type(error).__name__}: {message}"
     frames = traceback.extract_tb(error.__traceback__)

@@ -130,9 +130,20 @@ def _noted(message: str, error: BaseException) -> str:
 def _of_system(error: OSError) -> str:
     if error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    # files have their names: what has none is our output
+    # files have their names: what has none is our output, or a path that begins where we are
+    if error.errno == errno.ENOENT and _nowhere():
+        return "the current folder is gone"
     where = "standard output: " if error.errno in _NOT_WRITTEN else ""
     return where + (error.strerror or str(error))
+
+
+def _nowhere() -> bool:
+    """Whether the folder that we are in was removed: no path that begins there can be made a whole one."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _one_line(message: str) -> str:

@@ -24,6 +24,14 @@ def one_line(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
 
 
+def text_of(error: BaseException) -> str:
+    """The text of an error; of one of somebody else's that cannot tell its own, why not."""
+    try:
+        return str(error)
+    except (Exception, SystemExit) as failure:  # whatever its `__str__` does
+        return f"it has no text, str() of it raises {type(failure).__name__}"
+
+
 class _OneLine:
     """Messages may quote files of others."""
 

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 
@@ -29,8 +30,9 @@ def imported(name: str) -> Any:
     Modules of the current directory are found too, after installed ones.  Raises whatever goes wrong.
     """
     module, _, attribute = name.partition(":")
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    with suppress(FileNotFoundError):  # one that is gone has no modules
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())
     found: Any = importlib.import_module(module)
     for part in attribute.split("."):
         found = getattr(found, part)

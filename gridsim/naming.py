@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from gridsim import importing
-from gridsim.errors import GridSimError, ScenarioError
+from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.importing import imported, names_code
 from gridsim.platform import shown
 from gridsim.scheduler import Scheduler, registered
@@ -63,7 +63,7 @@ def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> 
     try:
         found = imported(name)
     except (Exception, SystemExit) as error:  # whatever the module does wrong
-        said = f"{type(error).__name__}: {error}{_place(error)}"
+        said = f"{type(error).__name__}: {text_of(error)}{_place(error)}"
         raise ScenarioError(f"cannot import scheduler {name!r}: {said}") from error
     if not (isinstance(found, type) and issubclass(found, Scheduler)):
         raise ScenarioError(f"scheduler {name!r} must be a subclass of gridsim.Scheduler, got {found!r}")
@@ -147,7 +147,7 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
     except GridSimError:
         raise
     except Exception as error:  # what the checks of somebody else's parameters raise
-        raise ScenarioError(f"{name}: {type(error).__name__}: {error}") from error
+        raise ScenarioError(f"{name}: {type(error).__name__}: {text_of(error)}") from error
 
 
 def command(file: str, scheduler: Scheduler) -> str:

@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
-from gridsim.errors import ScenarioError
+from gridsim.errors import ScenarioError, text_of
 from gridsim.execution import environment, unseeing
 from gridsim.results import Result
 from gridsim.scenario import Scenario
@@ -211,14 +211,13 @@ class _Trial:
         except ConformanceError:
             raise
         except Exception as error:
-            raise ConformanceError(law, f"{type(error).__name__}: {error}", scenario, scheduler) from error
+            raise ConformanceError(law, _said(error), scenario, scheduler) from error
 
     def runs(self, scenario: Scenario, scheduler: Scheduler) -> Result:
         try:
             return simulate(scenario, scheduler, record=RECORDED, time_limit=LONGEST)
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-            raise ConformanceError("runs", said, scenario, scheduler) from error
+            raise ConformanceError("runs", _said(error), scenario, scheduler) from error
 
     def sound(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if found := validate_result(result):
@@ -354,7 +353,11 @@ def _digest(scenario: str, scheduler: Scheduler) -> str:
     try:
         return simulate(Scenario.from_toml(scenario), scheduler, time_limit=LONGEST).digest
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        return _said(error)
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {text_of(error)}"
 
 
 # -- what is saved ------------------------------------------------------------------------------------------

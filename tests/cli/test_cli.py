@@ -378,6 +378,39 @@ def test_wrong_flags(folder, toy, flags, message):
     assert wrong("run", "--scheduler", toy, *SMALL[:2], *flags).startswith(message)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run --nodes 3 --applications 2 --out a.npz",
+        "run --nodes 3 --applications 2 --checkpoint a",
+        "run --nodes 3 --applications 2 --scheduler fcfs --save-scenario a.toml",
+        "compare --nodes 3 --applications 2 --report a.html",
+        "sweep a.toml --out a.csv",
+        "report PLACE/a.npz --out a.html",
+        "report PLACE/a.npz --out PLACE/a.html",
+        "report a.npz --out PLACE/a.html",
+    ],
+)
+def test_a_current_folder_that_is_gone(folder, command):
+    """What a path begins with is not there, whatever the path."""
+    good("run", *SMALL, "--out", "a.npz")
+    Path("gone").mkdir()
+    os.chdir("gone")
+    Path(folder, "gone").rmdir()
+    if "PLACE/a.npz --out PLACE" in command:
+        good(*command.replace("PLACE", str(folder)).split())
+    else:
+        assert wrong(*command.replace("PLACE", str(folder)).split()) == "the current folder is gone"
+
+
+def test_modules_without_a_current_folder(folder, toy):
+    Path("gone").mkdir()
+    os.chdir("gone")
+    Path(folder, "gone").rmdir()
+    good("run", *SMALL, "--scheduler", toy)
+    assert wrong("run", "--scheduler", "absent_module:X").endswith("No module named 'absent_module'")
+
+
 def test_wrong_schedulers(folder, toy):
     assert wrong("run", "--scheduler", "absent_module:X").startswith(
         "cannot import scheduler 'absent_module:X': "

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
 from multiprocessing import connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -68,8 +69,17 @@ class Fatal(gs.Scheduler, frozen=True, kw_only=True):
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.how == "exit":
                 raise SystemExit(3)
+            if self.how == "speechless":
+                raise Speechless
             raise ZeroDivisionError("as asked for " + chr(0xD800))
         return gs.Fcfs().start(run)
+
+class Speechless(Exception):
+    def __str__(self):
+        raise RuntimeError("asked for its text")
+
+def speechless(result):
+    raise Speechless
 """
 
 
@@ -215,6 +225,24 @@ def test_a_cell_that_fails_stops_nothing(fatal: Any) -> None:
     assert found[4].error.startswith("SystemExit: 3 (fatal")
     assert found[2].error.startswith("ZeroDivisionError: as asked for \\ud800 (fatal_scheduler.py:")
     assert "as asked for" in found[2].trace and not found[2].values
+
+
+@pytest.mark.parametrize("workers", [False, True])
+def test_an_error_without_a_text_stops_nothing(fatal: Any, workers: bool) -> None:
+    """Of a scheduler and of a metric."""
+    metrics = {"bad": sys.modules[fatal.__module__].speechless}
+    said = "Speechless: it has no text, str() of it raises RuntimeError (fatal_scheduler.py:"
+    with Processes(1) if workers else nullcontext() as where:
+        schedulers = {"good": gs.Fcfs(), "bad": fatal(how="speechless")}
+        found = gs.replicate(small(), schedulers, replicates=2, errors="record", executor=where)
+        assert [*found.errors] == [("bad", 0), ("bad", 1)]
+        assert all(each.startswith(said) for each in found.errors.values())
+        found = gs.replicate(
+            small(), {"good": gs.Fcfs()}, replicates=1, metrics=metrics, errors="record", executor=where
+        )
+        assert found.errors["good", 0].startswith(said)
+    with pytest.raises(gs.GridSimError, match="^fatal: Speechless: it has no text"):
+        gs.replicate(small(), schedulers, replicates=1)
 
 
 def test_a_worker_that_dies_stops_nothing(fatal: Any, tmp_path: Path) -> None:

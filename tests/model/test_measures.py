@@ -34,6 +34,8 @@ def test_what_is_wanted_by_name_and_by_function():
         (["gap", "speed"], f"metrics: unknown 'speed'; known: {', '.join(METRICS)}"),
         ({"speed": None}, f"metrics: unknown 'speed'; known: {', '.join(METRICS)}"),
         ([], "metrics must name at least one, got none"),
+        (["gap", 3], "metrics must be names, got 3"),
+        ({None: len}, "metrics must be names, got None"),
     ],
 )
 def test_what_cannot_be_wanted(metrics, said):
@@ -80,6 +82,8 @@ def test_what_is_usually_shown(migrated, wasted, rigid, first):
     unlike = values | {"migrated": math.nan, "wasted": math.nan}
     del unlike["mean_stretch"], unlike["gap"], unlike["bytes"], unlike["failed"]
     usual = ["mean_waiting", "median_waiting", "mean_slowdown"] if rigid else ["max_stretch"]
+    assert usual_metrics([values, unlike], rigid) == usual + always[:-1]
+    del unlike["migrated"], unlike["wasted"]  # as in the row of a store
     assert usual_metrics([values, unlike], rigid) == usual + always[:-1]
 
 

@@ -30,53 +30,13 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import pytest
+from modules import MODEL, PAGE, ROOT, TWINS, entered, place
 from mutmut.mutation.file_mutation import MutatedFile, mutate_file_contents
 from mutmut.mutation.trampoline import set_mutant_under_test
 from mutmut.state import state
 
-ROOT = Path(__file__).resolve().parents[2]
-TWINS = (
-    "arguments", "availability", "backfill", "central", "dispatch", "edf", "links", "mapping", "overlay",
-    "queues", "slots", "summaries", "tree", "walk",
-)  # fmt: skip
-SHARED = {
-    "arguments": [
-        "test_refusals",
-        "test_availability",
-        "test_queues_edges",
-        "test_tree_edges",
-        "test_links_edges",
-        "test_dispatch_edges",
-    ],
-    "availability": ["test_refusals"],
-    "edf": ["test_refusals", "test_availability"],
-    "links": ["test_states"],
-    "queues": ["test_states"],
-    "slots": ["test_states"],
-    "summaries": ["test_refusals", "test_tree", "test_tree_cases"],
-    "tree": ["test_states"],
-}
-MODEL = {
-    "bound_search": ["model/test_bounds.py", "golden/test_golden_bounds.py"],
-    "bounds": ["model/test_bounds.py", "golden/test_golden_bounds.py"],
-    "measures": ["model/test_measures.py"],
-    "metrics": ["model/test_metrics.py", "model/test_rigid.py", "model/test_turnaround.py"],
-    "rigid_metrics": ["model/test_rigid_metrics.py"],
-    "series": ["model/test_series.py"],
-    "turnaround": ["model/test_turnaround.py"],
-}
 MEMORY = 4 << 30  # bytes of address space: an endless list ends as a MemoryError
 SILENCE = 1200  # seconds of wall time for one test: far more than a busy machine needs
-
-
-def place(name: str) -> tuple[str, Path, list[str]]:
-    """The module's full name, its file and its test files."""
-    if name in MODEL:
-        return f"gridsim.{name}", ROOT / "gridsim" / f"{name}.py", [f"tests/{file}" for file in MODEL[name]]
-    tests = ROOT / "tests" / "kernels"
-    own = sorted([*tests.glob(f"test_{name}.py"), *tests.glob(f"test_{name}_*.py")])
-    files = [f"tests/kernels/{test}.py" for test in (*(file.stem for file in own), *SHARED.get(name, ()))]
-    return f"gridcore.reference.{name}", ROOT / "gridcore" / "reference" / f"{name}.py", files
 
 
 class Mutated(SourceFileLoader):
@@ -206,7 +166,10 @@ def main() -> None:
     parser.add_argument("--again", type=Path, help="only what survived in, or is not in, this earlier result")
     parser.add_argument("--tests", action="append", default=[], help="these test files in place of all")
     parser.add_argument("--output", type=Path, help="JSON of the verdicts, written every 20 mutants")
+    parser.add_argument("--table", action="store_true", help="enter it in the table of the page")
     arguments = parser.parse_args()
+    if arguments.table and (arguments.only or arguments.tests):
+        parser.error("--table needs all mutants, and all tests")
     module, path, tests = place(arguments.module)
     mutated: MutatedFile = mutate_file_contents(str(path), path.read_text(encoding="utf-8"))
     mutants = [name for name in mutated.mutant_names if arguments.only in name]
@@ -241,6 +204,9 @@ def main() -> None:
     left = save()
     counts = ", ".join(f"{n} {k}" for k, n in sorted(Counter(verdicts.values()).items()))
     print(f"{module}: {len(verdicts)} mutants, {counts}")
+    if arguments.table:
+        page = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(entered(page, arguments.module, Counter(verdicts.values())), encoding="utf-8")
     if not arguments.output:
         for mutant, row in left.items():
             print(mutant, row["verdict"], *row["change"], sep="\n    ")
