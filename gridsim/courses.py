@@ -103,9 +103,9 @@ class Course:
     blocks: Iterator[Events]
 
 
-def nanoseconds(seconds: Floats) -> Integers:
-    """int64, what is later than LATEST as LATEST."""
-    result: Integers = np.rint(np.minimum(seconds, LATEST) * NS).astype(np.int64)
+def nanoseconds(seconds: Floats, latest: float = LATEST) -> Integers:
+    """int64, what is later than `latest` (s) as that."""
+    result: Integers = np.rint(np.minimum(seconds, latest) * NS).astype(np.int64)
     return result
 
 
@@ -133,12 +133,16 @@ def drawn(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float, co
     """
     up_time, down_time = Streams(seed)("faults.up"), Streams(seed)("faults.down")
 
+    def lasting(draw: Draw, chance: np.random.Generator, count: int) -> Integers:
+        with np.errstate(over="ignore"):  # what comes out infinite is later than the clock
+            return nanoseconds(draw(chance, count))
+
     def up(count: int) -> Integers:
         # a machine is up for at least a nanosecond, or nothing would ever happen after
-        return nanoseconds(draw_up(up_time, count)).clip(1)
+        return lasting(draw_up, up_time, count).clip(1)
 
     def down(count: int) -> Integers:
-        return nanoseconds(draw_down(down_time, count))
+        return lasting(draw_down, down_time, count)
 
     # Blocks of about 65536 failures, but of few a machine, as the first must be there before anything can
     # happen.  The draws depend on where they are cut: each round of a block takes the machines in order.

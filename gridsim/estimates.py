@@ -66,9 +66,11 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
     count = values[0].size
     if not count or any(value.shape != (count,) for value in values):
         raise ValueError(f"samples must be equally long and not empty, got {[v.shape for v in values]}")
+    finite = all(np.isfinite(value).all() for value in values)
     with np.errstate(all="ignore"):
-        middle = mean(values[0]) if statistic is np.mean else float(statistic(*values, axis=-1))
-    if not all(np.isfinite(value).all() for value in values) or not math.isfinite(middle):
+        exact = finite and statistic is np.mean
+        middle = mean(values[0]) if exact else float(statistic(*values, axis=-1))
+    if not finite or not math.isfinite(middle):
         return Estimate(middle, math.nan, math.nan, count, level, "not all values are finite")
     if count == 1:
         return Estimate(middle, math.nan, math.nan, count, level, "one seed")

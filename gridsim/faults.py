@@ -191,7 +191,7 @@ class TraceFaults(
             )
         hosts = Streams(self.seed)("faults.hosts").choice(known, size=nodes, replace=False)
         span = round((trace.horizon - self.start) * NS)
-        ahead = None
+        ahead, latest = None, LATEST
         if self.zones is not None:
             span -= span % DAY  # hours stay what they are from one round to the next
             if not span:
@@ -199,14 +199,19 @@ class TraceFaults(
                     "faults.start must lie a day before the end of a trace with zones, "
                     f"{trace.horizon:g} s, got {self.start!r}"
                 )
-            ahead = self.zones.ahead(np.arange(nodes)).tolist()
+            # what is turned to the end of a longer one lies beyond the clock, and so may the end be
+            span = min(span, (END // DAY + 2) * DAY)
+            ahead, latest = self.zones.ahead(np.arange(nodes)).tolist(), span / NS
         time, machine, up = [], [], []
         for u, host in enumerate(hosts.tolist()):
-            begin, end = (nanoseconds(np.maximum(0.0, at - self.start)) for at in trace.intervals(host))
+            begin, end = (
+                nanoseconds(np.maximum(0.0, at - self.start), latest) for at in trace.intervals(host)
+            )
             inside = end > begin  # nobody is up for less than a nanosecond
             begin, end = begin[inside], end[inside]
             if ahead is not None:
                 begin, end = turned(begin, end, ahead[u] % span, span)
+                begin, end = begin[begin < END], end[begin < END]
             if not len(begin) or begin[0] > 0:
                 time.append(0)
                 machine.append(u)

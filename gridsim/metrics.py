@@ -67,7 +67,11 @@ def utilization(busy: Floats, span: float) -> Floats:
 
 def mean(values: Floats) -> float:
     """Arithmetic mean, summed exactly (the same on every processor); NaN of nothing."""
-    return total(values) / len(values) if len(values) else math.nan
+    try:
+        return total(values) / len(values) if len(values) else math.nan
+    except OverflowError:  # the sum, but no mean, is beyond every float64
+        part = 0.5 ** len(values).bit_length()
+        return total(values * part) / len(values) / part
 
 
 def offered_load(release: Floats, size: Floats, aggregate_speed: float) -> float:

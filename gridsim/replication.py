@@ -88,7 +88,8 @@ class Replicates:
 
     def difference(self, a: str, b: str, metric: str = "max_stretch") -> Estimate:
         """The mean over replicas of a - b, both of the same replica."""
-        return estimate(self._column(a, metric) - self._column(b, metric))
+        with np.errstate(all="ignore"):
+            return estimate(self._column(a, metric) - self._column(b, metric))
 
     def joined(self, other: Replicates) -> Replicates:
         """Both, for schedulers of other names over the same replicas, say on another network.
@@ -313,7 +314,7 @@ def _more(count: int, ratio: float) -> int:
     """How many replicas may be enough, if `count` leave intervals `ratio` times too wide; at most twice."""
     if count < FEW:
         return FEW
-    return max(count + 1, min(2 * count, math.ceil(1.1 * count * ratio**2)))
+    return max(count + 1, min(2 * count, math.ceil(1.1 * count * min(ratio, 2.0) ** 2)))
 
 
 def _widest(found: Replicates) -> float:

@@ -49,7 +49,13 @@ class JobRecipe(
         release = np.cumsum(gaps) - gaps[0]
         work, span = float(tasks @ run_time), float(release[-1])
         if span > 0:
-            release = release * (work / (self.utilization * platform.nodes * span))
+            offered = self.utilization * platform.nodes * span
+            factor = work / offered if offered > 0 else math.inf
+            if not math.isfinite(span * factor):
+                raise ScenarioError(
+                    f"workload.utilization must leave the last release finite, got {self.utilization!r}"
+                )
+            release = release * factor
         submitter = streams("workload.submitters").integers(platform.nodes, size=self.jobs)
         return _columns(platform, release, tasks, np.maximum(1.0, run_time), requested, submitter)
 
@@ -97,7 +103,7 @@ class JobLogRecipe(
             start=self.start,
             end=self.end,
             max_nodes=self.max_nodes,
-            utilization=None if share is None else share / copies,
+            utilization=None if share is None else max(share / copies, math.ulp(0.0)),
             machines=None if share is None else machines,
         )
         if not len(jobs):

@@ -141,7 +141,8 @@ class ZoneFaults(
             while self.day_up and len(rows):
                 draw, mean = (spells, self.spell) if up else (gaps, self._gap)
                 tell(len(rows))
-                at = at + nanoseconds(draw.exponential(mean, len(rows))).clip(1)
+                # no day lasts longer than DAY
+                at = at + nanoseconds(draw.exponential(mean, len(rows))).clip(1, DAY)
                 soon = at < dusk[rows]
                 rows, at, up = rows[soon], at[soon], not up
                 waking[rows] = not up
@@ -164,10 +165,11 @@ def turned(begin: Integers, end: Integers, by: int, span: int) -> tuple[Integers
     """
     end = np.minimum(end, span)
     inside = begin < end
-    begin, end = begin[inside] - by, end[inside] - by
-    begin, end = np.r_[begin, begin + span], np.r_[end, end + span]
-    begin, end = begin.clip(0, span), end.clip(0, span)
-    inside = begin < end
     begin, end = begin[inside], end[inside]
+    late, early, rest = end > by, begin < by, span - by
+    begin, end = (
+        np.r_[begin[late].clip(by) - by, begin[early] + rest],
+        np.r_[end[late] - by, end[early].clip(max=by) + rest],
+    )
     apart = begin[1:] > end[:-1]
     return begin[np.r_[True, apart][: len(begin)]], end[np.r_[apart, True][: len(end)]]

@@ -180,13 +180,13 @@ def _desktops(availability: str | None, speeds: str | None, log: str | None) -> 
 
 
 def _hosts(availability: str | None, speeds: str | None, log: str | None) -> str | None:
-    """The trace of hosts that is asked for, if it comes alone and can be read."""
-    from gridsim.traces import read_availability
+    """The trace of hosts that is asked for, if it comes alone and says what is night there."""
+    from gridsim.reproduce.waves import hours_of
 
     if speeds is not None or log is not None:
         raise ScenarioError(f"{HOSTS} takes --availability FILE alone, no --speeds or --log")
     if availability is not None:
-        read_availability(availability)  # what is wrong with it is told before anything is run
+        hours_of(availability)  # what is wrong with it is told before anything is run
     return availability
 
 

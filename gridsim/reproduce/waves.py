@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.errors import TraceWarning
+from gridsim.errors import TraceFormatError, TraceWarning
 from gridsim.estimates import Estimate
 from gridsim.faults import Faults
 from gridsim.platform import Platform
@@ -97,7 +97,9 @@ class Hours:
         """The hour from which on, for eight, most hosts are up, or fewest go."""
         if kind == MOST_UP:
             return int(np.argmax(_windows(self.up)))
-        return int(np.argmin(_windows(self.go * self.up) / _windows(self.up)))
+        up = _windows(self.up)
+        # where nobody is up nobody goes, but it is no night
+        return int(np.argmin(np.divide(_windows(self.go * self.up), up, np.full(24, np.inf), where=up > 0)))
 
     def in_night(self, kind: str) -> tuple[float, float]:
         """`up` and `go` of the eight hours."""
@@ -112,23 +114,30 @@ def _windows(hours: Floats) -> Floats:
 
 @lru_cache(maxsize=2)
 def hours_of(path: str) -> Hours:
-    """Those of a trace."""
+    """Those of a trace.  Raises TraceFormatError for one without a whole day in which a host is up."""
     from gridsim.traces import read_availability
 
     trace = read_availability(path)
-    days = int(trace.horizon // DAY)
-    edges = np.arange(days * 24 + 1) * 3600.0
+    days = trace.horizon // DAY
+    if days < 1:
+        raise TraceFormatError(f"{path}: the trace lasts {trace.horizon:g} s, expected a day at least")
+    (begun, begin), (ended, end) = (
+        np.divmod(at.clip(0.0, days * DAY), DAY) for at in (trace.start, trace.end)
+    )
 
-    def after(times: Floats) -> Floats:
-        """s of each hour that lie after each of `times`, summed."""
-        order = np.sort(times)
-        before = np.concatenate([[0.0], np.cumsum(order)])
-        count = np.searchsorted(order, edges, side="right")
-        return np.diff(count * edges - before[count])
+    def within(hour: int) -> float:
+        """s of this hour of the days that lie within intervals, summed."""
+        first, last = ((of_day - 3600.0 * hour).clip(0.0, 3600.0) for of_day in (begin, end))
+        return float((3600.0 * (ended - begun) + last - first).sum())
 
     hosts = int((np.diff(trace.offsets) > 0).sum())
-    up = (after(trace.start) - after(trace.end)).reshape(-1, 24).sum(axis=0) / 3600.0
-    gone = np.histogram(trace.end[trace.end < edges[-1]], edges)[0].reshape(-1, 24).sum(axis=0)
+    up = np.array([within(hour) for hour in range(24)]) / 3600.0
+    if not up.any():
+        raise TraceFormatError(
+            f"{path}: no host is up in the {days:g} whole days of the trace, expected some"
+        )
+    going = end[(trace.end >= 0.0) & (trace.end < days * DAY)]
+    gone = np.bincount((going // 3600.0).astype(np.int64), minlength=24)
     return Hours(up / (hosts * days), gone / np.maximum(up, 1.0))
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from gridsim.bags import LogUniform, Normal
-from gridsim.errors import TraceWarning
+from gridsim.errors import TraceFormatError, TraceWarning
 from gridsim.estimates import Estimate
 from gridsim.faults import Faults
 from gridsim.platform import Platform
@@ -60,20 +60,23 @@ def kinds(desktops: Desktops | None) -> dict[str, str]:
 
 @lru_cache(maxsize=2)
 def _bags(path: str) -> int:
-    """How many bags of a log have enough tasks."""
+    """How many bags of a log have enough tasks.  Raises TraceFormatError for a log of none."""
     from gridsim.traces import derive_bags, read_jobs
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TraceWarning)  # the run itself says it
-        return int((derive_bags(read_jobs(path)).tasks >= LEAST).sum())
+        count = int((derive_bags(read_jobs(path)).tasks >= LEAST).sum())
+    if not count:
+        raise TraceFormatError(f"{path}: no bag has {LEAST} tasks or more, expected some")
+    return count
 
 
 @lru_cache(maxsize=2)
 def _horizon(path: str) -> float:
-    """How long an availability trace is, s."""
+    """How long an availability trace is from 0 on, s."""
     from gridsim.traces import read_availability
 
-    return float(read_availability(path).horizon)
+    return max(0.0, read_availability(path).horizon)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Grounds:
         trace = read_availability(self.desktops.availability)
         hosts = len(trace.offsets) - 1
         nodes = hosts if self.nodes is None else min(self.nodes, hosts)
-        start = float(Streams(seed)("reproduce.start").uniform(0.0, 0.4 * trace.horizon))
+        start = float(Streams(seed)("reproduce.start").uniform(0.0, 0.4 * max(0.0, trace.horizon)))
         return Scenario(
             Platform.from_hosts(self.desktops.speeds, nodes, seed),
             Workload.from_log(self.desktops.log, own_sizes=True, max_applications=self.bags, seed=seed),

@@ -68,7 +68,7 @@ def derive_jobs(
     stretches them. Run times stay.
 
     Raises `ScenarioError` for a parameter out of range, for one of `utilization` and `machines` without the
-    other, and for a `utilization` of jobs that are all released at once.
+    other, and for a `utilization` of jobs that are all released at once, or that no release could have.
     """
     _check(procs_per_node, start, end, max_nodes, zero_run_time, utilization, machines)
     submit, run_time = log.jobs["submit"], log.jobs["run_time"]
@@ -128,8 +128,12 @@ def _compress(
         return release
     if math.isinf(now):
         raise ScenarioError(f"utilization: {utilization}, expected none: all jobs are released at once")
-    first = release.min()
-    compressed: NDArray[np.float64] = first + (release - first) * (now / utilization)
+    first, factor = release.min(), now / utilization
+    if not math.isfinite(float(np.ptp(release)) * factor):
+        raise ScenarioError(
+            f"utilization: {utilization}, expected a number that leaves the last release finite"
+        )
+    compressed: NDArray[np.float64] = first + (release - first) * factor
     return compressed
 
 

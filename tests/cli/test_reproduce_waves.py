@@ -36,6 +36,16 @@ def test_what_is_night_in_a_trace(hosts):
     assert seen.night(waves.FEWEST_GO) == 0 and seen.in_night(waves.FEWEST_GO)[1] == 0.0
 
 
+def test_no_night_where_nobody_is_up(tmp_path):
+    """Nobody goes from 10 h on, but there is nobody."""
+    path = tmp_path / "hosts.avt"
+    path.write_text("a 2 0 34200 86400 120600\nb 1 3600 7200\nlate 1 172800 172801\n")
+    seen = waves.hours_of(str(path))
+    assert seen.up[10:].tolist() == [0.0] * 14
+    assert seen.night(waves.FEWEST_GO) == 17  # of the eight hours the last, 0 h
+    assert seen.in_night(waves.FEWEST_GO) == pytest.approx((1 / 24, 0.0)) and seen.night(waves.MOST_UP) == 0
+
+
 def test_hosts_of_a_trace(hosts, tmp_path, monkeypatch):
     monkeypatch.setattr(waves, "COSTS", (0.0, 300.0))
     monkeypatch.setattr(waves, "LINGERS", (0.0, 3600.0))
@@ -70,6 +80,25 @@ def test_what_is_run_depends_on_the_seed_alone():
     make = waves.Around(48, "light", 0.4)
     assert make(3) == make(3) != make(4)
     assert make(3).faults == Faults.zones(3, day_up=0.4) and make.name == "light-48-day40"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("one 1 0 1", "a.avt: the trace lasts 1 s, expected a day at least"),
+        ("a 1 0 86399\nnever 1 1 1", "a.avt: the trace lasts 86399 s, expected a day at least"),
+        ("x 1 -5 -3", "a.avt: the trace lasts -3 s, expected a day at least"),
+        ("x 1 172800 172801", "a.avt: no host is up in the 2 whole days of the trace, expected some"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
+def test_traces_that_have_no_night(tmp_path, monkeypatch, text, said):
+    """It is said before anything is run."""
+    monkeypatch.setattr(waves, "run", None)
+    path = tmp_path / "a.avt"
+    path.write_text(f"{text}\n")
+    found = invoke("waves", "--quick", "--workers", 1, "--availability", path)
+    assert found.exit_code == 2 and found.stderr.endswith(f"{said}\n"), found.output
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,22 @@ def test_wrong_input(arguments, said):
     assert found.exit_code == 2 and said in found.stderr, found.output
 
 
+@pytest.mark.parametrize("name", ["wqr-fig5", "wqr-real"])
+def test_desktops_that_are_none(desktops, tmp_path, name):
+    path = tmp_path / "before.avt"
+    path.write_text("x 1 -5 -3\n")
+    found = invoke(name, "--quick", "--seeds", 1, "--workers", 1, *files(desktops), "--availability", path)
+    assert found.exit_code == 2, found.output
+    assert "faults.start must lie before the end of the trace, -3 s, got 0.0" in found.stderr
+
+
+def test_a_log_without_bags(desktops, tmp_path):
+    path = tmp_path / "one.swf"
+    path.write_text("1 10 0 60 1 -1 -1 1 -1 -1 1 7 -1 -1 -1 -1 -1 -1\n")
+    found = invoke("wqr-fig5", "--quick", "--seeds", 1, "--workers", 1, *files(desktops), "--log", path)
+    assert found.exit_code == 2 and "one.swf: no bag has 20 tasks or more, expected some" in found.stderr
+
+
 def test_real_desktops_are_for_desktops(desktops):
     found = invoke("celaya-fig4a", *files(desktops))
     assert found.exit_code == 2

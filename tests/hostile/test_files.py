@@ -7,8 +7,10 @@ import gzip
 import math
 import os
 import sys
+import tracemalloc
 import warnings
 from collections.abc import Callable
+from itertools import islice, product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,16 +21,19 @@ from archives import changed
 import gridsim as gs
 from gridsim import inputs
 from gridsim.checkpoint import Checkpoint, save
+from gridsim.courses import END, NEVER, looking
 from gridsim.errors import LONGEST, GridSimError, ScenarioError, TraceFormatError
 from gridsim.naming import make_scheduler, registered
 from gridsim.output import file_name
 from gridsim.platform import Platform
+from gridsim.reproduce.waves import hours_of
 from gridsim.scheduler import Policy, Run, Scheduler
 from gridsim.simulation import Options, Simulation
 from gridsim.sweeps import Sweep
 from gridsim.traces import read_avt, read_fta, read_gwf, read_host_speeds, read_swf
 from gridsim.traces._text import LONGEST_LINE, text_lines
 from gridsim.validation.logs import BATSIM, validate_batsim, validate_swf
+from gridsim.zones import Zones
 
 JOB = "1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n"
 READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -335,6 +340,66 @@ def test_nothing_is_made_of_what_is_only_named() -> None:
     assert scenario.platform.nodes == 2**30 and gs.Scenario.from_toml(scenario.to_toml()) == scenario
     with pytest.raises(ScenarioError, match=r"platform.nodes must be a whole number in 1\.\.1073741824"):
         gs.Scenario.from_toml(SCENARIO.replace("nodes = 2", "nodes = 1000000000000"))
+
+
+@pytest.mark.parametrize("horizon", ["5e12", "9e15", "1e18"])
+def test_traces_of_a_long_time(horizon: str, tmp_path: Path) -> None:
+    """What is made of one is as long as the file, and not as the time that it names."""
+    path = tmp_path / "a.avt"
+    path.write_text("".join(f"h{k} 1 0 {horizon}\n" for k in range(2)))
+    tracemalloc.start()
+    try:
+        assert hours_of(str(path)).up == pytest.approx(1.0)
+        faults = gs.Faults.trace(path, seed=1, zones=Zones())
+        assert faults.course(2).first.tolist() == [NEVER, NEVER] and faults.mean_up_time(2) == float(horizon)
+        assert tracemalloc.get_traced_memory()[1] < 4 * LONGEST_LINE
+    finally:
+        tracemalloc.stop()
+
+
+#: Of traces: nothing that is up, next to nothing, and what ends before 0 or beyond the clock.
+TIMES = (
+    "1 -5 -3", "1 -1e18 1e18", "1 5e-324 1e-300", "2 0 1e-9 2e-9 3e-9", "1 0 6e-10", "1 0 86400", "1 0 5e9",
+    "2 0 1 7.9999e9 8.0001e9", "2 0 1 8.00008e9 8.0001e9", "1 0 9e15", "2 0 1 9e17 1e18", "1 5e17 1e18",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("times", TIMES)
+@pytest.mark.parametrize("zones", [None, Zones(zones=1), Zones(), Zones(zones=1440, night_begin=23.99)])
+def test_faults_of_traces_of_extremes(times: str, zones: Zones | None, tmp_path: Path) -> None:
+    """Refused in a line, or changes in order, from 0 to the end of the clock."""
+    path = tmp_path / "a.avt"
+    path.write_text(f"x {times}\ny 1 0 1\nnever 0\n")
+    for start in (0.0, 5e-324, 1e-9, 86400.0, 8e9, 9.99e17, 1e18, 1.7e308):
+        for repeat, never_up in product((True, False), repeat=2):
+            try:
+                faults = gs.Faults.trace(path, 1, start, repeat, never_up, zones)
+                course = faults.course(2, looking(2))
+                assert faults.mean_up_time(2) > 0
+            except ScenarioError as error:
+                assert str(error).isprintable()
+                continue
+            due, last = course.first.tolist(), 0
+            for block in islice(course.blocks, 9):
+                columns = (block.time, block.machine, block.until)
+                for time, machine, until in zip(*(column.tolist() for column in columns), strict=True):
+                    assert last <= time == due[machine] < min(until, END)
+                    due[machine], last = until, time
+
+
+@pytest.mark.parametrize("times", ["1 0 9e15", "1 0 1e18", "1 5e17 1e18", "2 0 1 9e17 1e18"])
+@pytest.mark.parametrize("scheduler", ["fcfs", "WQR-FT", "wave-linger"])
+def test_runs_of_traces_of_extremes(times: str, scheduler: str, tmp_path: Path) -> None:
+    """The last two are up for a second at most before the clock ends."""
+    path = tmp_path / "a.avt"
+    path.write_text(f"x {times}\n")
+    faults = gs.Faults.trace(path, 1, zones=Zones())
+    scenario = gs.Scenario(gs.Platform.equal(1), gs.Workload.of([0.0], 1, 1e5), faults=faults)
+    if times in ("1 0 9e15", "1 0 1e18"):
+        assert gs.simulate(scenario, make_scheduler(scheduler)).makespan > 1.0
+    else:
+        with pytest.raises(ScenarioError, match="faults must leave a machine up until all is done"):
+            gs.simulate(scenario, make_scheduler(scheduler))
 
 
 @pytest.mark.parametrize(

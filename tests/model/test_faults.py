@@ -286,6 +286,8 @@ def test_a_trace_that_does_not_fit(tmp_path: Path) -> None:
         Faults.exponential(5e9, 5e9, 1),
         Faults.weibull(0.1, 10.0, 1.0, 10.0, 1),
         Faults.poisson(1e300, 1),
+        Faults.weibull(1.0, 1.7e308, 1.0, 1.7e308, 1),
+        Faults.weibull(1.0, 1.0, 0.005, 1.7e308, 1),
     ],
 )
 def test_times_beyond_the_clock(faults: Faults) -> None:

@@ -59,6 +59,9 @@ def test_sums_are_rounded_once_and_none_is_lost_between_blocks():
     assert metrics.total(values) == (1 << 16) - 0.5
     with pytest.raises(OverflowError):
         metrics.total(np.array([1e308, 1e308]))
+    assert metrics.mean(np.array([1.7e308, 1.5e308])) == pytest.approx(1.6e308)
+    assert metrics.mean(np.array([1.7e308, -1.7e308, 1.7e308, 1.7e308])) == 0.85e308
+    assert metrics.mean(np.full(70_000, 1.7e308)) == pytest.approx(1.7e308)
 
 
 def test_wasted_share_by_hand():

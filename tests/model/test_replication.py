@@ -109,6 +109,11 @@ def test_degenerate_samples_say_so() -> None:
     assert (equal.low, equal.high, equal.note) == (2.0, 2.0, "all seeds equal")
     infinite = estimate([1.0, math.inf])
     assert math.isnan(infinite.low) and infinite.note == "not all values are finite"
+    for values in ([math.inf, -math.inf], [math.inf, math.nan]):
+        assert estimate(values).note == "not all values are finite"
+    large = estimate([1.7e308, 1.5e308, 1.6e308])
+    assert large.mean == pytest.approx(1.6e308) and large.note == "the bootstrap is undefined here"
+    assert estimate([1.7e308] * 3).low == pytest.approx(1.7e308)
     two = estimate([1.0, 2.0])
     assert 1.0 <= two.low <= 1.5 <= two.high <= 2.0
     for wrong in ([], [[1.0], [2.0, 3.0]]):
@@ -168,6 +173,21 @@ def test_wrong_arguments(change: dict, said: str) -> None:
     given = {"schedulers": SCHEDULERS, "seeds": [1], "metrics": ["max_stretch"], **change}
     with pytest.raises(gs.ScenarioError, match=said):
         replicate(small, given["schedulers"], given["seeds"], metrics=given["metrics"])
+
+
+@pytest.mark.parametrize("width", [1e-150, 1e-300, 5e-324])
+def test_intervals_that_no_number_of_replicas_makes(width: float) -> None:
+    made = replicate(small(1), {"fcfs": gs.Fcfs()}, half_width=width, at_most=11)
+    assert len(made.seeds) == 11 and made.reached is False
+    assert made.remarks() == ["max_stretch: not all intervals are as narrow as was asked for"]
+
+
+def test_metrics_that_are_extremes() -> None:
+    values = iter([1.7e308, 1.5e308, -1.7e308, 1.6e308, 5e-324, 0.0])
+    made = replicate(small, SCHEDULERS, [1, 2], metrics={"m": lambda result: next(values)}, baseline="tree")
+    assert made["m"]["tree"].tolist() == [1.7e308, 1.6e308] and "1.65e+308" in made.format()
+    assert made.difference("fcfs", "tree", "m").note == "not all values are finite"
+    assert len(made.table()) == 3
 
 
 def test_without_scipy_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

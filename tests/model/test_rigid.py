@@ -163,6 +163,30 @@ def test_submit_times_are_compressed(log: Path) -> None:
     assert math.isclose(utilization(found, CLUSTER), 0.95, rel_tol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (5e-324, "workload.utilization must leave the last release finite, got 5e-324"),
+        (1e-310, "workload.utilization must leave the last release finite, got 1e-310"),
+        (1e-300, r"workload.release\[1\] must be at most 4e\+09 s, got"),
+    ],
+)
+def test_loads_of_drawn_jobs_that_no_release_could_have(share: float, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        Workload.jobs(5, utilization=share, seed=1).realize(CLUSTER)
+    assert len(Workload.jobs(1, utilization=share, seed=1).realize(CLUSTER)) == 1
+
+
+@pytest.mark.parametrize("copies", [1, 1000])
+def test_loads_that_no_release_could_have(log: Path, copies: int) -> None:
+    workload = gs.Workload.jobs_from_log(log, utilization=5e-324, copies=copies)
+    with (
+        pytest.warns(TraceWarning),
+        pytest.raises(ScenarioError, match="^utilization: 5e-324, expected a number that leaves the last"),
+    ):
+        workload.realize(CLUSTER)
+
+
 def test_copies_keep_the_load(log: Path) -> None:
     once = realized(gs.Workload.jobs_from_log(log, at_home=True, seed=3))
     workload = gs.Workload.jobs_from_log(log, copies=20, jitter=10.0, at_home=True, seed=3)

@@ -267,4 +267,5 @@ def test_scattered_points_by_hand():
 def test_what_is_wide():
     assert series.wide([0.5, 11.0])
     assert series.wide([1.0, 20.1, np.nan, np.inf]) and not series.wide([1.0, 20.0])
+    assert series.wide([1e-300, 1.7e308]) and not series.wide([1.7e308, 1.7e308])
     assert not series.wide([0.0, 1000.0]) and not series.wide([np.nan]) and not series.wide([])

@@ -159,6 +159,16 @@ def test_the_end_of_the_clock() -> None:
     assert sorted(block.until[-3:].tolist())[-1] == NEVER
 
 
+@pytest.mark.parametrize(("day_up", "spell"), [(0.5, 1e9), (0.1, 1.7e308), (5e-324, 1.0)])
+def test_spells_that_outlast_the_clock(day_up: float, spell: float) -> None:
+    """Each ends with its day; until the clock does."""
+    last = 0
+    for block in Faults.zones(1, day_up=day_up, spell=spell, spread=0.0).course(3).blocks:
+        assert block.time[0] >= last and (np.diff(block.time) >= 0).all() and (block.until > block.time).all()
+        last = int(block.time[-1])
+    assert END - DAY < last < END
+
+
 def test_draws_depend_on_the_seed_alone() -> None:
     one, same, other = (rows(Faults.zones(seed).course(50), 3 * DAY) for seed in (1, 1, 2))
     assert one == same != other
@@ -214,6 +224,39 @@ def test_a_trace_around_the_world(tmp_path: Path) -> None:
     assert len(always) == 1  # the last host
     for u in set(range(4)) - set(always):
         assert seen[:, u].tolist() == alone[u]
+
+
+@pytest.mark.parametrize("span", [5 * 10**18 // DAY * DAY, (END // DAY + 2) * DAY])
+@pytest.mark.parametrize("by", [0, 1, DAY - 1])
+def test_a_round_as_long_as_the_clock_is_turned(span: int, by: int) -> None:
+    """No sum is beyond int64."""
+    times = np.array([0, HOUR, span // 2, span - HOUR], np.int64)
+    begin, end = turned(times[:-1:2], times[1::2], by, span)
+    assert (begin < end).all() and begin.min() >= 0 and end.max() <= span
+    assert (end - begin).sum() == HOUR + span - HOUR - span // 2
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("x 1 0 9e15", [NEVER] * 3),
+        ("x 1 0 1e18", [NEVER] * 3),
+        ("x 1 5e17 1e18", [0] * 3),
+        ("x 2 0 100 9e17 1e18", [100 * 10**9, 0, 0]),
+        (
+            "x 2 0 200000 8e9 8.1e9",
+            [200_000 * 10**9, 200_000 * 10**9 - 8 * HOUR, 200_000 * 10**9 - 16 * HOUR],
+        ),
+        ("x 1 0 8.05e9", [NEVER] * 3),
+    ],
+)
+def test_a_trace_that_is_longer_than_the_clock(tmp_path: Path, text: str, first: list[int]) -> None:
+    path = tmp_path / "hosts.avt"
+    path.write_text("\n".join(text.replace("x", f"x{k}", 1) for k in range(3)) + "\n")
+    course = Faults.trace(path, seed=1, zones=Zones(zones=3)).course(3)
+    assert course.first.tolist() == first
+    for block in course.blocks:
+        assert (block.time >= 0).all() and (block.time < END).all() and (block.until > block.time).all()
 
 
 def test_a_trace_of_less_than_a_day(tmp_path: Path) -> None:
