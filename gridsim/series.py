@@ -164,8 +164,7 @@ def wide(values: ArrayLike) -> bool:
     """Whether values, all above 0, differ by so large a factor that they want a logarithmic axis."""
     known = np.asarray(values, np.float64)
     known = known[np.isfinite(known)]
-    least, most = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
-    return least > 0 and most > WIDE * least
+    return bool(len(known) and known.min() > 0 and float(known.max()) > WIDE * float(known.min()))
 
 
 def chosen_machines(machines: Sequence[int] | slice | None, count: int) -> NDArray[np.int64]:
