@@ -29,7 +29,7 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, ClassVar
 
 from gridsim.cells import Cell, Measured, code_version, measure, measure_all
-from gridsim.errors import GridSimError, ScenarioError
+from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.extras import need
 from gridsim.platform import whole
 
@@ -178,7 +178,7 @@ class _Tasks:
         # Dask wraps what it was; a cause that the standard library gives is the worker's traceback as text
         wrapped = error.__cause__ is not None and type(error.__cause__).__name__ != "_RemoteTraceback"
         why = error.__cause__ if wrapped else error
-        said = f"{what}: {type(why).__name__}: {' '.join(str(why).split())}"
+        said = f"{what}: {type(why).__name__}: {' '.join(text_of(why).split())}"
         self._tell([(numbers[0], Measured(error=said, lost=True, code=code_version()))])
 
     def _tell(self, found: list[tuple[int, Measured]]) -> None:
@@ -203,7 +203,7 @@ def _check_pickles(cell: Cell) -> None:
             pickle.dumps(value)
         except Exception as error:
             raise ScenarioError(
-                f"{what} must be of a module to be sent to other processes: {' '.join(str(error).split())}"
+                f"{what} must be of a module to be sent to other processes: {' '.join(text_of(error).split())}"
             ) from error
 
 

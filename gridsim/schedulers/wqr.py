@@ -17,7 +17,7 @@ from gridcore.dispatch import WorkQueue
 from gridcore.dispatch_states import MOST_REPLICAS
 from gridsim.decisions import Words
 from gridsim.engine import NEVER, NS, Engine, nanoseconds
-from gridsim.errors import ScenarioError, SchedulerError
+from gridsim.errors import ScenarioError, SchedulerError, text_of
 from gridsim.importing import imported
 from gridsim.platform import normalise, real, whole
 from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
@@ -173,9 +173,9 @@ def _function(path: str, name: str) -> Any:
     """The function that is called ``module:function``."""
     try:
         found = imported(name)
-    except Exception as error:  # whatever the module does wrong
+    except (Exception, SystemExit) as error:  # whatever the module does wrong
         raise ScenarioError(
-            f"{path} must be a function that can be imported, got {name!r}: {error}"
+            f"{path} must be a function that can be imported, got {name!r}: {text_of(error)}"
         ) from error
     if not callable(found):
         raise ScenarioError(f"{path} must be a function, got {name!r}, a {type(found).__name__}")
@@ -328,7 +328,7 @@ class Server(Policy):
         try:
             which = function(choices)
         except Exception as error:
-            raise SchedulerError(f"{when} {what}: {type(error).__name__}: {error}") from error
+            raise SchedulerError(f"{when} {what}: {type(error).__name__}: {text_of(error)}") from error
         if isinstance(which, (int, np.integer)) and 0 <= which < count:
             return int(which)
         raise SchedulerError(f"{when} {what} must return a position in 0..{count - 1}, got {which!r}")

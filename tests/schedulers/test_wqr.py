@@ -183,6 +183,24 @@ def test_functions_of_the_current_directory(tmp_path: Path, monkeypatch: pytest.
     assert gs.simulate(desktops(), gs.WqrFt(task_order="orders_of_mine:last")).makespan > 0
 
 
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def says_nothing(machines: Machines) -> int:
+    raise Speechless
+
+
+def test_functions_that_fail_badly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(gs.SchedulerError, match="machine_choice: Speechless: it has no text"):
+        gs.simulate(desktops(faults=None), gs.WqrFt(machine_choice=says_nothing))
+    (tmp_path / "module_that_ends.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(gs.ScenarioError, match="got 'module_that_ends:order': 3"):
+        gs.simulate(desktops(), gs.WqrFt(task_order="module_that_ends:order"))
+
+
 def test_refusals_of_runs() -> None:
     with pytest.raises(gs.SchedulerError, match="t = 0.0 s: machine_choice: KeyError: 'no such host'"):
         gs.simulate(
