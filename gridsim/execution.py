@@ -176,8 +176,8 @@ class _Tasks:
         lost = isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"  # of Dask
         what = "the worker was lost" if lost else "the worker could not run it"
         # Dask wraps what it was; a cause that the standard library gives is the worker's traceback as text
-        wrapped = error.__cause__ is not None and type(error.__cause__).__name__ != "_RemoteTraceback"
-        why = error.__cause__ if wrapped else error
+        cause = error.__cause__
+        why = error if cause is None or type(cause).__name__ == "_RemoteTraceback" else cause
         said = f"{what}: {type(why).__name__}: {' '.join(text_of(why).split())}"
         self._tell([(numbers[0], Measured(error=said, lost=True, code=code_version()))])
 
@@ -202,9 +202,8 @@ def _check_pickles(cell: Cell) -> None:
         try:
             pickle.dumps(value)
         except Exception as error:
-            raise ScenarioError(
-                f"{what} must be of a module to be sent to other processes: {' '.join(text_of(error).split())}"
-            ) from error
+            why = " ".join(text_of(error).split())
+            raise ScenarioError(f"{what} must be of a module to be sent to other processes: {why}") from error
 
 
 # -- processes on this machine ----------------------------------------------------------------------------
