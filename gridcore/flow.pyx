@@ -13,6 +13,7 @@ What they touch belongs to the leaf; all else is done before or after, in the or
 
 from concurrent.futures import ThreadPoolExecutor
 
+cimport cython
 from libc.stdlib cimport calloc, free, malloc
 
 from gridcore.arguments cimport _Held, check_instant, hold, indices, kept
@@ -54,6 +55,7 @@ cdef struct Kind:
     long long nbytes, length
 
 
+@cython.auto_pickle(False)
 cdef class _Marked:
     """A set of nodes."""
 

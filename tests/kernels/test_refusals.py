@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import importlib
 import math
 import pickle
+import pkgutil
 
 import numpy as np
 import pytest
 
+import gridcore
 from gridcore import availability, edf, summaries
 from gridcore.grid import SummaryGrid
 from gridcore.reference import availability as availability_twin
@@ -299,9 +303,22 @@ def test_no_nodes_and_no_entries(module):
         assert module.lowest_stretch([], 0) is None
 
 
-def test_helpers_cannot_be_pickled():
-    # Their C pointers would not survive.
+def helpers():
+    """Classes of the kernels that are for themselves only."""
+    for info in pkgutil.iter_modules(gridcore.__path__, "gridcore."):
+        if not info.ispkg:
+            module = importlib.import_module(info.name)
+            if not module.__file__.endswith(".py"):
+                yield from (kind for name, kind in vars(module).items() if name[:1] == "_" and type(kind) is type)
+
+
+def test_helpers_cannot_be_copied():
+    # Their C pointers would not survive, nor would what was never set up.
+    kinds = list(helpers())
+    assert {kind.__name__ for kind in kinds} >= {"_Axes", "_Batch", "_Held", "_Ledger", "_Marked", "_Single"}
     for helper in (availability._Axes(GRID), summaries._Ledger([1], [1.0], 1)):
         with pytest.raises(TypeError):
             pickle.dumps(helper)
-    assert hasattr(availability, "_Batch") and hasattr(availability, "_Single")
+    for kind in kinds:
+        with pytest.raises(TypeError):
+            copy.copy(kind.__new__(kind))
