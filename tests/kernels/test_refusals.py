@@ -309,7 +309,8 @@ def helpers():
         if not info.ispkg:
             module = importlib.import_module(info.name)
             if not module.__file__.endswith(".py"):
-                yield from (kind for name, kind in vars(module).items() if name[:1] == "_" and type(kind) is type)
+                own = (kind for name, kind in vars(module).items() if name[:1] == "_")
+                yield from (kind for kind in own if type(kind) is type)
 
 
 def test_helpers_cannot_be_copied():
