@@ -17,25 +17,20 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy
-
 from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.importing import imported
 from gridsim.measures import Metric, measured
-from gridsim.provenance import peak_memory, sha256, version
+from gridsim.provenance import PACKAGES, code_version, peak_memory, sha256
 from gridsim.records import plain
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
 from gridsim.simulation import checked_limit, describe, simulate
 
 Wanted = Mapping[str, "Metric | None"]
-_PACKAGES = ("gridcore", "gridsim")
-_SOURCES = (".py", ".pyx", ".pxd", ".h")
 
 
 @dataclass(frozen=True)
@@ -140,21 +135,6 @@ def _noted() -> Iterator[list[tuple[type[Warning], str]]]:
 # -- what a cell is called --------------------------------------------------------------------------------
 
 
-@cache
-def code_version() -> str:
-    """The version of gridsim, and the SHA-256 (16 digits) of its sources and of the version of numpy.
-
-    The sources of the kernels count, not what a compiler made of them.
-    """
-    total = hashlib.sha256(numpy.__version__.encode())
-    for package in _PACKAGES:
-        root = Path(str(import_module(package).__file__)).parent
-        for path in sorted(path for path in root.rglob("*") if path.suffix in _SOURCES):
-            total.update(f"{path.relative_to(root).as_posix()}\n".encode())
-            total.update(path.read_bytes())
-    return f"{version()}+{total.hexdigest()[:16]}"
-
-
 class Keys:
     """Keys of cells.  What many cells share, scenarios, files and modules, is looked at once."""
 
@@ -217,7 +197,7 @@ class Keys:
         return {
             name: self._module(name, scheduler["name"])
             for name in sorted(modules)
-            if name.partition(".")[0] not in _PACKAGES
+            if name.partition(".")[0] not in PACKAGES
         }
 
     def _module(self, name: str, whose: str) -> str:

@@ -20,12 +20,12 @@ from gridsim.archive import Reader, Writer
 from gridsim.engine import Engine
 from gridsim.errors import CheckpointWarning, GridSimError
 from gridsim.inputs import opened
-from gridsim.provenance import version
+from gridsim.provenance import code_version
 from gridsim.records import atomic_file
 from gridsim.states import Array, Kept, packed, unpacked
 
 #: Version of the file format.
-FORMAT = 1
+FORMAT = 2
 _ABOUT = "checkpoint.json"
 
 
@@ -105,7 +105,7 @@ def save(path: str | os.PathLike[str], what: Any, about: About) -> None:
 
 
 def _made_by() -> dict[str, Any]:
-    return {"format": FORMAT, "gridcore": version(), "byteorder": sys.byteorder}
+    return {"format": FORMAT, "code": code_version(), "byteorder": sys.byteorder}
 
 
 class Checkpoint:
@@ -113,8 +113,8 @@ class Checkpoint:
 
     about : what was written beside the state.
 
-    Raises GridSimError for a file that is none, is damaged, or was made by another version or kind of
-    machine; OSError for one that cannot be read.
+    Raises GridSimError for a file that is none, is damaged, or was made by other code, another numpy, or
+    another kind of machine; OSError for one that cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -28,10 +28,11 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, ClassVar
 
-from gridsim.cells import Cell, Measured, code_version, measure, measure_all
+from gridsim.cells import Cell, Measured, measure, measure_all
 from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.extras import need
 from gridsim.platform import whole
+from gridsim.provenance import code_version
 
 #: s that the cells of one task should take together: long beside what a task costs by itself, and short
 #: enough that not much is lost with a worker.

@@ -7,12 +7,18 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from gridsim.inputs import opened
 
 #: Bytes that are read at once.
 _CHUNK = 1 << 20
+#: What decides what comes out of a run, beside numpy.
+PACKAGES = ("gridcore", "gridsim")
+_SOURCES = (".py", ".pyx", ".pxd", ".h")
 
 
 def version() -> str:
@@ -24,6 +30,23 @@ def version() -> str:
         return installed("gridcore")
     except PackageNotFoundError:
         return "unknown"
+
+
+@cache
+def code_version() -> str:
+    """The version of gridsim, and the SHA-256 (16 digits) of its sources and of the version of numpy.
+
+    The sources of the kernels count, not what a compiler made of them.
+    """
+    import numpy
+
+    total = hashlib.sha256(numpy.__version__.encode())
+    for package in PACKAGES:
+        root = Path(str(import_module(package).__file__)).parent
+        for path in sorted(path for path in root.rglob("*") if path.suffix in _SOURCES):
+            total.update(f"{path.relative_to(root).as_posix()}\n".encode())
+            total.update(path.read_bytes())
+    return f"{version()}+{total.hexdigest()[:16]}"
 
 
 def sha256(path: str) -> str:

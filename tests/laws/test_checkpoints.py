@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.checkpoint import Checkpoint, save
-from gridsim.provenance import sha256
+from gridsim.provenance import code_version, sha256
 from gridsim.simulation import Options, Simulation
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "golden"))
@@ -192,7 +193,7 @@ def test_twenty_that_are_killed(scheduler: str, tmp_path: Path) -> None:
 SAVES = """
 import sys, gridsim as gs
 from gridsim.checkpoint import Checkpoint, save
-from gridsim.provenance import sha256
+from gridsim.provenance import code_version, sha256
 from gridsim.simulation import Options, Simulation
 with Checkpoint(sys.argv[1]) as kept:
     about = kept.about
@@ -271,10 +272,19 @@ def rewritten(source: Path, target: Path, **changes: Any) -> Path:
     return target
 
 
-def test_another_version_or_machine(kept: Path, tmp_path: Path) -> None:
-    for key, value in (("gridcore", "0.0.1"), ("byteorder", "middle"), ("format", 99)):
-        with pytest.raises(gs.GridSimError, match=f"a checkpoint of {key} {value!r}"):
+def test_another_version_or_machine(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in (("code", "0.1.0+0123456789abcdef"), ("byteorder", "middle"), ("format", 99)):
+        with pytest.raises(gs.GridSimError, match=re.escape(f"a checkpoint of {key} {value!r}")):
             gs.resume(rewritten(kept, tmp_path / "other", **{key: value}))
+    code_version.cache_clear()
+    monkeypatch.setattr(np, "__version__", "9.9.9")
+    with pytest.raises(
+        gs.GridSimError, match="a checkpoint of code .* goes on only with what it began"
+    ):
+        gs.resume(kept)
+    monkeypatch.undo()
+    code_version.cache_clear()
+    gs.resume(kept)
 
 
 @pytest.mark.parametrize("state", [None, 3, {"state": {}}, {"list": []}, {"what": 1}, {"dict": [[1, 2]]}])

@@ -22,8 +22,9 @@ import pytest
 
 import gridsim as gs
 from gridsim import execution
-from gridsim.cells import Cell, Keys, Measured, code_version, measure
+from gridsim.cells import Cell, Keys, Measured, measure
 from gridsim.execution import Processes, run_cells
+from gridsim.provenance import code_version
 from gridsim.seeding import replica
 
 
