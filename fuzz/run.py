@@ -9,6 +9,7 @@ python fuzz/run.py ledger ledger.jsonl
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -244,7 +246,15 @@ def run_target(
     if outcome.findings or (process.returncode and not ended):
         lines = [line for line in said.splitlines() if line.strip() and not NOISE.match(line)]
         outcome.said = "\n".join(lines[-40:]) or f"ended with {process.returncode}"
+        outcome.said += "".join(map(spelt_out, outcome.findings))
     return outcome
+
+
+def spelt_out(file: str) -> str:
+    """The input itself, for where the file does not outlive what is said, unless it is large."""
+    content = Path(file).read_bytes()
+    text = base64.b64encode(zlib.compress(content)).decode()
+    return f"\n{Path(file).name}, compressed by zlib, in base64: {text}" if len(text) < 8000 else ""
 
 
 def takes_little(name: str, file: Path) -> bool:
