@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from gridsim.errors import ScenarioError, text_of
 from gridsim.execution import environment, unseeing
+from gridsim.platform import whole
 from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Order, Policy, Scheduler, registered
@@ -120,10 +121,12 @@ def check_scheduler(
     Raises ConformanceError with the smallest scenario that was found, ScenarioError for arguments that are
     none or a class that other interpreters cannot import.
     """
+    whole("examples", examples, low=1)
+    whole("max_nodes", max_nodes, low=1)
     strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if not isinstance(strategy, st.SearchStrategy):
         raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of such, got {scheduler!r}")
-    policy, kind = _policy_of(strategy)
+    policy, kind = _policy_of(strategy, folder)
     knows = policy.takes_blocks or policy.on_faults is not Policy.on_faults
     able = knows if faults is None else faults
     left_out = {} if able else {"failures": "the scheduler does not say what it does when machines fail"}
@@ -210,13 +213,13 @@ class _Trial:
             getattr(self, law)(result, scenario, scheduler)
         except ConformanceError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ConformanceError(law, _said(error), scenario, scheduler) from error
 
     def runs(self, scenario: Scenario, scheduler: Scheduler) -> Result:
         try:
             return simulate(scenario, scheduler, record=RECORDED, time_limit=LONGEST)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ConformanceError("runs", _said(error), scenario, scheduler) from error
 
     def sound(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -288,7 +291,9 @@ def _first_difference(a: Result, b: Result) -> str:
     return first_difference(a, b) or "the facts differ"
 
 
-def _policy_of(strategy: st.SearchStrategy[Scheduler]) -> tuple[type[Policy], dict[str, bool]]:
+def _policy_of(
+    strategy: st.SearchStrategy[Scheduler], folder: str | os.PathLike[str]
+) -> tuple[type[Policy], dict[str, bool]]:
     """The class of the policies of such a scheduler, and what kinds of scenarios it is for."""
     policies: list[tuple[type[Policy], dict[str, bool]]] = []
 
@@ -296,6 +301,9 @@ def _policy_of(strategy: st.SearchStrategy[Scheduler]) -> tuple[type[Policy], di
     @seeded(0)
     @given(strategy)
     def look(scheduler: Scheduler) -> None:
+        if not isinstance(scheduler, Scheduler):
+            raise ScenarioError(f"scheduler must be a strategy of schedulers, got one of {scheduler!r}")
+
         class Look(Scheduler, frozen=True):
             name = scheduler.name
             rigid = scheduler.rigid
@@ -312,9 +320,19 @@ def _policy_of(strategy: st.SearchStrategy[Scheduler]) -> tuple[type[Policy], di
         workload = Workload.of([0.0], 1, 1000.0)
         if scheduler.rigid:
             workload = Workload.jobs_of([0.0], 1, 1.0)
-        simulate(Scenario(Platform.of([1000.0]), workload), Look())
+        scenario = Scenario(Platform.of([1000.0]), workload)
+        try:
+            simulate(scenario, Look())
+        except (Exception, SystemExit) as error:
+            if not policies:
+                raise ConformanceError("runs", _said(error), scenario, scheduler) from error
+            # else it comes again, and is shrunk
 
-    look()
+    try:
+        look()
+    except ConformanceError as error:
+        error.file = _save(error, os.fspath(folder))
+        raise
     return policies[0]
 
 
@@ -352,11 +370,11 @@ def _digest(scenario: str, scheduler: Scheduler) -> str:
     """The digest of a run, or the error; in another interpreter."""
     try:
         return simulate(Scenario.from_toml(scenario), scheduler, time_limit=LONGEST).digest
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return _said(error)
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {text_of(error)}"
 
 
@@ -373,6 +391,6 @@ def _save(error: ConformanceError, folder: str) -> str:
         scenario = dataclasses.replace(scenario, schedulers={scheduler.name: given})
     os.makedirs(folder, exist_ok=True)
     name = re.sub(r"[^\w.-]", "_", f"{scheduler.name}-{error.law}".replace(" ", "-"))
-    path = os.path.join(folder, f"{name}.toml")
+    path = os.path.join(folder, f"{name[-100:]}.toml")
     scenario.save(path)
     return path

@@ -1,20 +1,21 @@
 """Does a machine know what nobody can have told it?
 
-One machine is changed from some instant on: the bag that is submitted there is another one, or its speed is.
-A message takes the latency at least, so that until then no other machine can behave differently: what it
-sends and what it starts must be the same.
+One machine is changed from some instant on: what is submitted there is something else, or comes later, or
+the speed of the machine is another one.  A message takes the latency at least, so that until then no other
+machine can behave differently: what it sends and what it starts must be the same.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from gridsim.engine import NS, nanoseconds
-from gridsim.model import Applications, Integers
+from gridsim.model import Applications, Floats, Integers
 from gridsim.platform import Platform
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Policy, Run, Scheduler
@@ -43,7 +44,7 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler) -> str | None:
     first = _observe(plain, fixed)
     for i in range(len(applications)):
         v, at = int(applications.submitter[i]), int(applications.release_ns[i])
-        workload, what = _another(applications, i, scenario.platform)
+        workload, what = _another(applications, i, scenario.platform, i + scenario.seed)
         if said := _differ(
             first, _observe(dataclasses.replace(plain, workload=workload), fixed), v, at, least
         ):
@@ -53,37 +54,50 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler) -> str | None:
     v = scenario.seed % scenario.platform.nodes
     speeds = scenario.platform.speeds.copy()
     speeds[v] *= 1.5
-    workload = _bags(applications, applications.tasks)
+    workload = _workload(
+        applications,
+        scenario.platform,
+        **{name: getattr(applications, name) for name in ("release", "tasks", "task_size")},
+    )
     other = dataclasses.replace(plain, platform=Platform.of(speeds.tolist()), workload=workload)
     if said := _differ(first, _observe(other, fixed), v, 0, least):
         return f"messages take {LATENCY:g} s, and machine {v} is half as fast again: {said}"
     return None
 
 
-def _another(applications: Applications, i: int, platform: Platform) -> tuple[Workload, str]:
-    """The workload in which application i is another one, and what that is."""
-    tasks, release, submitter = applications.tasks.copy(), applications.release, applications.submitter
-    who = f"application {i} of machine {submitter[i]}"
-    if applications.requested is None:
+def _another(applications: Applications, i: int, platform: Platform, turn: int) -> tuple[Workload, str]:
+    """The workload in which application i is another one, and what that is; by `turn` in other ways."""
+    changed = {name: getattr(applications, name).copy() for name in ("release", "tasks", "task_size")}
+    release, tasks, size = changed.values()
+    who = f"application {i} of machine {applications.submitter[i]}"
+    latest = release[i + 1] if i + 1 < len(release) else math.inf
+    if turn % 3 == 1 and latest > release[i]:  # the applications stay in their order
+        later = min(30.0, (latest - release[i]) / 2)
+        release[i] += later
+        said = f"{who} is released {later:g} s later"
+    elif turn % 3 == 2 and applications.task_sizes is None:
+        size[i] *= 1.5
+        said = f"{who} takes half as long again"
+    elif applications.requested is None or platform.nodes == 1:
         tasks[i] += 1 + tasks[i] // 2
         said = f"{who} has {tasks[i]} tasks instead of {applications.tasks[i]}"
-        return _bags(applications, tasks), said
-    run_time, requested = applications.task_size / platform.speeds[0], applications.requested.copy()
-    if i % 2 or platform.nodes == 1:
-        run_time[i] += 90.0
-        requested[i] += 90.0
-        said = f"{who} takes 90 s longer"
     else:
         tasks[i] += 1 if tasks[i] < platform.nodes else -1
         said = f"{who} wants {tasks[i]} machines instead of {applications.tasks[i]}"
-    return Workload.jobs_of(release, tasks, run_time, requested, submitter), said
+    return _workload(applications, platform, **changed), said
 
 
-def _bags(applications: Applications, tasks: Integers) -> Workload:
-    """These bags, but with so many `tasks`; where they differ in size, the first ones come again."""
-    release, submitter = applications.release, applications.submitter
+def _workload(
+    applications: Applications, platform: Platform, release: Floats, tasks: Integers, task_size: Floats
+) -> Workload:
+    """These applications, but so; tasks that differ in size come again from the first one on."""
+    submitter = applications.submitter
+    if applications.requested is not None:
+        run_time = task_size / platform.speeds[0]
+        requested = applications.requested * (task_size / applications.task_size)
+        return Workload.jobs_of(release, tasks, run_time, requested, submitter)
     if applications.task_sizes is None:
-        return Workload.of(release, tasks, applications.task_size, submitter)
+        return Workload.of(release, tasks, task_size, submitter)
     parts = np.split(applications.task_sizes, applications.offsets[1:-1])
     sizes = [np.resize(part, count) for part, count in zip(parts, tasks.tolist(), strict=True)]
     return Workload.of_tasks(release, sizes, submitter)

@@ -278,9 +278,7 @@ def test_another_version_or_machine(kept: Path, tmp_path: Path, monkeypatch: pyt
             gs.resume(rewritten(kept, tmp_path / "other", **{key: value}))
     code_version.cache_clear()
     monkeypatch.setattr(np, "__version__", "9.9.9")
-    with pytest.raises(
-        gs.GridSimError, match="a checkpoint of code .* goes on only with what it began"
-    ):
+    with pytest.raises(gs.GridSimError, match="a checkpoint of code .* goes on only with what it began"):
         gs.resume(kept)
     monkeypatch.undo()
     code_version.cache_clear()

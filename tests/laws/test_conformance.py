@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import strategies as st
@@ -155,6 +155,10 @@ CAUGHT = {
     "Loses": ("runs", "0 of its 1 tasks were completed"),
     "RunsOnTheDead": ("sound", "dead machine: schedule"),
     "Peeks": ("locality", "sends share"),
+    "PeeksAtSpeeds": ("locality", "is half as fast again: .* sends share"),
+    "KnowsTheFuture": ("locality", "is released .* s later: .* sends share"),
+    "Alternates": ("repeatable", "t = .* s: "),
+    "TakesTheLastFirst": ("cohorts", "cohorts of at most 1: "),
     "DependsOnSetOrder": ("hash seed", "with PYTHONHASHSEED="),
     "DoubleBooks": ("runs", "busy for"),
     "ForgetsAMessage": ("runs", "tasks were completed"),
@@ -168,7 +172,8 @@ CAUGHT = {
 def test_a_wrong_scheduler_is_caught(name: str, wrong: Any, tmp_path: Path) -> None:
     scheduler, (law, said) = getattr(wrong, name)(), CAUGHT[name]
     with pytest.raises(ConformanceError, match=said) as caught:
-        check_scheduler(scheduler, examples=300, max_nodes=4, folder=tmp_path / "new")
+        seeds = law == "hash seed"  # other interpreters take long to begin
+        check_scheduler(scheduler, examples=300, max_nodes=4, hash_seeds=seeds, folder=tmp_path / "new")
     error = caught.value
     assert error.law == law and error.file == str(next((tmp_path / "new").iterdir()))
     # as small as it can be
@@ -194,6 +199,42 @@ def test_a_wrong_scheduler_is_caught(name: str, wrong: Any, tmp_path: Path) -> N
     )
     assert done.returncode == (2 if law == "runs" else 0), done.stderr
     assert (said in done.stderr) == (law == "runs")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"examples": 0}, "examples must be a whole number >= 1, got 0"),
+        ({"max_nodes": 0}, "max_nodes must be a whole number >= 1, got 0"),
+        ({"scheduler": st.just(3)}, "scheduler must be a strategy of schedulers, got one of 3"),
+        ({"scheduler": 3}, "scheduler must be a Scheduler object or a strategy of such, got 3"),
+    ],
+)
+def test_arguments_that_are_none(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(gs.ScenarioError) as caught:
+        check_scheduler(**{"scheduler": gs.Fcfs(), "hash_seeds": False, **arguments})
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("where", ["start", "on_share"])
+def test_one_that_ends_the_process_breaks_a_law(where: str, wrong: Any, tmp_path: Path) -> None:
+    """And its name may be longer than that of a file."""
+
+    class Ends(wrong.SharesPolicy):
+        def on_share(self, rows: Any) -> None:
+            raise SystemExit(0)
+
+    class Long(wrong.Shares, frozen=True, kw_only=True):
+        name: ClassVar[str] = "ends" * 100
+
+        def start(self, run: Any) -> gs.Policy:
+            if where == "start":
+                raise SystemExit(0)
+            return Ends(run)
+
+    with pytest.raises(ConformanceError, match="SystemExit: 0") as caught:
+        check_scheduler(Long(), examples=4, hash_seeds=False, folder=tmp_path)
+    assert caught.value.law == "runs" and caught.value.file == str(next(tmp_path.iterdir()))
 
 
 def test_an_error_of_one_law_alone_is_told_as_that(wrong: Any, tmp_path: Path) -> None:

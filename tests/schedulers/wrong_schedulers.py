@@ -1,4 +1,4 @@
-"""A sound decentralized scheduler, and nine that are wrong, each in one way."""
+"""A sound decentralized scheduler, and thirteen that are wrong, each in one way."""
 
 from __future__ import annotations
 
@@ -167,6 +167,43 @@ class _Peeks(SharesPolicy):
         return np.array(sorted(up, key=lambda u: (waiting[u], u))[:3])
 
 
+class _PeeksAtSpeeds(SharesPolicy):
+    """Shares go to the fastest machines of all."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        up = np.flatnonzero(self.run.up)
+        return up[np.argsort(-self.run.speeds[up], kind="stable")][:3]
+
+
+class _KnowsTheFuture(SharesPolicy):
+    """Whom it takes depends on what is released later, elsewhere."""
+
+    def targets(self, submitter: int, application: int) -> Any:
+        up = np.flatnonzero(self.run.up)
+        return np.roll(up, int(self.run.applications.release[application + 1 :].sum()))[:1]
+
+
+class _Alternates(SharesPolicy):
+    """Every other run takes the machines from behind."""
+
+    runs = 0
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        _Alternates.runs += 1
+        self.step = 1 if _Alternates.runs % 2 else -1
+
+    def targets(self, submitter: int, application: int) -> Any:
+        return np.flatnonzero(self.run.up)[:: self.step][:1]
+
+
+class _TakesTheLastFirst(SharesPolicy):
+    """Shares that arrive together are queued from the last to the first."""
+
+    def on_share(self, rows: Any) -> None:
+        super().on_share(rows[::-1])
+
+
 class _DependsOnSetOrder(SharesPolicy):
     """The first machines of a set of names."""
 
@@ -242,6 +279,35 @@ class Peeks(Shares, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         return _Peeks(run)
+
+
+class PeeksAtSpeeds(Shares, frozen=True, kw_only=True):
+    name: ClassVar[str] = "peeks-at-speeds"
+
+    def start(self, run: Run) -> Policy:
+        return _PeeksAtSpeeds(run)
+
+
+class KnowsTheFuture(Shares, frozen=True, kw_only=True):
+    name: ClassVar[str] = "knows-the-future"
+
+    def start(self, run: Run) -> Policy:
+        return _KnowsTheFuture(run)
+
+
+class Alternates(Shares, frozen=True, kw_only=True):
+    name: ClassVar[str] = "alternates"
+
+    def start(self, run: Run) -> Policy:
+        return _Alternates(run)
+
+
+class TakesTheLastFirst(Shares, frozen=True, kw_only=True):
+    name: ClassVar[str] = "takes-the-last-first"
+    order: ClassVar[None] = None  # type: ignore[assignment, misc]
+
+    def start(self, run: Run) -> Policy:
+        return _TakesTheLastFirst(run)
 
 
 class DependsOnSetOrder(Shares, frozen=True, kw_only=True):
