@@ -278,10 +278,11 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
         entries = [{field: getattr(finding, field) for field in fields} for finding in findings]
         click.echo(to_json({"file": file, "findings": entries}))
     else:
+        name = _one_line(file)
         for found in findings:
-            place = f"{file}:{found.first_line}" if found.first_line else file
-            click.echo(f"{place}: {found.severity}: {found.count} {found.message} [{found.code}]")
-        click.echo(f"{file}: {len(findings)} kinds of findings" if findings else f"{file}: nothing to say")
+            place = f"{name}:{found.first_line}" if found.first_line else name
+            say(f"{place}: {found.severity}: {found.count} {found.message} [{found.code}]")
+        say(f"{name}: {len(findings)} kinds of findings" if findings else f"{name}: nothing to say")
     ctx.exit(int(any(finding.severity == "error" for finding in findings)))
 
 

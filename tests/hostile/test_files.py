@@ -566,6 +566,9 @@ def test_what_commands_show_is_printable(file: Path, tmp_path: Path, run: Any, r
     log.write_text(f"; Computer: \x1b[31mred\x9b\n{JOB}")
     for arguments in (["trace", "info", str(log)], ["trace", "info", str(log), "--json"]):
         assert all(line.isprintable() for line in run(arguments).splitlines())
+    named = tmp_path / "c\n\x1bd.swf"
+    named.write_text(JOB)
+    assert run(["trace", "lint", str(named)]).count("\n") == 1
     loaded = gs.Result.load(file)
     assert all(line.isprintable() for line in repr(gs.Table({"kind": [ESCAPE[:-1]]})).splitlines())
     assert loaded.scheduler["name"].startswith("\x1b")  # as it was: only what is shown is changed
