@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from gridcore.queues import NEVER, TaskQueues
 from gridsim.engine import ACT, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import ScenarioError, SchedulerError
-from gridsim.local_books import Hands, Notes
+from gridsim.local_books import HIGHEST, LOWEST, Hands, Notes, as_number
 from gridsim.local_truth import Decider, TruthOf
 from gridsim.model import Application
 from gridsim.overlays import random_neighbours
@@ -37,6 +37,7 @@ class Message:
     """A kind of message: its bytes on the wire, and its fields.
 
     nbytes : bytes.  fields : name -> ``int`` or ``float``.
+    A field ``application``, an ``int``, tells the receiver of the application, which the sender must know.
     moves_tasks : that it hands over ``tasks`` of ``application``, two of its fields, for good.  Where such a
         message is lost because a machine fails, so are the tasks, and they are submitted again.
     """
@@ -47,6 +48,8 @@ class Message:
                 raise ScenarioError(
                     f"message field {name!r} must be int or float, and not be called node, sender or kind"
                 )
+        if fields.get("application", int) is not int:
+            raise ScenarioError("a message field 'application' must be int")
         if moves_tasks and not (fields.get("application") is int and fields.get("tasks") is int):
             raise ScenarioError("a message that moves tasks needs the fields application and tasks, both int")
         self.nbytes, self.moves_tasks, self.fields = nbytes, moves_tasks, dict(fields)
@@ -127,12 +130,27 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
 
 
 class View:
-    """What a node can see and do: itself, the clock, its queue, its neighbours' names, and messages."""
+    """What a node can see and do: itself, the clock, its queue, its neighbours' names, and messages.
+
+    Nothing of it can be written.
+    """
+
+    __slots__ = ("_adapter", "_known", "_neighbours", "_node", "_random")
 
     def __init__(self, adapter: Adapter, node: int, neighbours: tuple[int, ...]) -> None:
-        self._adapter, self.node, self.neighbours = adapter, node, neighbours
+        self._adapter, self._node, self._neighbours = adapter, node, neighbours
         self._known: dict[int, None] = {}
         self._random: np.random.Generator | None = None
+
+    @property
+    def node(self) -> int:
+        """The number of this machine."""
+        return self._node
+
+    @property
+    def neighbours(self) -> tuple[int, ...]:
+        """Their numbers."""
+        return self._neighbours
 
     @property
     def now(self) -> float:
@@ -142,60 +160,68 @@ class View:
     @property
     def speed(self) -> float:
         """Mflop/s of this machine."""
-        return float(self._adapter.run.speeds[self.node])
+        return float(self._adapter.run.speeds[self._node])
 
     @property
     def random(self) -> np.random.Generator:
         """This node's own chance."""
         if self._random is None:
-            self._random = self._adapter.run.streams(f"{self._adapter.parameters.name} {self.node}")
+            self._random = self._adapter.run.streams(f"{self._adapter.parameters.name} {self._node}")
         return self._random
 
     @property
     def waiting(self) -> int:
         """Tasks that wait here; one that runs does not count."""
-        return int(self._adapter.queue_of(self.node)[1].sum())
+        return int(self._adapter.queue_of(self._node)[1].sum())
 
     @property
     def work(self) -> float:
         """s until everything here is done, the task that runs included."""
-        return self._adapter.work_of(self.node)
+        return self._adapter.work_of(self._node)
 
     def application(self, index: int) -> Application:
         """An application that was submitted here, or that a message with a field ``application`` told of.
 
         Raises SchedulerError for one that this node cannot know.
         """
+        return self._adapter.application(self._heard(index))
+
+    def _heard(self, index: int) -> int:
+        """The number of an application that this node knows."""
+        index = as_number(int, index, self._node, "application")
         if index not in self._known:
-            raise SchedulerError(f"t = {self.now} s: node {self.node} has not heard of application {index}")
-        return self._adapter.application(index)
+            raise SchedulerError(f"t = {self.now} s: node {self._node} has not heard of application {index}")
+        return index
 
     def enqueue(self, application: int, tasks: int) -> None:
         """Run `tasks` of an application here.  Raises SchedulerError if the node does not have so many."""
-        self._adapter.enqueue(self.node, self.application(application).number, tasks)
+        self._adapter.enqueue(
+            self._node, self._heard(application), as_number(int, tasks, self._node, "tasks")
+        )
 
     def send(self, to: int, kind: str, **fields: float) -> None:
         """Send a message to a machine; it leaves when all that has come at this instant has been handled.
 
-        Raises SchedulerError for an unknown kind or machine, other fields than those declared, or tasks that
-        the node does not have.
+        Raises SchedulerError for an unknown kind or machine, other fields than those declared, values that
+        they do not take, an application that this node cannot know, or tasks that it does not have.
         """
-        self._adapter.send(self.node, to, kind, fields)
+        self._adapter.send(self._node, to, kind, fields)
 
     def timer(self, seconds: float, name: str) -> None:
         """Call `LocalPolicy.on_timer` in so many seconds, unless the machine fails before."""
-        self._adapter.set_timer(self.node, seconds, name)
+        self._adapter.set_timer(self._node, seconds, name)
 
     def cancel(self, name: str) -> None:
         """Take back every timer `name` that has not fired."""
-        self._adapter.cancel_timers(self.node, name)
+        self._adapter.cancel_timers(self._node, name)
 
     def note(self, table: str, **values: float) -> None:
         """Write a row of a table of the result, which no node reads and no failure takes.
 
-        Raises SchedulerError for a table or columns that the scheduler does not declare.
+        Raises SchedulerError for a table or columns that the scheduler does not declare, and for values
+        that they do not take.
         """
-        self._adapter.notes.add(table, values)
+        self._adapter.notes.add(self._node, table, values)
 
     def decide(
         self,
@@ -216,13 +242,13 @@ class View:
         application, task, tasks : on what.  machine : to which it is.  among : so many were to choose from.
         saw : on which value it decided; limit : what that was held against; age : of what it saw, s.
 
-        Raises SchedulerError for an action without words, and for an application that there is none of.
+        Raises SchedulerError for an action without words, and for an application that this node cannot know.
         """
         said = {
             "machine": machine, "task": task, "tasks": tasks, "among": among, "saw": saw, "limit": limit,
             "age": age,
         }  # fmt: skip
-        self._adapter.decider.note(self.node, action, application, said)
+        self._adapter.decider.note(self._node, action, self._heard(application), said)
 
 
 class Adapter(Policy):
@@ -293,18 +319,31 @@ class Adapter(Policy):
 
     def send(self, node: int, to: int, kind: str, fields: dict[str, float]) -> None:
         declared = self.parameters.messages.get(kind)
-        if declared is None or set(fields) != set(declared.fields) or not 0 <= to < len(self.nodes):
+        if type(to) is not int:
+            to = as_number(int, to, node, "the machine it sends to")
+        if declared is None or fields.keys() != declared.fields.keys() or not 0 <= to < len(self.nodes):
             known = {name: list(each.fields) for name, each in self.parameters.messages.items()}
             raise SchedulerError(
                 f"t = {self.run.engine.now / NS} s: node {node} sends {kind!r} with {sorted(fields)} to "
                 f"machine {to}; there are {known} and machines 0..{len(self.nodes) - 1}"
             )
+        row: list[float] = [to, node]
+        for name, each in declared.fields.items():
+            value = fields[name]
+            if type(value) is not each or (each is int and not LOWEST <= value <= HIGHEST):
+                value = fields[name] = as_number(each, value, node, name)
+            row.append(value)
+        if "application" in fields and fields["application"] not in self.views[node]._known:
+            raise SchedulerError(
+                f"t = {self.run.engine.now / NS} s: node {node} sends {kind!r} with application "
+                f"{fields['application']}, of which it has not heard"
+            )
         if declared.moves_tasks:
             self.hands.take(node, int(fields["application"]), int(fields["tasks"]))
-        self.outbox[kind].append((to, node, *(fields[name] for name in declared.fields)))
+        self.outbox[kind].append(tuple(row))
 
     def set_timer(self, node: int, seconds: float, name: str) -> None:
-        names = self.parameters.timers
+        names, seconds = self.parameters.timers, as_number(float, seconds, node, f"the timer {name!r}")
         if name not in names or not 0 <= seconds < math.inf:
             raise SchedulerError(
                 f"t = {self.run.engine.now / NS} s: node {node} sets the timer {name!r} in {seconds!r} s; "

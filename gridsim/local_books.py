@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,27 @@ from numpy.typing import NDArray
 
 from gridsim.errors import SchedulerError
 from gridsim.states import Stateful
+
+#: What fields and columns of whole numbers take.
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+
+
+def as_number(kind: type, value: Any, node: int, name: str) -> Any:
+    """`value`, which `node` gives for `name`, as an ``int`` or a ``float``.
+
+    Raises SchedulerError for what is none: text, and a fraction or 2**63 for an ``int``.
+    """
+    try:
+        if kind is int:
+            value_of = int(value) if isinstance(value, np.bool_) else operator.index(value)
+            if LOWEST <= value_of <= HIGHEST:
+                return value_of
+        elif isinstance(value, (Real, np.bool_)):
+            return float(value)
+    except (TypeError, OverflowError):
+        pass
+    expected = "a whole number of 64 bits" if kind is int else "a number that a float can be"
+    raise SchedulerError(f"node {node} gives {value!r} for {name}; it must be {expected}") from None
 
 
 class Hands(Stateful):
@@ -57,13 +80,13 @@ class Notes(Stateful):
         self.declared = tables
         self.rows: dict[str, list[Sequence[float]]] = {name: [] for name in tables}
 
-    def add(self, table: str, values: Mapping[str, float]) -> None:
-        """Raises SchedulerError for a table or columns that are not declared."""
+    def add(self, node: int, table: str, values: Mapping[str, float]) -> None:
+        """Raises SchedulerError for a table or columns that are not declared, and values of another kind."""
         columns = self.declared.get(table)
-        if columns is None or set(values) != set(columns):
+        if columns is None or values.keys() != columns.keys():
             known = {name: list(each) for name, each in self.declared.items()}
-            raise SchedulerError(f"a node notes {table!r} with {sorted(values)}; there are {known}")
-        self.rows[table].append([values[name] for name in columns])
+            raise SchedulerError(f"node {node} notes {table!r} with {sorted(values)}; there are {known}")
+        self.rows[table].append([as_number(kind, values[name], node, name) for name, kind in columns.items()])
 
     def tables(self) -> dict[str, dict[str, NDArray[Any]]]:
         """Name -> columns, in the order in which they were written."""

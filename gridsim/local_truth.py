@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridsim.engine import NS
 from gridsim.errors import SchedulerError
+from gridsim.local_books import as_number
 
 if TYPE_CHECKING:
     from gridsim.local import Adapter, LocalPolicy
@@ -63,8 +64,8 @@ class Decider:
             raise SchedulerError(f"node {node} decides {action!r}; of decision_words there are {known}")
         if self.log is None:
             return
-        if not 0 <= application < (count := len(self.adapter.run.applications)):
-            raise SchedulerError(f"node {node} decides on application {application} of {count}")
+        for name, value in said.items():
+            said[name] = as_number(float if name in ("saw", "limit", "age") else int, value, node, name)
         if action in self.truths:
             found = self.truths[action](self.truth, node, said["machine"])
             said["true"], said["age"] = found if isinstance(found, tuple) else (found, said["age"])

@@ -173,7 +173,8 @@ class Wrong(Node):
         (lambda view: view.cancel("tock"), "node 0 cancels the timer 'tock'; there are tick"),
         (lambda view: view.enqueue(0, 6), "node 0 places 6 tasks of application 0, and has 5 of it to place"),
         (lambda view: view.send(1, "share", application=0, tasks=6), "places 6 tasks of application 0"),
-        (lambda view: view.note("table", x=1), r"a node notes 'table' with \['x'\]; there are {}"),
+        (lambda view: view.note("table", x=1), r"node 0 notes 'table' with \['x'\]; there are {}"),
+        (lambda view: view.decide("gave", 1), "node 0 has not heard of application 1"),
     ],
 )
 def test_what_a_node_cannot_do(wrong: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,11 +187,132 @@ def test_what_a_node_cannot_do(wrong: Any, said: str, monkeypatch: pytest.Monkey
         gs.simulate(scenario(), Tries(told=[]))
 
 
+class Talker(Wrong):
+    def on_message(self, view: Any, message: Any) -> None:
+        self.parameters.told.append((view.node, vars(message)))
+
+
+class Talks(Halves, frozen=True, kw_only=True):
+    """Says what a test has it say, in messages that move nothing."""
+
+    policy = Talker
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "share": SHARE,
+        "gossip": gs.Message(10, application=int),
+        "say": gs.Message(10, count=int, weight=float),
+    }
+    tables: ClassVar[dict[str, dict[str, type]]] = {"given": {"count": int, "weight": float}}
+
+
+@pytest.mark.parametrize("to", [0, 1])
+@pytest.mark.parametrize("number", [1, -1, 99])
+def test_a_node_tells_of_no_application_that_it_does_not_know(
+    to: int, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gossip(view: Any) -> None:
+        view.send(to, "gossip", application=0)
+        view.send(to, "gossip", application=number)
+
+    monkeypatch.setattr(Wrong, "wrong", staticmethod(gossip))
+    bags = gs.Workload.of([1.0, 9.0], 5, 1000.0, [0, 0])
+    said = f"node 0 sends 'gossip' with application {number}, of which it has not heard"
+    with pytest.raises(gs.SchedulerError, match=said):
+        gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags), Talks(told=[]))
+
+
+def test_a_failure_takes_what_a_node_knew(monkeypatch: pytest.MonkeyPatch) -> None:
+    def knows(view: Any) -> bool:
+        try:
+            return bool(view.application(0).tasks == 5)
+        except gs.SchedulerError:
+            return False
+
+    class Knower(QuietNode):
+        def on_start(self, view: Any) -> None:
+            told.append((view.now, view.node, knows(view)))
+
+        def on_message(self, view: Any, message: Any) -> None:
+            super().on_message(view, message)
+            told.append((round(view.now, 6), view.node, knows(view)))
+
+    told: list[Any] = []
+    monkeypatch.setattr(Halves, "policy", Knower)
+    gs.simulate(scenario(faults=gs.Faults.of([1], [2.2], [2.4])), Halves(told=[]))
+    assert told[:4] == [(0.0, 0, False), (0.0, 1, False), (1.6, 1, True), (2.4, 1, False)]
+
+
+def test_a_view_is_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def write(view: Any) -> None:
+        for name in [*(each for each in dir(view) if not each.startswith("_")), "memory"]:
+            with pytest.raises(AttributeError):
+                setattr(view, name, 1)
+            tried.append(name)
+        view.enqueue(0, 5)
+
+    monkeypatch.setattr(Wrong, "wrong", staticmethod(write))
+    gs.simulate(scenario(), Talks(told=[]))
+    assert {"node", "neighbours", "random", "send", "memory"} < set(tried)
+
+
+WHOLE, REAL = "it must be a whole number of 64 bits", "it must be a number that a float can be"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda view: view.send(1, "say", count=2**63, weight=0.0), f"gives {2**63} for count; {WHOLE}"),
+        (lambda view: view.send(1, "say", count=-(2**70), weight=0.0), f"gives -{2**70} for count; {WHOLE}"),
+        (lambda view: view.send(1, "say", count=2.7, weight=0.0), f"gives 2.7 for count; {WHOLE}"),
+        (lambda view: view.send(1, "say", count=float("nan"), weight=0.0), f"gives nan for count; {WHOLE}"),
+        (lambda view: view.send(1, "say", count="3", weight=0.0), f"gives '3' for count; {WHOLE}"),
+        (lambda view: view.send(1, "say", count=3, weight="3"), f"gives '3' for weight; {REAL}"),
+        (lambda view: view.send(1, "say", count=3, weight=10**400), f"0 for weight; {REAL}"),
+        (lambda view: view.send(1.5, "say", count=3, weight=0.0), "gives 1.5 for the machine it sends to"),
+        (lambda view: view.note("given", count=2**70, weight=0.0), f"gives {2**70} for count; {WHOLE}"),
+        (lambda view: view.note("given", count=1, weight=None), f"gives None for weight; {REAL}"),
+        (lambda view: view.enqueue(0, 1.5), f"gives 1.5 for tasks; {WHOLE}"),
+        (lambda view: view.enqueue(0.0, 1), f"gives 0.0 for application; {WHOLE}"),
+        (lambda view: view.application([]), rf"gives \[\] for application; {WHOLE}"),
+        (lambda view: view.timer("1", "tick"), f"gives '1' for the timer 'tick'; {REAL}"),
+        (lambda view: view.timer(float("nan"), "tick"), "the timer 'tick' in nan s"),
+    ],
+)
+def test_values_of_another_kind_are_named(wrong: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Wrong, "wrong", staticmethod(wrong))
+    with pytest.raises(gs.SchedulerError, match=f"^.*node 0 .*{said}"):
+        gs.simulate(scenario(), Talks(told=[]))
+
+
+def test_numbers_of_numpy_and_extremes_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    def say(view: Any) -> None:
+        for count, weight in (
+            (2**63 - 1, np.inf),
+            (-(2**63), 7),
+            (np.int32(5), np.float32(0.5)),
+            (True, True),
+        ):
+            view.send(np.int64(1), "say", count=count, weight=weight)
+            view.note("given", count=count, weight=weight)
+        view.timer(np.int64(1), "tick")
+        view.enqueue(np.int64(0), np.int64(5))
+
+    told: list[Any] = []
+    monkeypatch.setattr(Wrong, "wrong", staticmethod(say))
+    monkeypatch.setattr(Wrong, "say", lambda *_: None)
+    given = gs.simulate(scenario(), Talks(told=told)).tables["given"]
+    came = [(each["count"], each["weight"]) for _, each in told]
+    assert came == [(2**63 - 1, np.inf), (-(2**63), 7.0), (5, 0.5), (1, 1.0)]
+    assert list(zip(given["count"].tolist(), given["weight"].tolist(), strict=True)) == came
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda: gs.Message(10, sender=int), "message field 'sender' must be"),
         (lambda: gs.Message(10, name=str), "message field 'name' must be"),
+        (lambda: gs.Message(10, application=float), "message field 'application' must be int"),
         (lambda: gs.Message(10, moves_tasks=True, tasks=int), "needs the fields application and tasks"),
         (lambda: Halves(degree=0), "halves.degree must be a whole number >= 1, got 0"),
         (lambda: Halves(detection=-1.0), "halves.detection must be finite and >= 0 s, got -1.0"),

@@ -110,8 +110,17 @@ def test_what_is_refused() -> None:
     ):
         gs.simulate(scenario([0.0]), Telling(word="hold"))
     given = scenario([0.0, 2.0])
-    with pytest.raises(gs.SchedulerError, match="node 1 decides on application 6 of 2"):
-        gs.simulate(given, Telling(wrong=5), record="decisions")
+    with pytest.raises(gs.SchedulerError, match="node 1 has not heard of application 6"):
+        gs.simulate(given, Telling(wrong=5))  # whether decisions are recorded or not
+
+
+def test_values_of_another_kind_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def release(self: Any, view: Any, application: Any, tasks: int) -> None:
+        view.decide("keep", application.number, tasks=1.5)
+
+    monkeypatch.setattr(Node, "on_release", release)
+    with pytest.raises(gs.SchedulerError, match=r"node 0 gives 1.5 for tasks; it must be a whole number"):
+        gs.simulate(scenario([0.0]), Telling(), record="decisions")
 
 
 SEARCHES = gs.ExpandingRing(), gs.RandomWalkSearch(), gs.Advertisement(), gs.Rendezvous()
