@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,6 +206,8 @@ def check_instances(result: Result, given: Applications, rows: Instances) -> lis
     most = result.scheduler["parameters"].get("max_replicas")
     if most is not None:
         found += _at_a_time(rows, int(most))
+    if not found:
+        found += _counts(result, given, rows)
     if "migration_cost" in result.scheduler["parameters"] and not found:
         found += _at_a_time(rows, 1) + _moves(result, given, rows)
     rules = Rules.of(result)
@@ -227,6 +229,52 @@ def check_instances(result: Result, given: Applications, rows: Instances) -> lis
 
 def _bag(given: Applications, task: int) -> int:
     return int(np.searchsorted(given.offsets, task, side="right")) - 1
+
+
+def _counts(result: Result, given: Applications, rows: Instances) -> list[Violation]:
+    """What the applications say of replicas, and of tasks that failures left without a running instance."""
+    beaten = overtaken(rows)
+    lost = ~rows.completed & ~beaten & (_running(rows, rows.end, "left") <= 0)
+    # several may be lost at one instant, which leaves a task alone once
+    pairs = np.unique(np.stack((rows.task[lost], rows.end[lost])), axis=1)
+    left = np.bincount(pairs[0], minlength=int(given.tasks.sum()))
+    bag = np.repeat(np.arange(len(given)), given.tasks)
+    # of those that start at an instant all but the first are replicas
+    others = _running(rows, rows.start, "right") - 1
+    starts = np.unique(np.stack((rows.task, rows.start)), axis=1, return_index=True)[1]
+    first = np.zeros(len(rows.task), np.bool_)
+    first[starts] = True
+    here = np.unique(np.stack((rows.task, rows.start)), axis=1, return_inverse=True)[1].ravel()
+    alone = first & (others - (np.bincount(here)[here] - 1) <= 0)
+    made = {
+        "resubmitted": np.bincount(bag, left, len(given)),
+        "undisturbed": np.bincount(bag[left == 0], minlength=len(given)),
+        "killed": np.bincount(bag[rows.task[beaten]], minlength=len(given)),
+        "replicas": np.bincount(bag[rows.task[~alone]], minlength=len(given)),
+    }
+    found = []
+    for name, numbers in made.items():
+        if name in result.applications:
+            have, want = result.applications[name], numbers.astype(np.int64)
+            found += differs(
+                "agreement", column(f"applications.{name}"), have != want, have, want, "the schedule makes"
+            )
+    return found
+
+
+def _running(rows: Instances, at: Integers, side: Literal["left", "right"]) -> Integers:
+    """int64[rows]: instances of its task that have not ended by `at`, and began before it, or then.
+
+    side : "left" without those that begin then.
+    """
+    count = len(rows.task)
+    # instants of a task as ranks, one task above the other
+    time = np.unique(np.r_[rows.start, rows.end, at], return_inverse=True)[1].ravel()
+    width = int(time.max(initial=0)) + 1
+    begin, end, here = (rows.task * width + time[k * count : (k + 1) * count] for k in range(3))
+    begun, ended = np.searchsorted(np.sort(begin), here, side), np.searchsorted(np.sort(end), here, "right")
+    running: Integers = begun - ended  # all instances of the tasks before have begun and ended
+    return running
 
 
 def _at_a_time(rows: Instances, most: int) -> list[Violation]:

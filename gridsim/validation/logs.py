@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from gridsim.errors import TraceFormatError
-from gridsim.traces import read_jobs
+from gridsim.traces import JobLog, read_jobs
 from gridsim.traces._text import LARGEST_COUNT, StrPath, csv_rows, cut, format_error, number_fault
 from gridsim.traces.avt import parse_count
 from gridsim.validation.common import (
+    ROUNDING,
     Floats,
     Integers,
     Violation,
@@ -26,8 +27,8 @@ from gridsim.validation.common import (
     overlaps,
 )
 
-#: Times in tables of others are rounded as they are written (s).
-ROUNDING = 1e-6
+#: What tables of others have as numbers is rounded to multiples of that: Batsim writes six decimals (s).
+UNIT = 1e-6
 #: Columns that a jobs table of Batsim must have.
 BATSIM = (
     "job_id",
@@ -49,10 +50,11 @@ def validate_batsim(
     """What is wrong with a schedule in the columns of Batsim (``..._jobs.csv``); empty if nothing is.
 
     machines : how many resources there are; without it only those below 0 are unknown.
-    job_log : the log (SWF, GWF) of the jobs that were to be run: each must be there once, as submitted.
+    job_log : the log (SWF, GWF) of the jobs that were to be run: each must be there once, as submitted: with
+        its number, whatever the workload before ``!``, its submit time and its processors.
 
-    Jobs without allocated resources (rejected ones) need not have run.  Raises TraceFormatError with
-    file:line for a file that is no such table.
+    Jobs without allocated resources (rejected ones) need not have run, unless the table says that they did.
+    Raises TraceFormatError with file:line for a file that is no such table.
     """
     jobs = _read_batsim(path)
     name = os.fspath(path)
@@ -67,17 +69,26 @@ def validate_batsim(
     got = np.zeros(len(line), np.int64)
     np.add.at(got, row, high - low)
     ran = got > 0
-    label = jobs["job_id"]
-    found = _twice(label, where)
+    label, bare = jobs["job_id"], [_bare(each) for each in jobs["job_id"]]
+    # a log has no workloads: its job 1 is w0!1 as well as w1!1
+    found = _twice(jobs["key"] if job_log is None else bare, label, where)
+    found += broken(
+        "size",
+        jobs["said"] & ~ran & (wanted > 0),
+        where,
+        lambda k: (
+            f"job {label[k]} has run, as the table says, and has no resources, it requested {wanted[k]}"
+        ),
+    )
     found += broken(
         "before submission",
-        ran & ~(start >= submit - ROUNDING),
+        ran & ~(start >= submit - _slack(2, start, submit)),
         where,
         lambda k: f"job {label[k]} starts at {start[k]} s, submitted at {submit[k]} s",
     )
     found += broken(
         "duration",
-        ran & ~((np.abs(start + lasts - finish) <= _slack(finish)) & (lasts >= 0)),
+        ran & ~((np.abs(start + lasts - finish) <= _slack(3, start, lasts, finish)) & (lasts >= 0)),
         where,
         lambda k: f"job {label[k]} from {start[k]} s for {lasts[k]} s cannot finish at {finish[k]} s",
     )
@@ -87,14 +98,18 @@ def validate_batsim(
         where,
         lambda k: f"job {label[k]} has {got[k]} resources, it requested {wanted[k]}",
     )
-    for derived, value in (
-        ("waiting_time", start - submit),
-        ("turnaround_time", finish - submit),
-        ("stretch", (finish - submit) / np.where(lasts > 0, lasts, np.nan)),
+    # a quotient of rounded numbers; of a job of no length that could be any
+    long = np.where(lasts > UNIT, lasts, np.nan)
+    stretch = (finish - submit) / long
+    of_stretch = UNIT + _slack(2, finish, submit, lasts) * (1 + np.abs(stretch)) / (long - UNIT / 2)
+    for derived, value, slack in (
+        ("waiting_time", start - submit, _slack(3, start, submit)),
+        ("turnaround_time", finish - submit, _slack(3, finish, submit)),
+        ("stretch", stretch, of_stretch),
     ):
         if derived in jobs:
             have = jobs[derived]
-            wrong = ran & np.isfinite(value) & ~(np.abs(have - value) <= _slack(value))
+            wrong = ran & np.isfinite(value) & ~(np.abs(have - value) <= slack)
             found += differs("agreement", where, wrong, have, value, "its times make", derived)
     top = math.inf if machines is None else machines
     found += broken(
@@ -104,7 +119,7 @@ def validate_batsim(
         lambda k: f"job {label[row[k]]} runs on resource {max(low[k], top)} of {machines}",
     )
     times, of_these = 0, None
-    for resource, count, earlier, later in _shared(name, row, low, high, start + ROUNDING, finish):
+    for resource, count, earlier, later in _shared(name, row, low, high, start + _slack(2, start), finish):
         times += count
         of_these = of_these or (resource, earlier, later)
     if of_these:
@@ -113,17 +128,7 @@ def validate_batsim(
         said += f"where job {label[a]} runs until {finish[a]} s"
         found.append(Violation("overlap", times, where(b), said))
     if job_log is not None:
-        log = read_jobs(job_log)
-        found += _workload(
-            name,
-            {str(job): k for k, job in enumerate(log.jobs["job"].tolist())},
-            log.jobs["submit"],
-            log.procs,
-            [_bare(each) for each in label],
-            submit,
-            wanted,
-            where,
-        )
+        found += _workload(name, read_jobs(job_log), job_log, bare, submit, wanted, where)
     return found
 
 
@@ -133,7 +138,8 @@ def validate_swf(
     """What is wrong with a job log (SWF, GWF) as a schedule; empty if nothing is.
 
     machines : processors there are; default: ``MaxProcs`` of the header, else not checked.
-    job_log : the log of the jobs that were to be run: each of them must be there once, as it was submitted.
+    job_log : the log of the jobs that were to be run: each of them must be there once, as it was submitted:
+        with its number, submit time and processors, and when it ran if it was completed.
 
     Jobs that did not run (unknown wait or run time) are left out.  Jobs may run for longer than they
     requested if the header says ``AllowOveruse: Yes``.
@@ -148,7 +154,7 @@ def validate_swf(
         return f"{name}:{jobs['line'][k]}"
 
     label = [str(job) for job in jobs["job"].tolist()]
-    found = _twice(label, where)
+    found = _twice(label, label, where)
     found += broken(
         "before submission",
         (wait < 0) & (wait != -1),
@@ -174,13 +180,18 @@ def validate_swf(
             lambda k: f"job {label[k]} runs on {procs[k]} of {machines} processors",
         )
         start = (submit + wait)[ran]
-        if over := over_capacity(start, start + lasts[ran] - ROUNDING, procs[ran], machines):
+        end = start + lasts[ran]
+        if over := over_capacity(start, end - _slack(2, end), procs[ran], machines):
             said = f"{over[1]} processors are in use at {over[0]} s, there are {machines}"
             found.append(Violation("overlap", 1, name, said))
     if job_log is not None:
-        given = read_jobs(job_log)
-        index = {str(job): k for k, job in enumerate(given.jobs["job"].tolist())}
-        found += _workload(name, index, given.jobs["submit"], given.procs, label, submit, procs, where)
+        found += broken(
+            "lost",
+            (jobs["status"] == 1) & ((wait == -1) | (lasts == -1)),
+            where,
+            lambda k: f"job {label[k]} is completed, and when it ran is not there (wait or run time -1)",
+        )
+        found += _workload(name, read_jobs(job_log), job_log, label, submit, procs, where)
     return found
 
 
@@ -217,51 +228,81 @@ def _shared(
             yield int(edges[at[0]]), count, int(of[earlier[0]]), int(of[later[0]])
 
 
-def _slack(value: Floats) -> Floats:
-    slack: Floats = ROUNDING * np.maximum(1.0, np.abs(value))
+def _slack(numbers: int, *times: Floats) -> Floats:
+    """How far a sum of so many `numbers` of a table may be off: half a unit each, and what floats lose."""
+    largest = np.maximum.reduce([np.abs(each) for each in times])
+    slack: Floats = numbers * UNIT / 2 + ROUNDING * largest
     return slack
 
 
-def _twice(label: Any, where: Callable[[int], str]) -> list[Violation]:
-    seen: dict[str, int] = {}
-    again = np.zeros(len(label), np.bool_)
-    for k, each in enumerate(label):
-        again[k] = seen.setdefault(each, k) != k
+def _twice(key: list[str], label: list[str], where: Callable[[int], str]) -> list[Violation]:
+    """Each `key`, of the job called `label`, is there once."""
+    first = _before(key)
     return broken(
-        "done twice", again, where, lambda k: f"job {label[k]} is at {where(seen[label[k]])} already"
+        "done twice",
+        first >= 0,
+        where,
+        lambda k: f"job {label[k]} is at {where(int(first[k]))} already",
     )
+
+
+def _before(key: list[str]) -> Integers:
+    """int64[rows]: the first row with the same key, -1 if it is this one."""
+    seen: dict[str, int] = {}
+    first = np.array([seen.setdefault(each, k) for k, each in enumerate(key)], np.int64)
+    return np.where(first < np.arange(len(key)), first, -1)
 
 
 def _workload(
     name: str,
-    index: dict[str, int],
-    submit: Floats,
-    size: Integers,
+    log: JobLog,
+    log_path: StrPath,
     label: list[str],
     have_submit: Floats,
     have_size: Integers,
     where: Callable[[int], str],
 ) -> list[Violation]:
-    """Every job of the log is there, as it was submitted."""
+    """Every job of the log is there, as it was submitted.
+
+    Of a number that the log has twice nobody can say which of the two jobs is meant: that is told.
+    """
+    number, submit, size = [str(job) for job in log.jobs["job"].tolist()], log.jobs["submit"], log.procs
+    line, first = log.jobs["line"], _before(number)
+    found = broken(
+        "workload",
+        first >= 0,
+        lambda k: f"{os.fspath(log_path)}:{line[k]}",
+        lambda k: f"job {number[k]} of the workload is at line {line[first[k]]} already",
+    )
+    index: dict[str, int] = {}
+    for k, each in enumerate(number):
+        index.setdefault(each, k)
     at = np.array([index.get(each, -1) for each in label], np.int64)
-    found = broken("unknown", at < 0, where, lambda k: f"job {label[k]} is not in the workload")
+    found += broken("unknown", at < 0, where, lambda k: f"job {label[k]} is not in the workload")
     there = np.zeros(len(submit), np.bool_)
     there[at[at >= 0]] = True
     missing = [each for each, k in index.items() if not there[k]]
     if missing:
         found.append(Violation("lost", len(missing), name, f"job {missing[0]} of the workload is not there"))
     for what, have, want, slack in (
-        ("submission", have_submit, submit, ROUNDING),
-        ("size", have_size, size, 0),
+        ("submission", have_submit, submit[at], _slack(2, have_submit)),
+        ("size", have_size, size[at], 0),
     ):
-        wrong = (at >= 0) & (np.abs(have - want[at]) > slack)
-        found += differs("workload", where, wrong, have, want[at], "the workload has", what)
+        # a submission that is no number is none that was submitted
+        wrong = (at >= 0) & ~(np.abs(have - want) <= slack)
+        found += differs("workload", where, wrong, have, want, "the workload has", what)
     return found
 
 
 def _bare(job: str) -> str:
     """The job without its workload: ``w0!7`` is job 7."""
     return job.rpartition("!")[2]
+
+
+def _key(row: dict[str, str]) -> str:
+    """What a job is known by: numbers are those of its workload, be it in front of it or in a column."""
+    workload = row.get("workload_name")
+    return row["job_id"] if "!" in row["job_id"] or not workload else f"{workload}!{row['job_id']}"
 
 
 def _read_batsim(path: StrPath) -> dict[str, Any]:
@@ -274,7 +315,7 @@ def _batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[str, A
     missing = [name for name in BATSIM if name not in head]
     if missing:
         raise format_error(path, 1, f"no jobs table of Batsim: there is no column {', '.join(missing)}")
-    kept: dict[str, list[Any]] = {name: [] for name in (*BATSIM, "line")}
+    kept: dict[str, list[Any]] = {name: [] for name in (*BATSIM, "line", "key", "said")}
     further = [name for name in ("waiting_time", "turnaround_time", "stretch") if name in head]
     kept |= {name: [] for name in further}
     intervals: list[tuple[int, int, int]] = []
@@ -284,6 +325,7 @@ def _batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[str, A
         row = dict(zip(head, words, strict=True))
         kept["line"].append(number)
         kept["job_id"].append(row["job_id"])
+        kept["key"].append(_key(row))
         here = _interval_set(path, number, row["allocated_resources"])
         intervals += [(len(kept["line"]) - 1, *each) for each in here]
         wanted = row["requested_number_of_resources"]
@@ -296,12 +338,19 @@ def _batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[str, A
             if fault and here:
                 raise format_error(path, number, fault)
             kept[name].append(math.nan if fault else float(row[name]))
+        kept["said"].append(
+            row.get("success", "").strip() == "1"
+            or row.get("final_state", "").strip().startswith("COMPLETED")
+            or kept["execution_time"][-1] > 0
+        )
     if not kept["line"]:
         raise format_error(path, 1, "no jobs in this table")
     floats = (*_NUMBERS, *further)
     return {
         "line": np.array(kept["line"], np.int64),
         "job_id": kept["job_id"],
+        "key": kept["key"],
+        "said": np.array(kept["said"], np.bool_),
         "intervals": np.array(intervals, np.int64).reshape(-1, 3).T,
         "requested_number_of_resources": np.array(kept["requested_number_of_resources"], np.int64),
         **{name: np.array(kept[name], np.float64) for name in floats},

@@ -104,6 +104,21 @@ def _applications(result: Result, given: Applications) -> list[Violation]:
         found += differs(
             "workload", column(f"applications.{name}"), have != want, have, want, "the scenario has"
         )
+    sizes = given.sizes() if "smallest_task" in table or "largest_task" in table else np.zeros(0)
+    for name, extreme in (("smallest_task", np.minimum), ("largest_task", np.maximum)):
+        if name in table:
+            have, want = table[name], extreme.reduceat(sizes, given.offsets[:-1])
+            found += differs(
+                "workload", column(f"applications.{name}"), have != want, have, want, "the scenario has"
+            )
+    if result.scenario.faults is None:
+        again = table["resubmitted"]
+        found += broken(
+            "agreement",
+            again != 0,
+            column("applications.resubmitted"),
+            lambda i: f"is {again[i]}, and no machine fails",
+        )
     first, finish, release = table["first_start"], table["finish"], table["release"]
     given_up = _given_up(result)
     found += broken(
@@ -158,7 +173,29 @@ def _machines(result: Result) -> list[Violation]:
     if done != wanted:
         said = f"add up to {done}, the applications have {wanted} tasks"
         found.append(Violation("tasks", 1, "machines.tasks", said))
-    return found
+    return found + _failures(result)
+
+
+def _failures(result: Result) -> list[Violation]:
+    """Machines failed as often as the scenario has it until the run ended; at that instant, or not yet."""
+    faults, have, machines = result.scenario.faults, result.machines["failures"], len(result.machines)
+    until = float(result.provenance["clock_seconds"])
+    least, most = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
+    if faults is not None:
+        slack = NS + ROUNDING * until
+        for machine, down, up in outages(faults.course(machines, looking(machines)), until + slack):
+            failed = (down > 0) | (up <= 0)  # who is away from the beginning has not failed
+            least[machine] = (failed & (down < until - slack)).sum()
+            most[machine] = (failed & (down <= until + slack)).sum()
+    return broken(
+        "failures",
+        (have < least) | (have > most),
+        column("machines.failures"),
+        lambda u: (
+            f"is {have[u]}, the scenario makes "
+            f"{least[u]}{f' or {most[u]}' if most[u] > least[u] else ''} until {until} s"
+        ),
+    )
 
 
 # -- the schedule -----------------------------------------------------------------------------------------
@@ -231,6 +268,7 @@ def _schedule(result: Result, given: Applications) -> list[Violation]:
     faults = result.scenario.faults
     found += _on_machines_that_are_up(faults, len(speeds), u, n, start, end, whole | beaten, runs, place)
     found += _agreement(result, u, i, done, start, end, beaten)
+    found += _submitted_again(result, i, whole | beaten)
     if "arrivals" in result.tables and len(result.tables["arrivals"]):
         found += _arrivals(result, u, i, n, start, place)
     return found
@@ -383,6 +421,25 @@ def _agreement(
         equal = equal | ((have != have) & (want != want))  # never
         found += differs("agreement", column(f"{table}.{name}"), ~equal, want, have, "the schedule makes")
     return found
+
+
+def _submitted_again(result: Result, i: NDArray[np.int64], uncut: NDArray[np.bool_]) -> list[Violation]:
+    """What a failure cut off was submitted again, and no more than that where nothing waits on machines.
+
+    uncut : bool[rows], who was not cut off.  Of instances, see `gridsim.validation.instances`.
+    """
+    if "task" in result.tables["schedule"]:
+        return []
+    cut = np.bincount(i[~uncut], minlength=len(result.applications))
+    have = result.applications["resubmitted"]
+    came = result.tables.get("arrivals")
+    waits = result.rigid or (came is not None and len(came) > 0)
+    return broken(
+        "agreement",
+        (have < cut) | ((have != cut) & (not waits)),
+        column("applications.resubmitted"),
+        lambda k: f"is {have[k]}, the schedule has {cut[k]} tasks that were cut off",
+    )
 
 
 def _arrivals(

@@ -140,6 +140,118 @@ def test_against_the_jobs_that_were_submitted(tmp_path: Path) -> None:
     assert "submission is 0.0, the workload has 0.5" in str(validate_batsim(path, job_log=log)[0])
 
 
+SHORT = "job_id,submission_time,requested_number_of_resources,starting_time,execution_time,finish_time,"
+SHORT += "allocated_resources"
+
+
+def short(path: Path, *rows: str, more: str = "") -> Path:
+    """A table with only the columns that one must have."""
+    path.write_text("\n".join((SHORT + more, *rows)) + "\n")
+    return path
+
+
+def test_the_only_job_of_a_log_is_run_once(tmp_path: Path) -> None:
+    """Whatever the workload in front of its number, or in a column of its own."""
+    log = swf(tmp_path / "log.swf", [(1, 0, 0, 10, 2, 10)])
+    rows = ("w0!1,0,2,0,10,10,0-1", "w1!1,0,2,20,10,30,0-1", "1,0,2,40,10,50,0-1")
+    path = short(tmp_path / "jobs.csv", *rows)
+    assert validate_batsim(path) == []  # three workloads, or none
+    for k in range(3):
+        assert validate_batsim(short(path, rows[k]), job_log=log) == []
+    (found,) = validate_batsim(short(path, *rows), machines=4, job_log=log)
+    assert (found.law, found.count, found.where) == ("done twice", 2, f"{path}:3")
+    done = CliRunner().invoke(cli, ["validate", str(path), "--nodes", "4", "--job-log", str(log)])
+    assert done.exit_code == 1 and f"job w1!1 is at {path}:2 already (and 1 more)" in done.stdout
+    named = ("1,0,2,0,10,10,0-1,w0", "1,0,2,20,10,30,0-1,w1", "w0!1,0,2,40,10,50,0-1,w0")
+    short(path, *named, more=",workload_name")
+    assert [(each.law, each.count) for each in validate_batsim(path)] == [("done twice", 1)]
+    assert [(each.law, each.count) for each in validate_batsim(path, job_log=log)] == [("done twice", 2)]
+
+
+def test_times_agree_however_late_they_are(tmp_path: Path) -> None:
+    """At the times of a real log's end and of Unix clocks, two jobs at once on one machine."""
+    path = tmp_path / "jobs.csv"
+    for at, lasts in ((28_763_000, 25), (1_700_000_000, 1600)):
+        rows = [f"{k + 1},{at},1,{at + k},{lasts},{at + k + 1},0" for k in range(2)]
+        found = validate_batsim(short(path, *rows), machines=1)
+        assert [(each.law, each.count) for each in found] == [("duration", 2)]
+        rows = [f"{k + 1},{at},1,{at + k},{lasts},{at + k + lasts},0" for k in range(2)]
+        assert laws(validate_batsim(short(path, *rows), machines=1)) == {"overlap"}
+
+
+#: Later than any rounding, sooner than a thousand times of it.
+JUST = 1e-3
+
+
+@pytest.mark.parametrize("at", [0, 1000, 28_763_000, 1_700_000_000])
+def test_slack_is_that_of_six_decimals(tmp_path: Path, at: int) -> None:
+    """A millisecond is found wherever it is, a millionth nowhere."""
+
+    def found(by: float, moved: dict[str, int]) -> set[str]:
+        base = {"submit": at, "start": at + 5, "lasts": 10, "finish": at + 15, "wait": 5, "turn": 15}
+        t = {name: f"{value + moved.get(name, 0) * by:.6f}" for name, value in base.items()}
+        row = f"1,{t['submit']},1,{t['start']},{t['lasts']},{t['finish']},0,{t['wait']},{t['turn']}"
+        free = f"2,{at},1,{at + 15},1,{at + 16},0,15,16"
+        path = short(tmp_path / "jobs.csv", row, free, more=",waiting_time,turnaround_time")
+        return laws(validate_batsim(path, machines=1))
+
+    moves: list[tuple[dict[str, int], str]] = [
+        ({"finish": -1}, "duration"),
+        ({"lasts": 1}, "duration"),
+        ({"wait": 1}, "agreement"),
+        ({"turn": -1}, "agreement"),
+        ({"start": 1, "finish": 1, "wait": 1, "turn": 1}, "overlap"),
+    ]
+    for moved, law in moves:
+        assert found(1e-6, moved) == set() and law in found(JUST, moved), moved
+    base = f"1,{at + JUST:.6f},1,{at},1,{at + 1},0"
+    assert laws(validate_batsim(short(tmp_path / "early.csv", base))) == {"before submission"}
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.floats(0, 2e9),
+    st.lists(st.tuples(st.floats(0, 1e3), st.floats(1e-5, 1e5)), min_size=1, max_size=6),
+    st.sampled_from([6, 9]),
+)
+def test_what_is_rounded_is_accepted(
+    tmp_path_factory: pytest.TempPathFactory, at: float, jobs: list[tuple[float, float]], decimals: int
+) -> None:
+    """Jobs one after the other without a gap, written as Batsim writes them, and as it is done here."""
+    rows = []
+    for k, (early, lasts) in enumerate(jobs):
+        submit, finish = max(0.0, at - early), at + lasts
+        lasts = finish - at
+        if not lasts:
+            continue
+        numbers = (submit, at, lasts, finish, at - submit, finish - submit, (finish - submit) / lasts)
+        a, b, c, d, *derived = (f"{each:.{decimals}f}" for each in numbers)
+        rows.append(",".join((str(k), a, "1", b, c, d, "0", *derived)))
+        at = finish
+    if rows:
+        path = tmp_path_factory.getbasetemp() / "rounded.csv"
+        short(path, *rows, more=",waiting_time,turnaround_time,stretch")
+        assert validate_batsim(path, machines=1) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "more"),
+    [
+        ("1,0,2,0,10,10,,1,COMPLETED_SUCCESSFULLY", ",success,final_state"),
+        ("1,0,2,,,,,1,", ",success,final_state"),
+        ("1,0,2,,,,,COMPLETED_KILLED", ",final_state"),
+        ("1,0,2,0,10,10,", ""),
+    ],
+)
+def test_what_ran_had_resources(tmp_path: Path, row: str, more: str) -> None:
+    path, log = short(tmp_path / "jobs.csv", row, more=more), swf(tmp_path / "a.swf", [(1, 0, 0, 10, 2, 10)])
+    for job_log in (None, log):
+        (found,) = validate_batsim(path, job_log=job_log)
+        assert found.law == "size" and "job 1 has run, as the table says, and has no resources" in str(found)
+    short(path, "1,0,2,-1,-1,-1,,0,REJECTED", more=",success,final_state")
+    assert validate_batsim(path, job_log=log) == []
+
+
 #: First resource, how many, start, how long.
 INTERVALS = st.tuples(st.integers(0, 9), st.integers(1, 6), st.integers(0, 9), st.integers(1, 5))
 
@@ -221,6 +333,37 @@ def test_a_log_against_another(tmp_path: Path) -> None:
     assert "job 9 is not in the workload" in str(validate_swf(path, job_log=given)[0])
     swf(path, [(1, 0, 0, 10, 1, 20), *LOG[1:]])
     assert "size is 1, the workload has 2" in str(validate_swf(path, job_log=given)[0])
+
+
+def test_what_is_completed_has_run(tmp_path: Path) -> None:
+    given, path = swf(tmp_path / "given.swf", LOG), tmp_path / "log.swf"
+    for wait, lasts in ((-1, -1), (0, -1), (-1, 10)):
+        swf(path, [(1, 0, wait, lasts, 2, 20), *LOG[1:]])
+        assert validate_swf(path) == []  # left out, as nobody knows when it ran
+        (found,) = validate_swf(path, job_log=given)
+        assert found.law == "lost" and "job 1 is completed, and when it ran is not there" in str(found)
+    path.write_text(path.read_text().replace("2 20 -1 1 ", "2 20 -1 5 ", 1))  # cancelled
+    assert validate_swf(path, job_log=given) == []
+
+
+def test_a_log_that_has_a_number_twice(tmp_path: Path) -> None:
+    """There is one job less than there should be, and nobody can say which."""
+    path = swf(tmp_path / "log.swf", LOG)
+    log = swf(tmp_path / "given.swf", [*LOG, (1, 3, 0, 10, 2, 20)])
+    (found,) = validate_swf(path, job_log=log)
+    assert str(found) == f"workload: {log}:6: job 1 of the workload is at line 2 already"
+    rows = [(k + 1, submit, -1, -1, size, -1) for k, (_, submit, size, *_) in enumerate(JOBS)]
+    again = (3, 4, -1, -1, 1, -1)
+    (found,) = validate_batsim(batsim(tmp_path / "a.csv"), job_log=swf(log, [*rows, again, again]))
+    assert found.count == 2 and "job 3 of the workload is at line 4 already" in str(found)
+    assert laws(validate_swf(log, job_log=log)) == {"done twice", "workload", "lost"}
+
+
+def test_run_times_are_not_those_of_the_log(tmp_path: Path) -> None:
+    """On other machines jobs take as long as they do there: number, submission and size are compared."""
+    given = swf(tmp_path / "given.swf", LOG)
+    path = swf(tmp_path / "log.swf", [(1, 0, 0, 1, 2, 30), *LOG[1:]])
+    assert validate_swf(path, job_log=given) == []
 
 
 def test_wrong_options(tmp_path: Path) -> None:

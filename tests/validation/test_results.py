@@ -107,6 +107,82 @@ def _altered(table: str, column: str, k: int, value: float) -> list[str]:
     return [violation.law for violation in validate_result(other)]
 
 
+INSTANCES: dict[str, gs.Scheduler] = {"wqr": gs.WqrFt(), "wave": gs.Wave()}
+
+
+@pytest.mark.parametrize("name", [*INSTANCES, *SCHEDULERS])
+def test_what_applications_and_machines_tell_of_failures_is_found(name: str) -> None:
+    """Each value of these columns, one more and one less, of all that the scenario or the schedule tells."""
+    scheduler = {**INSTANCES, **SCHEDULERS}[name]
+    bags = gs.Workload.bags(
+        4,
+        interarrival=4.0,
+        tasks_per_node=2.0,
+        task_size=8000.0,
+        seed=2,
+        spread=gs.Normal(0.5) if name in INSTANCES else None,
+    )
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=8, seed=1),
+        bags,
+        seed=3,
+        faults=gs.Faults.exponential(up=40.0, down=10.0, seed=4),
+    )
+    result = gs.simulate(scenario, scheduler, record=True)
+    assert validate_result(result) == []
+    assert result.machines["failures"].sum() and result.applications["resubmitted"].sum()
+    again = "agreement"
+    laws = {
+        "failures": "failures",
+        "resubmitted": again,
+        "undisturbed": again,
+        "killed": again,
+        "replicas": again,
+        "smallest_task": "workload",
+        "largest_task": "workload",
+    }
+    if name in INSTANCES:
+        assert {"undisturbed", "smallest_task", "largest_task"} <= set(result.applications)
+    waits, schedule = len(result.tables["arrivals"]) > 0, result.tables["schedule"]
+    cut = np.bincount(schedule["application"][schedule["completed"] == 0], minlength=4)
+    for column, law in laws.items():
+        table = "machines" if column == "failures" else "applications"
+        if column not in result.tables[table]:
+            continue
+        for by in (-1, 1):
+            for k in range(len(result.tables[table])):
+                columns = {each: values.copy() for each, values in result.tables[table].items()}
+                columns[column][k] += by
+                found = [each.law for each in validate_result(_with(result, table, columns))]
+                # tasks that waited where a failure took them are submitted again, and are in no schedule
+                unknown = column == "resubmitted" and waits and columns[column][k] >= cut[k]
+                assert law in found or unknown, (column, k, by)
+
+
+def _with(result: gs.Result, table: str, columns: dict[str, NDArray[Any]]) -> gs.Result:
+    return gs.Result(
+        tables={**result.tables, table: gs.Table(columns)},
+        facts=result.facts,
+        scheduler=result.scheduler,
+        provenance=result.provenance,
+    )
+
+
+@pytest.mark.parametrize(("table", "column"), [("machines", "failures"), ("applications", "resubmitted")])
+def test_nothing_fails_where_nothing_can(table: str, column: str) -> None:
+    result = gs.simulate(scenario(), gs.Fcfs(), record=False)
+    columns = {name: values.copy() for name, values in result.tables[table].items()}
+    columns[column][3] = 1
+    (found,) = validate_result(_with(result, table, columns))
+    assert found.where == f"{table}.{column}[3]"
+
+
+def test_who_joins_late_has_not_failed_and_who_is_reset_has() -> None:
+    faults = gs.Faults.of([0, 1, 2, 3], [0.0, 0.0, 9.0, 1e6], [5.0, 0.0, 9.0, 1e6])
+    result = gs.simulate(scenario(faults), gs.Fcfs(mode="pull"), record=True)
+    assert result.machines["failures"].tolist() == [0, 1, 1, 0, 0, 0, 0, 0] and validate_result(result) == []
+
+
 @pytest.mark.parametrize(
     ("table", "column", "k", "value", "law"),
     [
@@ -143,7 +219,7 @@ def test_a_reset_between_two_tasks() -> None:
             scheduler=result.scheduler,
             provenance={**result.provenance, "scenario": other},
         )
-        assert [each.law for each in validate_result(altered)] == ["dead machine"]
+        assert [each.law for each in validate_result(altered)] == ["failures", "dead machine"]
 
 
 # -- planted corruption -------------------------------------------------------------------------------------
