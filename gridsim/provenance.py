@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Iterable
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +39,10 @@ def code_version() -> str:
     """
     import numpy
 
+    import gridcore
+
     total = hashlib.sha256(numpy.__version__.encode())
-    for package in PACKAGES:
-        root = Path(str(import_module(package).__file__)).parent
+    for root in (Path(gridcore.__file__).parent, Path(__file__).parent):
         for path in sorted(path for path in root.rglob("*") if path.suffix in _SOURCES):
             total.update(f"{path.relative_to(root).as_posix()}\n".encode())
             total.update(path.read_bytes())
