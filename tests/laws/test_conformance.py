@@ -69,7 +69,7 @@ def test_the_fair_tree_passes(tmp_path: Path) -> None:
 
 def test_dgs_asap_passes(tmp_path: Path) -> None:
     found = check_scheduler(dgs_asaps(), examples=30, folder=tmp_path)
-    assert found.examples >= 60 and found.with_failures >= 20
+    assert found.examples >= 30 and found.with_failures >= 10
     assert set(found.left_out) == {"locality of speeds", "order"} | quiet(gs.DgsAsap)
 
 
