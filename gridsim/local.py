@@ -36,8 +36,9 @@ _NO_INSTANT = 1e10
 class Message:
     """A kind of message: its bytes on the wire, and its fields.
 
-    nbytes : bytes.  fields : name -> ``int`` or ``float``.
-    A field ``application``, an ``int``, tells the receiver of the application, which the sender must know.
+    nbytes : bytes.
+    fields : name -> ``int`` or ``float``.  One called ``application``, an ``int``, tells the receiver of the
+        application, which the sender must know.
     moves_tasks : that it hands over ``tasks`` of ``application``, two of its fields, for good.  Where such a
         message is lost because a machine fails, so are the tasks, and they are submitted again.
     """
