@@ -39,10 +39,9 @@ def code_version() -> str:
     """
     import numpy
 
-    import gridcore
-
     total = hashlib.sha256(numpy.__version__.encode())
-    for root in (Path(gridcore.__file__).parent, Path(__file__).parent):
+    for package in PACKAGES:
+        root = Path(__file__).parents[1] / package  # they are of one distribution, and lie side by side
         for path in sorted(path for path in root.rglob("*") if path.suffix in _SOURCES):
             total.update(f"{path.relative_to(root).as_posix()}\n".encode())
             total.update(path.read_bytes())
