@@ -296,12 +296,10 @@ class Processes(Executor):
         self._pool = self._made()
 
     def _made(self) -> ProcessPoolExecutor:
+        as_here = (os.environ.get(_SAFE_PATH),)
         with unseeing():  # it begins a process that tracks resources
             return ProcessPoolExecutor(
-                self._max_workers,
-                mp_context=_Workers(),
-                initializer=_begin,
-                initargs=(os.environ.get(_SAFE_PATH),),
+                self._max_workers, mp_context=_Workers(), initializer=_begin, initargs=as_here
             )
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import os
+import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -264,6 +266,10 @@ def test_workers_import_nothing_of_the_current_folder(command: str, tmp_path: Pa
     for name in EARLY:
         (here / f"{name}.py").write_text(f"open({name + '.sprung'!r}, 'w').close()\nraise ImportError\n")
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    # workers are many libraries at once: neither the memory nor the time of `bounded` is theirs
+    signal.alarm(120)
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
     done = subprocess.run(
         [sys.executable, script, *command.split()], cwd=here, env=environ, capture_output=True, text=True
     )

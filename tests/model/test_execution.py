@@ -429,6 +429,19 @@ def test_a_submission_is_not_cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.parametrize("value", [None, "x"])
+def test_workers_have_the_environment_of_their_parent(
+    value: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What begins them without a look at the current folder is not for what they begin."""
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    if value is not None:
+        monkeypatch.setenv("PYTHONSAFEPATH", value)
+    with Processes(1) as pool:
+        assert pool.submit(os.getenv, "PYTHONSAFEPATH").result(timeout=60) == value
+    assert os.environ.get("PYTHONSAFEPATH") == value
+
+
 def test_what_was_cancelled_disturbs_no_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its thread tells all that were under way that the workers are gone."""
     told: list[Any] = []

@@ -304,7 +304,10 @@ class Alternates(Shares, frozen=True, kw_only=True):
 
 class TakesTheLastFirst(Shares, frozen=True, kw_only=True):
     name: ClassVar[str] = "takes-the-last-first"
-    order: ClassVar[None] = None  # type: ignore[assignment, misc]
+
+    @property
+    def order(self) -> Any:
+        return None
 
     def start(self, run: Run) -> Policy:
         return _TakesTheLastFirst(run)
