@@ -133,7 +133,7 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
             raise ScenarioError(
                 f"--{flag} is for a single run; with --replicates, --store keeps what was run"
             )
-    need("scipy", "stats", "--replicates")  # which is needed in the end: better now
+    need("scipy.stats", "stats", "--replicates")  # which is needed in the end: better now
     check_figure(flags["figure"])
     check_report(flags["report"])
     scenario, schedulers, keep = prepare(chosen, flags, [])

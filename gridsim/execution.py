@@ -29,7 +29,7 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, ClassVar
 
 from gridsim.cells import Cell, Measured, measure, measure_all
-from gridsim.errors import GridSimError, ScenarioError, text_of
+from gridsim.errors import GridSimError, OutOfMemory, ScenarioError, text_of
 from gridsim.extras import need
 from gridsim.platform import whole
 from gridsim.provenance import code_version
@@ -37,6 +37,8 @@ from gridsim.provenance import code_version
 #: s that the cells of one task should take together: long beside what a task costs by itself, and short
 #: enough that not much is lost with a worker.
 TASK_SECONDS = 0.25
+#: s after which somebody looks whether a pool of ours still answers.
+_PATIENCE = 1.0
 #: Tasks at a time, where an executor does not say how many it can do.
 _WIDTH = 64
 
@@ -114,7 +116,7 @@ class _Tasks:
         try:
             while self._todo or self._suspects or self._running:
                 self._submit()
-                wait(self._running, return_when=FIRST_COMPLETED)
+                self._wait()
                 self._collect()
         except KeyboardInterrupt:
             self._collect()
@@ -144,6 +146,14 @@ class _Tasks:
         except BrokenExecutor as error:
             raise GridSimError(f"the executor is broken ({error}); what was finished is kept") from error
         self._running[future] = numbers
+
+    def _wait(self) -> None:
+        """Until one is over; a pool whose thread has ended, as without memory, would not say that it is."""
+        while not wait(self._running, _PATIENCE, FIRST_COMPLETED).done:
+            if isinstance(self._executor, Processes) and not self._executor.answers():
+                if any(future.done() for future in self._running):  # it was the last thing that it did
+                    return
+                raise OutOfMemory("not enough memory for a pool of workers; what was finished is kept")
 
     def _collect(self) -> None:
         over = [(numbers, future) for future, numbers in self._running.items() if future.done()]
@@ -296,6 +306,7 @@ class Processes(Executor):
         self._pool = self._made()
 
     def _made(self) -> ProcessPoolExecutor:
+        _check_threads()
         as_here = (os.environ.get(_SAFE_PATH),)
         with unseeing():  # it begins a process that tracks resources
             return ProcessPoolExecutor(
@@ -306,12 +317,27 @@ class Processes(Executor):
         """See `concurrent.futures.Executor`.
 
         What a worker cannot import is the error of what was submitted, and does not end the worker.
+
+        Raises OutOfMemory if a thread of the pool cannot be started.
         """
         call = pickle.dumps((fn, args, kwargs))
         with _undisturbed(), unseeing():
-            future: Future[Any] = self._pool.submit(_unpacked, call)
+            try:
+                future: Future[Any] = self._pool.submit(_unpacked, call)
+            except RuntimeError as error:
+                pool: Any = self._pool
+                thread = pool._executor_manager_thread
+                if thread is None or thread.ident is not None:
+                    raise
+                pool._executor_manager_thread = None  # nobody can wait for what has not begun
+                raise OutOfMemory(_NO_THREADS) from error
             future.__class__ = _Future
         return future
+
+    def answers(self) -> bool:
+        """Whether somebody waits for what the workers find."""
+        thread: Any = self._pool._executor_manager_thread
+        return thread is not None and bool(thread.is_alive())
 
     def renew(self) -> None:
         """Others in the place of workers that were lost."""
@@ -328,6 +354,30 @@ class Processes(Executor):
             for worker in list((self._pool._processes or {}).values()):
                 worker.kill()
         self._pool.shutdown(cancel_futures=kind is not None)
+
+
+#: Threads of a pool: one waits for its workers, another one sends them what they do.
+_THREADS = 2
+_NO_THREADS = "not enough memory for the threads of a pool of workers"
+
+
+def _check_threads() -> None:
+    """That a pool can have its threads: one without the second would wait for ever.
+
+    Raises OutOfMemory.
+    """
+    over = threading.Event()
+    threads = [threading.Thread(target=over.wait) for _ in range(_THREADS)]
+    try:
+        for thread in threads:
+            thread.start()
+    except RuntimeError as error:
+        raise OutOfMemory(_NO_THREADS) from error
+    finally:  # the system keeps their stacks for the next ones
+        over.set()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
 
 
 def _processors() -> int:
@@ -351,7 +401,10 @@ def _begin(safe_path: str | None) -> None:
         parent.join()
         os._exit(1)
 
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    try:
+        threading.Thread(target=end_with_parent, daemon=True).start()
+    except RuntimeError:  # no memory for it: this worker is lost, without many words
+        os._exit(1)
 
 
 @contextmanager

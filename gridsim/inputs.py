@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from io import BufferedReader
+from pathlib import Path
 
 StrPath = str | os.PathLike[str]
 
@@ -37,12 +38,25 @@ def memory() -> int:
         most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # a system that does not tell
         most = sys.maxsize
+    return min(most, _own_limit())
+
+
+def addresses() -> int:
+    """Bytes of addresses that the limit of this process leaves it, as far as the system tells."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:
+        return sys.maxsize
+    return _own_limit() - pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _own_limit() -> int:
     try:
         import resource
     except ImportError:
-        return most
+        return sys.maxsize
     own, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return most if own == resource.RLIM_INFINITY else min(most, own)
+    return sys.maxsize if own == resource.RLIM_INFINITY else own
 
 
 def size_of(count: int) -> str:

@@ -42,7 +42,7 @@ def ladder_command(
     from gridsim.naming import named_scheduler
     from gridsim.records import to_json
 
-    need("scipy", "stats", "ladder")  # which is needed in the end: better now
+    need("scipy.stats", "stats", "ladder")  # which is needed in the end: better now
     check_figure(flags["figure"])
     scenario = scenario_of(flags)
     check_apart([*inputs(flags).items(), *of_scenario(scenario.files)], [("--figure", flags["figure"])])

@@ -38,7 +38,7 @@ def sweep(
     from gridsim.records import to_json
     from gridsim.sweeps import Sweep
 
-    need("scipy", "stats", "sweep")  # which is needed in the end: better now
+    need("scipy.stats", "stats", "sweep")  # which is needed in the end: better now
     check_figure(flags["figure"])
     _check_table(out)
     changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}

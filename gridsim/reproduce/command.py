@@ -217,6 +217,6 @@ def _list(as_json: bool) -> None:
 
 def _check_extras(figures: bool) -> None:
     """That what is needed in the end is there, before anything is run."""
-    need("scipy", "stats", "reproduce")
+    need("scipy.stats", "stats", "reproduce")
     if figures:
         need("matplotlib", "plot", "reproduce --out")

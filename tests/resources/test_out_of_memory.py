@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import gridsim as gs
 from gridsim.cells import Cell, measure
 from gridsim.cli import cli
 from gridsim.errors import OutOfMemory
+from gridsim.execution import Processes, run_cells
+from gridsim.extras import need
 
 #: Kernels that keep no memory but that of numpy.
 WITHOUT = {"overlay"}
@@ -122,6 +125,83 @@ def test_a_library_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> Non
     assert told.exit_code == 2 and told.stderr == f"gridsim: not enough memory: {said}\n"
     said = "cannot import name 'nothing'"
     assert isinstance(CliRunner().invoke(cli, ["run", "--nodes", "5"]).exception, ImportError)
+
+
+@pytest.mark.parametrize(("module", "library"), [("scipy.stats", "scipy"), ("pyarrow", "pyarrow")])
+def test_a_library_that_would_not_end_well_is_not_loaded(
+    module: str, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With few addresses OpenBLAS tries again for ever as it is loaded, and Arrow crashes."""
+    pytest.importorskip(module)
+    monkeypatch.setattr("gridsim.room.addresses", lambda: 399_000_000)
+    assert need(module, "data", "this").__name__ == module  # it is there
+    monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(OutOfMemory, match=f"memory for {library}: to load it takes 400 MB .* 399 MB are"):
+        need(module, "data", "this")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is kept on Linux")
+@pytest.mark.parametrize("megabytes", [400, 600])
+def test_a_study_with_few_addresses_says_so(tmp_path: Path, megabytes: int) -> None:
+    """At the first SciPy does not fit, at the second Arrow does not."""
+    pytest.importorskip("scipy")
+    pytest.importorskip("pyarrow")
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({megabytes} << 20,) * 2)"
+    scenario(8).save(tmp_path / "scenario.toml")
+    (tmp_path / "sweep.toml").write_text(
+        'scenario = "scenario.toml"\nschedulers = ["fcfs"]\nreplicates = 2\n'
+    )
+    done = run(tmp_path, limit, "sweep", "sweep.toml", "--workers", "2")
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("gridsim: not enough memory for ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["scenario.toml", "sweep.toml"]
+
+
+def cannot_start(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
+    """Threads whose name has `which` in it find no memory."""
+    start = threading.Thread.start
+
+    def no(thread: threading.Thread) -> None:
+        if which in f"{type(thread).__name__} {thread.name}":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", no)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("which", ["Thread-", "ExecutorManager", "QueueFeeder"])
+def test_a_pool_whose_threads_do_not_start(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever it is, the study ends, and so do its workers."""
+    cannot_start(monkeypatch, which)
+    if which != "Thread-":
+        monkeypatch.setattr("gridsim.execution._check_threads", lambda: None)
+    told: list[Any] = []
+    workers: list[Any] = []
+    wanted = pytest.raises(OutOfMemory, match="not enough memory for .*a pool of workers")
+    with wanted, Processes(2) as executor:
+        try:
+            run_cells([Cell(scenario(), gs.Fcfs())] * 3, told.extend, executor=executor)
+        finally:
+            workers += (executor._pool._processes or {}).values()
+    assert told == []
+    for worker in workers:
+        worker.join(20)
+        assert worker.exitcode is not None
+    assert bool(workers) == (which != "Thread-")
+
+
+def test_a_worker_without_a_thread_is_lost_without_many_words(tmp_path: Path) -> None:
+    worker = """
+import threading
+from gridsim.execution import _begin
+def no(*_):
+    raise RuntimeError("can't start new thread")
+threading.Thread.start = no
+_begin(None)
+"""
+    done = run(tmp_path, worker)
+    assert done.returncode == 1 and done.stdout == done.stderr == ""
 
 
 #: From the first checkpoint on there is hardly more memory than is in use.
