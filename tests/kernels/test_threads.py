@@ -157,10 +157,11 @@ def test_the_gil_is_let_go(kind: str) -> None:
 
         # a short call is over before the system has woken the other one; what keeps nothing is called again
         came = runs_beside(call, beside, times=1 if of is not None else 300)
-        if of is not None:
-            assert refusals == [IN_USE] * came
-            assert of.getstate()
-        return came
+        if of is None:
+            return came
+        assert refusals in ([], [IN_USE])  # who came while numpy copied what it was given met nobody
+        assert of.getstate()
+        return bool(refusals)
 
     assert any(turn() for _ in range(40))
 
