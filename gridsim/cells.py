@@ -59,6 +59,7 @@ class Measured:
     values : metric -> number.  digest : of the result.  error : why there is none of that; empty if there is.
     lost : whether that was the worker's fault, and says nothing of the cell.
     wall_seconds, peak_memory : s, and bytes of the process so far.  code : see `code_version`.
+    files : SHA-256 of each trace file as it was read.
     notes : warnings of the run, (category, message).  trace : where the error came from, as text.
     """
 
@@ -69,6 +70,7 @@ class Measured:
     wall_seconds: float = 0.0
     peak_memory: int | None = None
     code: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[tuple[type[Warning], str], ...] = ()
     trace: str = ""
 
@@ -76,11 +78,12 @@ class Measured:
 def measure(cell: Cell) -> Measured:
     """Run a cell; whatever goes wrong is its error."""
     started = time.perf_counter()
-    lost = False
+    lost, files = False, {}
     with _noted() as notes:
         try:
             result = simulate(cell.scenario, cell.scheduler, time_limit=cell.time_limit)
             values, digest, error, trace = measured(result, cell.metrics), result.digest, "", ""
+            files = result.provenance["files"]
             if cell.keep is not None:
                 lost = True  # from here on
                 result.save(cell.keep)
@@ -98,6 +101,7 @@ def measure(cell: Cell) -> Measured:
         wall_seconds=time.perf_counter() - started,
         peak_memory=peak_memory(),
         code=code_version(),
+        files=files,
         notes=tuple(notes),
         trace=trace,
     )
@@ -135,20 +139,37 @@ def _noted() -> Iterator[list[tuple[type[Warning], str]]]:
 # -- what a cell is called --------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Known:
+    """A scenario (held, so that its id stays its own), what its key says, and the SHA-256 of its files."""
+
+    scenario: Scenario
+    said: str
+    files: Mapping[str, str]
+
+
 class Keys:
     """Keys of cells.  What many cells share, scenarios, files and modules, is looked at once."""
 
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
-        self._scenarios: dict[int, tuple[Scenario, str]] = {}
+        self._scenarios: dict[int, _Known] = {}
 
     def scenario(self, scenario: Scenario) -> str:
         """The scenario's TOML, without parameters of schedulers and with SHA-256 in the place of files."""
-        known = self._scenarios.get(id(scenario))
-        if known is None:
-            said = scenario.to_toml(schedulers=False, place=self._file)
-            known = self._scenarios[id(scenario)] = scenario, said  # held, so that its id stays its own
-        return known[1]
+        return self._known(scenario).said
+
+    def _known(self, scenario: Scenario) -> _Known:
+        if id(scenario) not in self._scenarios:
+            sources = scenario.sources()
+            files = {file: self._file(file) for of_path in sources.values() for file in of_path}
+
+            def content(path: str) -> str:
+                return "+".join(f"sha256:{files[file]}" for file in sources[path])
+
+            said = scenario.to_toml(schedulers=False, place=content)
+            self._scenarios[id(scenario)] = _Known(scenario, said, files)
+        return self._scenarios[id(scenario)]
 
     def key(self, cell: Cell) -> str:
         """SHA-256 (hexadecimal) of all that decides what comes out of `cell`.
@@ -209,9 +230,17 @@ class Keys:
             raise ScenarioError(
                 f"{whose} must come from a module in a file to be kept in a store, got one of {name}"
             )
-        return self._file(file)
+        return f"sha256:{self._file(file)}"
 
     def _file(self, path: str) -> str:
         if path not in self._files:
-            self._files[path] = f"sha256:{sha256(path)}"
+            self._files[path] = sha256(path)
         return self._files[path]
+
+    def changed(self, cell: Cell, found: Measured) -> str | None:
+        """The first file with which `found` was measured, and that is not as the key of `cell` has it."""
+        known = self._known(cell.scenario).files
+        # a cell that failed does not say what it has read
+        files = found.files or {path: sha256(path) for path in cell.scenario.files}
+        both = sorted(known.keys() | files.keys())
+        return next((path for path in both if known.get(path) != files.get(path)), None)

@@ -55,6 +55,8 @@ def collect(
     known_already = done = len(cells) - sum(len(numbers) for _, numbers in todo)
     shown = bar(progress, len(cells) - done, "runs")  # of those that are to be run
 
+    files: dict[str, str] = {}  # as they were read first
+
     def report(over: list[tuple[int, Measured]]) -> None:
         nonlocal done
         if store is not None:
@@ -62,6 +64,9 @@ def collect(
             if rows:
                 store.add(rows)
         for index, measured in over:
+            for path, digest in measured.files.items():
+                if files.setdefault(path, digest) != digest:
+                    raise GridSimError(f"{path} must not change while a study reads it")
             for category, message in measured.notes:
                 warnings.warn(message, category, stacklevel=2)
             for number in todo[index][1]:

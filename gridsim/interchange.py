@@ -272,7 +272,9 @@ def result_from_log(
     """
     from gridsim.traces import derive_jobs, read_jobs
 
-    log, file = read_jobs(path), os.fspath(path)
+    file = os.fspath(path)
+    with provenance.reading([file]) as files:
+        log = read_jobs(path)
     workload = Workload.jobs_from_log(path, procs_per_node, None, start, end, max_nodes)
     jobs = derive_jobs(log, procs_per_node=procs_per_node, start=start, end=end, max_nodes=max_nodes)
     if not len(jobs):
@@ -342,7 +344,7 @@ def result_from_log(
             "class": READ_FROM_LOG,
             "parameters": {"log": os.path.basename(file)},
         },
-        provenance={**provenance.describe(seed=0, files=[file]), "scenario": scenario.to_toml()},
+        provenance={**provenance.describe(seed=0, files=files), "scenario": scenario.to_toml()},
         scenario=scenario,
     )
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
+from gridsim.provenance import reading
 from gridsim.room import OF_MACHINE, check_room
 from gridsim.streams import Streams, normal_factors
 
@@ -270,14 +271,24 @@ class Platform:
     def speeds(self) -> Floats:
         """float64, read-only, Mflop/s of each machine."""
         check_room("platform.nodes", self.nodes, "machines", OF_MACHINE)
-        with np.errstate(over="ignore"):  # what comes out infinite is refused here
+        table = [self.recipe.path] if isinstance(self.recipe, HostSpeedTable) else []
+        # what comes out infinite is refused here
+        with reading(table) as files, np.errstate(over="ignore"):
             speeds = self.recipe.speeds()
             if not math.isfinite(speeds.sum()):
                 raise ScenarioError(
                     f"platform must have speeds with a finite sum, got up to {speeds.max():g} Mflop/s"
                 )
         speeds.flags.writeable = False
+        self.__dict__["files"] = files
         return speeds
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """SHA-256 of the table of hosts as it was read, if the speeds are from one."""
+        _ = self.speeds
+        files: dict[str, str] = self.__dict__["files"]
+        return files
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

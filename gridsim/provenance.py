@@ -6,11 +6,13 @@ import errno
 import hashlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gridsim.errors import ScenarioError
 from gridsim.inputs import opened
 
 #: Bytes that are read at once.
@@ -65,6 +67,29 @@ def sha256(path: str) -> str:
     return digest.hexdigest()
 
 
+@contextmanager
+def reading(files: Iterable[str]) -> Iterator[dict[str, str]]:
+    """The SHA-256 of each of `files`, which are read meanwhile; it is there in the end.
+
+    Raises ScenarioError for one that is another one by then.  What is wrong with a file, its reader says.
+    """
+    before = {file: _state(file) for file in files}
+    found: dict[str, str] = {}
+    yield found
+    for file, state in before.items():
+        found[file] = sha256(file)
+        if _state(file) != state:
+            raise ScenarioError(f"{file} must not change while it is read")
+
+
+def _state(file: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def peak_memory() -> int | None:
     """The most bytes of memory this process has held so far; None where the system does not tell."""
     try:
@@ -75,8 +100,8 @@ def peak_memory() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def describe(*, seed: int, files: Iterable[str]) -> dict[str, Any]:
-    """Versions, the kind of machine, the seed, and the SHA-256 of each trace file."""
+def describe(*, seed: int, files: Mapping[str, str]) -> dict[str, Any]:
+    """Versions, the kind of machine, the seed, and `files`, the SHA-256 of each trace file as it was read."""
     import platform
 
     import numpy
@@ -88,5 +113,5 @@ def describe(*, seed: int, files: Iterable[str]) -> dict[str, Any]:
         "numpy": numpy.__version__,
         "system": f"{platform.system()} {platform.machine()}",
         "seed": seed,
-        "files": {path: sha256(path) for path in files},
+        "files": dict(files),
     }

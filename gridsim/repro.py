@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -68,11 +67,10 @@ def _changed(then: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, 
         for key in ("gridcore", "python", "implementation", "numpy", "system")
         if then.get(key) != now[key]
     }
-    before = {os.path.basename(path): digest for path, digest in then.get("files", {}).items()}
-    for path, digest in now["files"].items():
-        name = os.path.basename(path)
-        if before.get(name) != digest:
-            changed[f"file {name}"] = (before.get(name), digest)
+    before, after = then.get("files", {}), now["files"]
+    for path in sorted(before.keys() | after.keys()):
+        if before.get(path) != after.get(path):
+            changed[f"file {path}"] = (before.get(path), after.get(path))
     return changed
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from gridsim import toml_files
 from gridsim.errors import ScenarioError
-from gridsim.faults import Faults, FaultsRecipe
+from gridsim.faults import Faults, FaultsRecipe, TraceFaults
 from gridsim.fluctuation import Fluctuation, FluctuationRecipe
 from gridsim.importing import names_code
 from gridsim.network import Network
@@ -69,11 +69,21 @@ class Scenario:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that the scenario reads."""
+        """The files that the scenario reads: of an FTA trace its events, and the nodes beside them.
+
+        Raises TraceFormatError for a folder in which there is no trace.
+        """
+        return tuple(dict.fromkeys(file for files in self.sources().values() for file in files))
+
+    def sources(self) -> dict[str, list[str]]:
+        """Which of the `files` are read for each path that the scenario names."""
+        from gridsim.traces import availability_files
+
         recipes: list[Any] = [self.platform.recipe, self.workload.recipe]
-        if self.faults is not None:
-            recipes.append(self.faults.recipe)
-        return tuple(recipe.path for recipe in recipes if hasattr(recipe, "path"))
+        found = {recipe.path: [recipe.path] for recipe in recipes if hasattr(recipe, "path")}
+        if self.faults is not None and isinstance(self.faults.recipe, TraceFaults):
+            found[self.faults.recipe.path] = availability_files(self.faults.recipe.path)
+        return found
 
     # -- writing --------------------------------------------------------------------------------------
 

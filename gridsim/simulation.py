@@ -178,6 +178,13 @@ class Simulation(Stateful):
         #: s of work before, and how often the run was taken up again.
         self.worked, self.resumed = 0.0, 0
         self._keeper: Keeper | None = None
+        read = scenario.platform.files
+        with provenance.reading(file for file in scenario.files if file not in read) as files:
+            self._begin(scenario, scheduler, options)
+        #: SHA-256 of each trace file as it was read, for this run or once for the platform.
+        self.files = {file: (read | files)[file] for file in scenario.files}
+
+    def _begin(self, scenario: Scenario, scheduler: Scheduler, options: Options) -> None:
         platform = scenario.platform
         self.applications = applications = scenario.workload.realize(platform)
         pace = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
@@ -250,18 +257,15 @@ class Simulation(Stateful):
         if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
             raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(path) or ".")
         packed(self, lambda array: 0)  # an error that it cannot be kept is one to have at once
-        files = {file: provenance.sha256(file) for file in self.scenario.files}  # as they are read, and once
-        self._keeper = Keeper(
-            path, every, self, self.engine, lambda: self.about(every, files), self.resumed > 0
-        )
+        self._keeper = Keeper(path, every, self, self.engine, lambda: self.about(every), self.resumed > 0)
         self.engine.at_wave_end(self._keeper)
 
-    def about(self, every: float, files: dict[str, str]) -> About:
-        """What it takes to make this simulation again; `files` has the SHA-256 of each trace file."""
+    def about(self, every: float) -> About:
+        """What it takes to make this simulation again."""
         told = describe(self.scheduler)
         return About(
             scenario=self.scenario.to_toml(),
-            files=files,
+            files=self.files,
             scheduler=SchedulerAbout(told["name"], told["class"], plain(told["parameters"])),
             options=asdict(self.options),
             every=every,
@@ -346,7 +350,7 @@ class Simulation(Stateful):
             facts=outcome.facts,
             scheduler=describe(self.scheduler),
             provenance={
-                **provenance.describe(seed=scenario.seed, files=scenario.files),
+                **provenance.describe(seed=scenario.seed, files=self.files),
                 "scenario": scenario.to_toml(),
                 **about,
                 "clock_seconds": engine.now / NS,

@@ -144,7 +144,20 @@ class Store:
         return found
 
     def add(self, rows: Sequence[tuple[str, Cell, Measured]]) -> None:
-        """Keep what cells measured, under their keys: one new shard, and one of scenarios that are new."""
+        """Keep what cells measured, under their keys: one new shard, and one of scenarios that are new.
+
+        Raises GridSimError for cells whose trace files were others than when their keys were made.
+        """
+        changed = [self._keys.changed(cell, measured) for _, cell, measured in rows]
+        if rows := [row for row, path in zip(rows, changed, strict=True) if path is None]:
+            self._add(rows)
+        for path in filter(None, changed):
+            raise GridSimError(
+                f"{path} must be what it was when the study began, or its platform was made; what was "
+                "measured with that is kept"
+            )
+
+    def _add(self, rows: Sequence[tuple[str, Cell, Measured]]) -> None:
         made = [self._row(key, cell, measured) for key, cell, measured in rows]
         scenarios = {
             row["scenario"]: self._keys.scenario(cell.scenario)

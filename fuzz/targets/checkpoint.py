@@ -24,7 +24,7 @@ def seeds() -> Iterator[bytes]:
         simulation = Simulation(BAGS, scheduler(name), Options())
         if name != NAMES[0]:
             simulation.engine.run(20 * 10**9)
-        save(path, simulation, simulation.about(600.0, {}))
+        save(path, simulation, simulation.about(600.0))
         yield path.read_bytes()
 
 

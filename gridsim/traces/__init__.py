@@ -8,7 +8,7 @@ from gridsim.traces.bags import Bags, derive_bags
 from gridsim.traces.fta import read_fta
 from gridsim.traces.gwf import read_gwf
 from gridsim.traces.hosts import HostSpeeds, read_host_speeds
-from gridsim.traces.info import read_availability, read_jobs
+from gridsim.traces.info import availability_files, read_availability, read_jobs
 from gridsim.traces.jobs import JOB_DTYPE, JobLog
 from gridsim.traces.rigid import RigidJobs, derive_jobs
 from gridsim.traces.swf import SWF_FIELDS, SwfLog, read_swf
@@ -22,6 +22,7 @@ __all__ = [
     "JobLog",
     "RigidJobs",
     "SwfLog",
+    "availability_files",
     "derive_bags",
     "derive_jobs",
     "read_availability",

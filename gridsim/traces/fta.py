@@ -92,6 +92,13 @@ def event_file(path: StrPath) -> Path:
     raise format_error(folder, 0, "no event_trace.tab or event_trace.tab.gz in this folder")
 
 
+def node_table(file: StrPath) -> Path | None:
+    """node.tab[.gz] beside a file of events, if there is one."""
+    folder = Path(file).parent
+    tables = (folder / "node.tab", folder / "node.tab.gz")
+    return next((table for table in tables if table.exists()), None)
+
+
 def parse_fta(file: StrPath) -> FtaEvents:
     """The events of an event_trace file, without any repair (errors as `read_fta`)."""
     numbers = array("q")
@@ -136,9 +143,7 @@ def parse_fta(file: StrPath) -> FtaEvents:
 def node_names(file: StrPath, events: FtaEvents) -> dict[int, str]:
     """Node id -> name, by id: the nodes of the events and those in node.tab[.gz] beside them."""
     names = {int(node): str(node) for node in np.unique(events.node)}
-    for table in (Path(file).parent / "node.tab", Path(file).parent / "node.tab.gz"):
-        if not table.exists():
-            continue
+    if (table := node_table(file)) is not None:
         for number, line in enumerate(text_lines(table), 1):
             words = [word.strip() for word in line.split("\t")]
             if not words[0] or words[0].startswith("#"):
@@ -148,7 +153,6 @@ def node_names(file: StrPath, events: FtaEvents) -> dict[int, str]:
             if fault := number_fault("node_id", words[0], whole=True):
                 raise format_error(table, number, fault)
             names[int(float(words[0]))] = words[2]
-        break
     return dict(sorted(names.items()))
 
 

@@ -15,7 +15,7 @@ from gridsim.provenance import sha256
 from gridsim.traces._text import StrPath, format_error, parse_number, text_lines
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import parse_count, read_avt
-from gridsim.traces.fta import event_file, read_fta
+from gridsim.traces.fta import event_file, node_table, read_fta
 from gridsim.traces.gwf import GWF, read_gwf
 from gridsim.traces.hosts import read_host_speeds
 from gridsim.traces.jobs import JobFormat, JobLog
@@ -25,6 +25,16 @@ FORMATS = ("swf", "gwf", "avt", "fta", "hosts")
 
 _SUFFIXES = {".swf": "swf", ".gwf": "gwf", ".avt": "avt", ".csv": "hosts"}
 _LINES_TO_LOOK_AT = 1000  # headers are shorter; a file without a telling line by then is none of ours
+
+
+def availability_files(path: StrPath) -> list[str]:
+    """The files that `read_availability` takes for `path`: an FTA trace may be a folder, and have a table of
+    its nodes beside its events."""
+    file = event_file(path)
+    table = node_table(file)
+    if table is None or detect_format(path) != "fta":
+        return [os.fspath(file)]
+    return [os.fspath(file), os.fspath(table)]
 
 
 def detect_format(path: StrPath) -> str:

@@ -14,6 +14,7 @@ from gridsim.errors import GridSimError, ScenarioError
 from gridsim.faults import Faults
 from gridsim.metrics import job_slowdown
 from gridsim.model import Applications, durations
+from gridsim.provenance import sha256
 from gridsim.results import Result
 from gridsim.validation.common import (
     NS,
@@ -40,7 +41,7 @@ def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
 
     Raises GridSimError for a file that cannot be read as a result, or whose tables have no sense,
     ScenarioError for one made of a job log, ScenarioError or TraceFormatError when the scenario cannot be
-    made again.
+    made again, as from a trace that is another one now.
     """
     if not isinstance(result, Result):
         result = Result.load(result, verify=False)
@@ -57,6 +58,7 @@ def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
 def _violations(result: Result) -> list[Violation]:
     if found := _other_sizes(result):
         return found
+    _check_traces(result)
     given = result.scenario.workload.realize(result.scenario.platform)
     found = _digest(result) + _applications(result, given) + _machines(result) + check_messages(result)
     if "schedule" in result.tables:
@@ -79,6 +81,16 @@ def _other_sizes(result: Result) -> list[Violation]:
         said = f"has {len(result.applications)} rows, the workload has {recipe.applications} applications"
         return [Violation("workload", 1, "applications", said)]
     return []
+
+
+def _check_traces(result: Result) -> None:
+    """That the scenario reads what the run has read: what another trace tells is no fault of the result."""
+    stated = result.provenance.get("files", {})
+    for file in result.scenario.files:
+        if file in stated and (found := sha256(file)) != stated[file]:
+            raise ScenarioError(
+                f"{file} must be the file that the run has read, of SHA-256 {stated[file]}, got {found}"
+            )
 
 
 def _digest(result: Result) -> list[Violation]:

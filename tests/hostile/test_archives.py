@@ -288,7 +288,7 @@ def test_arrays_that_unpack_to_millions_of_times_their_size(file: Path) -> None:
 def test_states_of_checkpoints(scenario: gs.Scenario, tmp_path: Path, harm: Any) -> None:
     path = tmp_path / "run.checkpoint"
     simulation = Simulation(scenario, make_scheduler("mincent"), Options())
-    save(path, simulation, simulation.about(600.0, {}))
+    save(path, simulation, simulation.about(600.0))
 
     def about(told: Any) -> None:
         told["state"]["state"]["engine"] = harm

@@ -138,7 +138,7 @@ def test_a_checkpoint_has_files_of_its_scenario_and_no_others(
     file = tmp_path / "run"
     gs.simulate(scenario, gs.FairTree(), checkpoint=file, checkpoint_every=0.0)
     changed(file, about=lambda told: told["about"].update(files={name: "0" * 64}), name="checkpoint.json")
-    with pytest.raises(GridSimError, match="run: not a sound checkpoint .*files must be those that the"):
+    with pytest.raises(GridSimError, match=f"the scenario of .*run must read '{name}', as when"):
         gs.resume(file)
 
 

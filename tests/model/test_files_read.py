@@ -1,0 +1,212 @@
+"""Files that a run reads: all that decides what comes out is known by its content, as it was read."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gridsim as gs
+from gridsim.cells import Cell, measure
+from gridsim.collecting import collect
+from gridsim.provenance import sha256
+from gridsim.repro import reproduce_result
+from gridsim.simulation import Options, Simulation
+from gridsim.validation.results import validate_result
+
+
+def jobs(path: Path, run_time: int = 100) -> Path:
+    line = "{0} {1} 0 {2} 1 -1 -1 1 {2} -1 1 1 1 1 1 1 -1 -1\n"
+    path.write_text("".join(line.format(i, 300 * i, run_time) for i in range(1, 5)))
+    return path
+
+
+def of_jobs(log: Path, **rest: Any) -> gs.Scenario:
+    return gs.Scenario(gs.Platform.desktop_grid(nodes=4, seed=1), gs.Workload.from_log(log), **rest)
+
+
+def hosts(path: Path, gflops: float = 3.0) -> Path:
+    path.write_text(f"cpu_model,computers,gflops_core\nA,5,{gflops}\nB,7,2.0\n")
+    return path
+
+
+def desktops(folder: Path) -> Path:
+    """A trace of the Failure Trace Archive: a folder with the events of eight hosts."""
+    folder.mkdir()
+    rows = []
+    for node in range(8):
+        for turn in range(40):
+            begin = turn * (300 + 61 * node)
+            rows.append((len(rows), 0, node, 0, f"n{node}", 1, begin, begin + 200 + 37 * node, 0))
+    text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
+    (folder / "event_trace.tab").write_text(text)
+    return folder
+
+
+def add_nodes(folder: Path) -> None:
+    """Some that were never up, which only the table of nodes knows."""
+    (folder / "node.tab").write_text("".join(f"{node}\t0\thost{node}\n" for node in range(30)))
+
+
+def with_failures(path: Path, nodes: int = 6) -> gs.Scenario:
+    return gs.Scenario(
+        gs.Platform.desktop_grid(nodes=nodes, seed=1),
+        gs.Workload.bags(4, interarrival=200.0, seed=1),
+        faults=gs.Faults.trace(path, seed=1, never_up=True),
+    )
+
+
+@pytest.mark.parametrize("name", ["fta", "fta/event_trace.tab"])
+def test_a_trace_of_several_files_is_known_by_all_of_them(tmp_path: Path, name: str) -> None:
+    folder = desktops(tmp_path / "fta")
+    scenario, store = with_failures(tmp_path / name), gs.Store(tmp_path / "store")
+    cells = [Cell(scenario, gs.Fcfs())]
+    before, result = collect(cells, store=store), gs.simulate(scenario, gs.Fcfs())
+    events, table = str(folder / "event_trace.tab"), str(folder / "node.tab")
+    assert result.provenance["files"] == {events: sha256(events)}
+    add_nodes(folder)
+    assert scenario.files == (events, table)
+    after = collect(cells, store=store)
+    assert before[0].digest == result.digest != after[0].digest and len(store) == 2
+    again = reproduce_result(result)
+    assert again.found == after[0].digest
+    assert again.changed == {f"file {table}": (None, sha256(table))}
+
+
+def test_a_checkpoint_knows_all_of_them_too(tmp_path: Path) -> None:
+    folder = desktops(tmp_path / "fta")
+    file = tmp_path / "kept"
+    gs.simulate(with_failures(folder), gs.Fcfs(), checkpoint=file, checkpoint_every=0)
+    add_nodes(folder)
+    with pytest.raises(gs.ScenarioError, match=r"node.tab has changed since the run of .*kept began"):
+        gs.resume(file)
+    gs.simulate(with_failures(folder), gs.Fcfs(), checkpoint=file, checkpoint_every=0)
+    (folder / "node.tab").unlink()
+    with pytest.raises(gs.ScenarioError, match=r"kept must read '.*node.tab', as when its run began"):
+        gs.resume(file)
+    gs.simulate(with_failures(folder), gs.Fcfs(), checkpoint=file, checkpoint_every=0)
+    assert gs.resume(file).digest == gs.simulate(with_failures(folder), gs.Fcfs()).digest
+
+
+def test_tables_of_nodes_belong_to_traces_in_their_format_only(tmp_path: Path) -> None:
+    add_nodes(tmp_path)
+    trace = tmp_path / "hosts.avt"
+    trace.write_text("".join(f"h{i} 1 0 1000\n" for i in range(8)))
+    assert with_failures(trace).files == (str(trace),)
+    log = jobs(tmp_path / "log.swf")
+    assert of_jobs(log).files == (str(log),)
+    with pytest.raises(gs.TraceFormatError, match=r"no event_trace.tab"):
+        _ = with_failures(tmp_path).files
+
+
+def test_a_file_that_is_gone_when_the_run_ends(tmp_path: Path) -> None:
+    """It was read; what is told of it is what was read."""
+    log = jobs(tmp_path / "log.swf")
+    read = sha256(str(log))
+    for change in (lambda: jobs(log, 900), log.unlink):
+        jobs(log)
+        simulation = Simulation(of_jobs(log), gs.Fcfs(), Options())
+        change()
+        assert simulation.run().provenance["files"] == {str(log): read}
+
+
+class Meddling(gs.Fcfs, frozen=True):
+    """One that writes another log while runs begin: `to` has its name."""
+
+    name = "meddling"
+    to: str = ""
+
+    def start(self, run: Any) -> Any:
+        jobs(Path(self.to), 900)
+        return super().start(run)
+
+
+def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
+    log = jobs(tmp_path / "log.swf")
+    with pytest.raises(gs.ScenarioError, match=r"log.swf must not change while it is read"):
+        gs.simulate(of_jobs(log), Meddling(to=str(log)))
+
+
+def test_a_platform_says_what_it_was_made_from(tmp_path: Path) -> None:
+    """However long ago: its table is read once."""
+    table, log = hosts(tmp_path / "hosts.csv"), jobs(tmp_path / "log.swf")
+    platform = gs.Platform.from_hosts(table, nodes=9, seed=1)
+    read = sha256(str(table))
+    hosts(table, 9.0)
+    scenario = gs.Scenario(platform, gs.Workload.from_log(log))
+    result = gs.simulate(scenario, gs.Fcfs())
+    assert result.provenance["files"] == {str(table): read, str(log): sha256(str(log))}
+    store = gs.Store(tmp_path / "store")
+    with pytest.raises(gs.GridSimError, match=r"hosts.csv must be what it was when the study began, or its"):
+        collect([Cell(scenario, gs.Fcfs())], store=store)
+    assert len(store) == 0
+
+
+class Second(gs.Fcfs, frozen=True):
+    """One of which the second run finds another log: it is changed when the first has ended."""
+
+    name = "second"
+    to: str = ""
+
+    def start(self, run: Any) -> Any:
+        policy = super().start(run)
+        finish = policy.finish
+
+        def meddle() -> Any:
+            jobs(Path(self.to), 900)
+            return finish()
+
+        policy.finish = meddle
+        return policy
+
+
+@pytest.mark.parametrize("threads", [None, 1])
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_file_that_changes_during_a_study(tmp_path: Path, kept: bool, threads: int | None) -> None:
+    """What was measured before is kept; nothing else is, under keys of the file as it was."""
+    log = jobs(tmp_path / "log.swf")
+    cells = [Cell(of_jobs(log, seed=seed), Second(to=str(log))) for seed in (1, 2, 3)]
+    store = gs.Store(tmp_path / "store") if kept else None
+    pool = ThreadPoolExecutor(1) if threads else None
+    with pytest.raises(gs.GridSimError, match=r"log.swf must (be what it was when|not change while) "):
+        collect(cells, store=store, executor=pool, batch=None if pool is None else 1)
+    if store is not None:
+        assert len(store) == 1
+
+
+def test_a_cell_that_fails_since_a_file_has_gone_is_not_one_that_failed(tmp_path: Path) -> None:
+    log = jobs(tmp_path / "log.swf")
+    store, cell = gs.Store(tmp_path / "store"), Cell(of_jobs(log), gs.Fcfs())
+    (key,) = store.keys_of([cell])
+    log.write_text("nothing\n")
+    found = measure(cell)
+    assert "log.swf:1" in found.error
+    with pytest.raises(gs.GridSimError, match=r"log.swf must be what it was when the study began"):
+        store.add([(key, cell, found)])
+    assert len(store) == 0
+
+
+def test_files_of_one_name(tmp_path: Path) -> None:
+    """What has changed is told by its path."""
+    for folder in ("w", "f"):
+        (tmp_path / folder).mkdir()
+    log = jobs(tmp_path / "w" / "trace.txt")
+    ups = tmp_path / "f" / "trace.txt"
+    ups.write_text("".join(f"h{i} 1 0 100000\n" for i in range(8)))
+    scenario = of_jobs(log, faults=gs.Faults.trace(ups, seed=1))
+    result = gs.simulate(scenario, gs.Fcfs(), record=True)
+    assert reproduce_result(result).changed == {}
+    then = sha256(str(log))
+    jobs(log, 900)
+    assert reproduce_result(result).changed == {f"file {log}": (then, sha256(str(log)))}
+
+
+def test_a_result_is_not_accused_of_what_another_trace_says(tmp_path: Path) -> None:
+    log = jobs(tmp_path / "log.swf")
+    result = gs.simulate(of_jobs(log), gs.Fcfs(), record=True)
+    assert validate_result(result) == []
+    jobs(log, 900)
+    with pytest.raises(gs.ScenarioError, match=r"log.swf must be the file that the run has read, of SHA-256"):
+        validate_result(result)
