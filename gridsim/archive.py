@@ -80,7 +80,12 @@ class Reader:
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
-        self._zip = zipfile.ZipFile(stream)
+        try:
+            self._zip = zipfile.ZipFile(stream)
+        except zipfile.BadZipFile as error:
+            if isinstance(error.__context__, OSError):  # nobody knows whether it is one: it cannot be read
+                raise error.__context__ from None
+            raise
         members = self._zip.infolist()
         sizes, most = [member.file_size for member in members], memory()
         size = sum(sizes) + max(sizes, default=0)  # the last one is there as bytes, and as an array

@@ -157,6 +157,8 @@ def damaged(path: str, error: Exception) -> Exception:
     """What to raise; whatever a damaged file makes of zip, npy, JSON, states and runs is one error."""
     if isinstance(error, (GridSimError, MemoryError)):
         return error
+    if isinstance(error, OSError) and error.filename == path:  # it may be sound, but cannot be read
+        return error
     return GridSimError(f"{path}: not a sound checkpoint ({type(error).__name__}: {error})")
 
 

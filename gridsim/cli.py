@@ -45,7 +45,7 @@ from gridsim.validation.command import validate
 from gridsim.why_command import why
 
 #: Why what is written may not get there.
-_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 #: What the system says of a library, such as SciPy's, for which there is no memory.
 _NOT_LOADED = "failed to map segment from shared object"
 
@@ -110,12 +110,25 @@ def _tell(message: str) -> None:
         click.echo(f"gridsim: {_one_line(message)}", err=True)
 
 
+def _open_closed() -> None:
+    """In place of streams that were closed before Python began others: what is told is lost, and an answer
+    that goes nowhere is an error, as on a full disk.
+
+    Their numbers are taken, or files that are opened later would get them, and what is meant for a stream.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)  # workers have streams, too
+    os.close(number)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
 def _give_up_output() -> None:
     """What could not be written, of which a line has told: Python would try again when it ends, and fail with
     more words and another exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if stream is None:  # it was closed before Python began
-            continue
         try:
             stream.flush()
         except OSError:
@@ -296,6 +309,7 @@ def main() -> None:
     """Entry point of the command."""
 
     heed()
+    _open_closed()
     codecs.register_error("gridsim", _escaped)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="gridsim")

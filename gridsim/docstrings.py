@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,10 +50,15 @@ def entries(paragraph: list[str]) -> tuple[list[str], list[Entry]]:
     return before, found
 
 
+def _lines(thing: Any) -> list[str]:
+    """The docstring of `thing`; where Python drops them none, and not that of a base class in C."""
+    return [] if sys.flags.optimize >= 2 else (inspect.getdoc(thing) or "").splitlines()
+
+
 def told(thing: Any) -> dict[str, str]:
     """Name -> what the docstring of `thing` tells of it, as one line."""
     said = {}
-    for paragraph in paragraphs((inspect.getdoc(thing) or "").splitlines()):
+    for paragraph in paragraphs(_lines(thing)):
         for names, text in entries(headless(paragraph))[1]:
             said.update({name.lstrip("*"): " ".join(text) for name in names})
     return said
@@ -60,6 +66,6 @@ def told(thing: Any) -> dict[str, str]:
 
 def opening(thing: Any) -> str:
     """The first paragraph of the docstring of `thing`, up to its first entry, as one line."""
-    for paragraph in paragraphs((inspect.getdoc(thing) or "").splitlines()):
+    for paragraph in paragraphs(_lines(thing)):
         return " ".join(entries(paragraph)[0])
     return ""

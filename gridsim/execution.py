@@ -412,10 +412,22 @@ def executor_of(workers: int | None, dask: str | None = None) -> Iterator[Execut
     """Where the command line sends cells: here (1 worker), to processes (None: to as many as there are
     processors), or to the Dask cluster whose scheduler is at the address `dask`.
 
-    Raises ImportError without dask.distributed, OSError for a cluster that does not answer.
+    Raises ImportError without dask.distributed, ScenarioError for what is no address, OSError for a cluster
+    that does not answer.
     """
     if dask is not None:
-        with need("distributed", "sweep", "--dask").Client(dask) as client, client.get_executor() as executor:
+        distributed = need("distributed", "sweep", "--dask")
+        try:
+            distributed.comm.get_address_host(dask)  # first: a client that fails leaves threads behind
+            client = distributed.Client(dask)
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # no address, or one of a kind that is not set up
+            raise ScenarioError(
+                f"--dask must be the address of a scheduler of Dask, such as localhost:8786, got {dask!r} "
+                f"({text_of(error)})"
+            ) from error
+        with client, client.get_executor() as executor:
             yield executor
         return
     count = _processors() if workers is None else whole("--workers", workers, low=1, high=4096)

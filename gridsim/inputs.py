@@ -6,16 +6,43 @@ import errno
 import os
 import stat
 import sys
-from io import BufferedReader
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader, FileIO
 from pathlib import Path
+from typing import Any
 
 StrPath = str | os.PathLike[str]
+
+
+class _Named(FileIO):
+    """A file that names itself in errors of reading it, where the system does not say which file it was."""
+
+    def readinto(self, buffer: Any) -> int | None:
+        with self._naming():
+            return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        with self._naming():
+            return super().readall()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        with self._naming():
+            return super().seek(offset, whence)
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            error.filename = self.name
+            raise
 
 
 def opened(path: StrPath) -> BufferedReader:
     """A regular file, open to be read.  What else has a name (pipes, devices) may never end, or never begin.
 
-    Raises OSError naming `path`.
+    Raises OSError naming `path`, as does whatever is read from it.
     """
     name = os.fspath(path)
     if "\0" in name:
@@ -25,7 +52,9 @@ def opened(path: StrPath) -> BufferedReader:
     descriptor = os.open(name, flags)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
-        return os.fdopen(descriptor, "rb")
+        file = _Named(descriptor)
+        file.name = name
+        return BufferedReader(file)
     os.close(descriptor)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)

@@ -101,6 +101,8 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     this order; ``timers``, their names; ``local_order``, ``"edf"`` or ``"fifo"``, of the tasks of a machine;
     ``tables``, name -> columns, ``int`` or ``float``, of what nodes note for the result (`View.note`);
     ``truths``, action -> what is true when a node decides that (`View.decide`), which no node gets to know.
+
+    Raises ScenarioError for parameters that are out of range, or without a ``policy``.
     """
 
     decentralized: ClassVar[bool] = True
@@ -115,6 +117,7 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     detection: float = 1.0
 
     def __post_init__(self) -> None:
+        self._check_policy()
         if not (isinstance(self.degree, int) and self.degree >= 1):
             raise ScenarioError(f"{self.name}.degree must be a whole number >= 1, got {self.degree!r}")
         if not (0 <= self.detection < math.inf):
@@ -127,7 +130,15 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduler.Scheduler`."""
+        self._check_policy()  # which a subclass with checks of its own may have left out
         return Adapter(self, run)
+
+    def _check_policy(self) -> None:
+        policy = getattr(self, "policy", None)
+        if not (isinstance(policy, type) and issubclass(policy, LocalPolicy)):
+            raise ScenarioError(
+                f"{type(self).__name__}.policy must be a subclass of LocalPolicy, got {policy!r}"
+            )
 
 
 class View:

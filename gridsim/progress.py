@@ -41,7 +41,7 @@ def bar(progress: Progress, total: int, unit: str, title: str = "") -> Bar | Non
     """
     if progress not in (False, True, "force"):
         raise ScenarioError(f"progress must be True, False or 'force', got {progress!r}")
-    if not progress:
+    if not progress or sys.stderr is None:  # as of a program without a console
         return None
     if _in_notebook():
         return _Drawn(_notebook_bar(), total, unit, title)

@@ -43,7 +43,8 @@ def resume(
 
     Raises GridSimError for a file that is no checkpoint, is damaged, or was made by another version;
     ScenarioError for a scheduler that is not known or is another one, or where a trace file has changed;
-    otherwise as `simulate`.
+    otherwise as `simulate`.  What a run of gridsim's own schedulers raises once it goes on is damage of the
+    file; with yours it may be a mistake of yours, and is raised as it is.
     """
     from gridsim import provenance
     from gridsim.checkpoint import Checkpoint, damaged
@@ -82,6 +83,8 @@ def resume(
         simulation.keep(path, about.every if checkpoint_every is None else checkpoint_every)
         return simulation.run(progress)
     except _OF_STATES as error:
+        if type(chosen).__module__.partition(".")[0] != "gridsim":  # which needs a traceback to be found
+            raise
         raise damaged(name, error) from error
 
 

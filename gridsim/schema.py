@@ -1,12 +1,14 @@
 """The JSON Schema of scenario files, by which editors complete and check them.
 
 Types and defaults are those of the Structs that a file is read into.  What each key is, is told by their
-docstrings, or else by those of the constructors of `Platform`, `Workload`, `Faults` and `Fluctuation`.
-Limits are not part of it: gridsim checks them when it reads the file.
+docstrings, or else by those of the constructors of `Platform`, `Workload`, `Faults` and `Fluctuation`; it is
+not where Python drops docstrings (``-OO``).  Limits are not part of it: gridsim checks them when it reads the
+file.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Any, get_args
@@ -74,10 +76,10 @@ def scenario_schema() -> dict[str, Any]:
     }
     said = told(Scenario)
     properties = {
-        "seed": {"type": "integer", "minimum": 0, "default": 0, "description": said["seed"]},
+        "seed": {"type": "integer", "minimum": 0, "default": 0, "description": said.get("seed", "")},
         **{name: {"description": _TABLES[name][0], **_plain(table)} for name, table in tables.items()},
         "schedulers": {
-            "description": said["schedulers"],
+            "description": said.get("schedulers", ""),
             "type": "object",
             "properties": names,
             "additionalProperties": False,
@@ -92,7 +94,7 @@ def scenario_schema() -> dict[str, Any]:
         "additionalProperties": False,
         "$defs": parts,
     }
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
+    plain: dict[str, Any] = json.loads(msgspec.json.encode(schema), object_hook=_saying)
     return plain
 
 
@@ -118,6 +120,11 @@ def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:
         elif name in said:
             described["description"] = _markdown(said[name])
         part["properties"][name] = described
+
+
+def _saying(entry: dict[str, Any]) -> dict[str, Any]:
+    """Without a description that says nothing."""
+    return {key: value for key, value in entry.items() if (key, value) != ("description", "")}
 
 
 def _plain(entry: dict[str, Any]) -> dict[str, Any]:

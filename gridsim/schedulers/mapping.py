@@ -156,6 +156,8 @@ class Batch(Scheduler, frozen=True, kw_only=True):
     interval: float = 0.0
 
     def __post_init__(self) -> None:
+        if not hasattr(self, "rule"):
+            raise ScenarioError(f"{type(self).__name__}.rule must be set by a subclass, got none")
         given = real(f"{self.name}.interval", self.interval, low=0, unit="s")
         if not (given == 0.0 or _SHORTEST <= given <= _LONGEST):
             raise ScenarioError(

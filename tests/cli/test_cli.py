@@ -426,6 +426,10 @@ def test_wrong_schedulers(folder, toy):
     assert wrong("run", "--scheduler", "absent_module:X").endswith("No module named 'absent_module'")
     found = wrong("run", "--scheduler", "gridsim:Scheduler")
     assert found == "scheduler 'gridsim:Scheduler' must define start(run), Scheduler does not"
+    found = wrong("run", "--scheduler", "gridsim:LocalScheduler")
+    assert found == "LocalScheduler.policy must be a subclass of LocalPolicy, got None"
+    found = wrong("run", "--scheduler", "gridsim.schedulers.mapping:Batch")
+    assert found == "Batch.rule must be set by a subclass, got none"
     Path("picky.py").write_text(
         f"from {toy.partition(':')[0]} import Toy\n"
         "class Picky(Toy, frozen=True):\n"

@@ -10,17 +10,19 @@ import sys
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from io import BufferedReader
 from itertools import islice, product
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from archives import changed
+from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim import inputs
 from gridsim.checkpoint import Checkpoint, save
+from gridsim.cli import cli
 from gridsim.courses import END, NEVER, looking
 from gridsim.errors import LONGEST, GridSimError, ScenarioError, TraceFormatError
 from gridsim.naming import make_scheduler, registered
@@ -466,6 +468,21 @@ def test_what_is_no_file(opener: str, kind: str, tmp_path: Path) -> None:
         assert "not a regular file" in said
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs such a file of Linux")
+@pytest.mark.parametrize("opener", OPENERS)
+def test_a_file_that_cannot_be_read_is_named(opener: str) -> None:
+    """The system does not say which file it was."""
+    with pytest.raises((TraceFormatError, OSError), match="/proc/self/mem"):
+        OPENERS[opener]("/proc/self/mem")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs such a file of Linux")
+@pytest.mark.parametrize("command", ["validate", "run", "resume"])
+def test_what_cannot_be_read_is_not_the_answer(command: str) -> None:
+    said = CliRunner().invoke(cli, [command, "/proc/self/mem"])
+    assert said.exit_code == 2 and said.stderr.startswith("gridsim: /proc/self/mem: I")
+
+
 @pytest.mark.parametrize("opener", OPENERS)
 @pytest.mark.parametrize("rest", ["x\n", '"x\n', "\0"])
 def test_no_file_stays_open_where_an_error_is_kept(
@@ -475,11 +492,10 @@ def test_no_file_stays_open_where_an_error_is_kept(
     streams = []
 
     def kept(*arguments: Any) -> Any:
-        streams.append(os.fdopen(*arguments))
+        streams.append(BufferedReader(*arguments))
         return streams[-1]
 
-    monkeypatch.setattr(inputs, "os", ModuleType("os"))
-    vars(inputs.os).update({**vars(os), "fdopen": kept})
+    monkeypatch.setattr(inputs, "BufferedReader", kept)
     text = READERS[opener][1] if opener in READERS else f"{','.join(BATSIM)}\n"
     path = tmp_path / ("event_trace.tab" if opener == "fta" else "a")
     path.write_text(text + rest + text * 100)

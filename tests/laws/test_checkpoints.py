@@ -486,3 +486,31 @@ def test_nodes_whose_memory_is_plain(tmp_path: Path) -> None:
     with pytest.raises(gs.SchedulerError, match=r"nodes\[0\]\['stream'\] cannot be kept"):
         gs.simulate(scenario, Opens(), checkpoint=tmp_path / "opens", checkpoint_every=0.0)
     assert not (tmp_path / "opens").exists()
+
+
+# -- mistakes of one's own -----------------------------------------------------------------------------------
+
+
+class Late(gs.LocalPolicy):
+    """A node that does not know what to do with the third application."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        if application.number == 2:
+            raise ValueError("my own mistake")
+        view.enqueue(application.number, tasks)
+
+
+class Lately(gs.LocalScheduler, frozen=True, kw_only=True):
+    policy = Late
+
+
+def test_a_mistake_of_ones_own_is_not_damage(tmp_path: Path) -> None:
+    """It has its traceback in a run that goes on, too; what cannot be put back is damage all the same."""
+    scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=9, seed=1), gs.Workload.bags(4, seed=2))
+    file = tmp_path / "file"
+    with pytest.raises(ValueError, match="^my own mistake$"):
+        gs.simulate(scenario, Lately(), checkpoint=file, checkpoint_every=0.0)
+    with pytest.raises(ValueError, match="^my own mistake$"):
+        gs.resume(file, scheduler=Lately())
+    with pytest.raises(gs.GridSimError, match="other: not a sound checkpoint"):
+        gs.resume(rewritten(file, tmp_path / "other", state={}), scheduler=Lately())

@@ -23,7 +23,7 @@ import pytest
 import gridsim as gs
 from gridsim import execution
 from gridsim.cells import Cell, Keys, Measured, measure
-from gridsim.execution import Processes, run_cells
+from gridsim.execution import Processes, executor_of, run_cells
 from gridsim.provenance import code_version
 from gridsim.seeding import replica
 
@@ -189,6 +189,19 @@ def test_dask() -> None:
         client.get_executor() as pool,
     ):
         assert values(gathered(cells, executor=pool)) == values(gathered(cells))
+
+
+def test_addresses_of_dask_that_are_not_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with ``tls:`` without certificates; `distributed` says so in a TypeError."""
+    import distributed
+
+    def fails(_: str) -> None:
+        raise TypeError("TLS expects a context")
+
+    monkeypatch.setattr(distributed, "Client", fails)
+    said = r"--dask must be .*, got 'tls://localhost:1' \(TLS expects a context\)"
+    with pytest.raises(gs.ScenarioError, match=said), executor_of(None, "tls://localhost:1"):
+        pass
 
 
 class Counted(Executor):

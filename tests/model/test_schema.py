@@ -1,7 +1,10 @@
 """The schema of scenario files: as strict as the reader about keys and types, and says what each key is."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import get_args
@@ -124,3 +127,27 @@ def test_the_command_writes_it(tmp_path):
     done = shell.invoke(cli, ["schema", "--out", str(file), "--json"])
     assert json.loads(done.stdout) == {"out": str(file)} and json.loads(file.read_text()) == SCHEMA
     assert shell.invoke(cli, ["schema", "--out", str(tmp_path / "no" / "file")]).exit_code == 2
+
+
+def test_without_docstrings_it_has_no_descriptions(tmp_path):
+    """``python -OO`` drops them; all else is there."""
+
+    def undescribed(part):
+        if isinstance(part, list):
+            return [undescribed(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        return {key: undescribed(value) for key, value in part.items() if key != "description"}
+
+    done = subprocess.run(
+        [sys.executable, "-OO", "-m", "gridsim", "schema"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    assert undescribed(made) == undescribed(SCHEMA)
+    assert not any("description" in part for part in made["$defs"].values())
+    assert "description" not in made["properties"]["seed"]

@@ -323,6 +323,27 @@ def test_bad_declarations(make: Any, said: str) -> None:
         make()
 
 
+def test_a_scheduler_without_nodes() -> None:
+    class Bare(gs.LocalScheduler, frozen=True, kw_only=True):
+        pass
+
+    class Unchecked(gs.LocalScheduler, frozen=True, kw_only=True):
+        policy = Talks  # type: ignore[assignment]
+
+        def __post_init__(self) -> None:
+            pass
+
+    for cls in (gs.LocalScheduler, Bare):
+        with pytest.raises(
+            gs.ScenarioError, match=f"{cls.__name__}.policy must be a subclass of .* got None"
+        ):
+            cls()
+    with pytest.raises(
+        gs.ScenarioError, match=r"Unchecked.policy must be a subclass of LocalPolicy, got <cla"
+    ):
+        gs.simulate(scenario(), Unchecked())
+
+
 def test_a_node_that_does_not_say_what_it_does() -> None:
     class Mute(gs.LocalScheduler, frozen=True, kw_only=True):
         policy = gs.LocalPolicy
