@@ -177,7 +177,7 @@ def spoiled(s: Source, value: Any) -> Any:
     if isinstance(value, np.ndarray) and not s.chance(64):
         try:
             made = s.pick(FORMS)(s, value)
-        except (TypeError, ValueError, OverflowError):  # some have no such form
+        except (TypeError, ValueError, OverflowError, IndexError):  # some have no such form
             return None
         if isinstance(made, np.ndarray) and s.chance(32) and made.flags.owndata:
             made.flags.writeable = False
