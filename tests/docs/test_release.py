@@ -29,6 +29,8 @@ def test_one_version() -> None:
     if os.environ.get("GITHUB_REF_TYPE") == "tag":
         assert os.environ["GITHUB_REF_NAME"] == f"v{own}"
         assert newest[2] != "unreleased"
+        where = PROJECT["project"].get("urls", {}).get("Repository")
+        assert where and where == cited("repository-code"), "a release says where it comes from"
 
 
 def test_the_pythons_that_are_named_are_built_and_tested() -> None:

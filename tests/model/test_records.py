@@ -140,6 +140,17 @@ def test_a_symbolic_link_stays_one(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill")
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_who_may_read_a_file_stays(tmp_path, mode):
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    file.chmod(mode)
+    with atomic_file(file) as stream:
+        stream.write(b"new")
+    assert file.read_bytes() == b"new" and file.stat().st_mode & 0o777 == mode
+
+
 def test_a_writer_killed_in_the_middle_leaves_the_old_file(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"old")

@@ -106,6 +106,16 @@ MOVED = int(np.flatnonzero(~np.isnan(JOBS["predicted"]))[0])
 STAYED = int(np.flatnonzero(np.isnan(JOBS["predicted"]))[0])
 
 
+@pytest.mark.parametrize("more", [-0.1, 0.1])
+def test_a_job_takes_what_its_machine_takes(more: float) -> None:
+    """Where messages take longer or less, its start and its end alone may lie anywhere in between."""
+    result = without_record(gs.simulate(SCENARIOS["jitter"], SCHEDULERS["rjss"], record=True))
+    jobs = result.tables["jobs"]
+    k = int(np.flatnonzero(~np.isnan(jobs["predicted"]))[0])
+    found = laws(validate_result(plus(result, "applications", "first_start", k, more)))
+    assert found == {("duration", f"applications[{k}]")}
+
+
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize(
     ("column", "k", "more", "law"),
