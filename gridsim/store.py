@@ -153,8 +153,8 @@ class Store:
             self._add(rows)
         for path in filter(None, changed):
             raise GridSimError(
-                f"{path} must be what it was when the study began, or its platform was made; what was "
-                "measured with that is kept"
+                f"{path} must be what it was when the study began, or its platform was made; runs that "
+                "read it so are kept"
             )
 
     def _add(self, rows: Sequence[tuple[str, Cell, Measured]]) -> None:
