@@ -81,10 +81,12 @@ class Reader:
 
     def __init__(self, stream: IO[bytes]) -> None:
         try:
+            stream.read(1)  # of what cannot be read at all zipfile says that it is no zip
             self._zip = zipfile.ZipFile(stream)
         except zipfile.BadZipFile as error:
-            if isinstance(error.__context__, OSError):  # nobody knows whether it is one: it cannot be read
-                raise error.__context__ from None
+            why = error.__context__
+            if isinstance(why, OSError) and why.filename is not None:  # it may be one, but cannot be read
+                raise why from None
             raise
         members = self._zip.infolist()
         sizes, most = [member.file_size for member in members], memory()

@@ -16,7 +16,10 @@ StrPath = str | os.PathLike[str]
 
 
 class _Named(FileIO):
-    """A file that names itself in errors of reading it, where the system does not say which file it was."""
+    """A file that names itself in errors of reading it, where the system does not say which file it was.
+
+    Not in those of seeking: a place that is not there may be one that its content names.
+    """
 
     def readinto(self, buffer: Any) -> int | None:
         with self._naming():
@@ -25,10 +28,6 @@ class _Named(FileIO):
     def readall(self) -> bytes:
         with self._naming():
             return super().readall()
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        with self._naming():
-            return super().seek(offset, whence)
 
     @contextmanager
     def _naming(self) -> Iterator[None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import pickle
@@ -301,6 +303,34 @@ def test_states_of_checkpoints(scenario: gs.Scenario, tmp_path: Path, harm: Any)
         sys.set_int_max_str_digits(4300)
     with pytest.raises(GridSimError, match="not a sound checkpoint"), Checkpoint(path) as kept:
         kept.restore(Simulation(scenario, make_scheduler("mincent"), Options()))
+
+
+def test_a_place_before_the_file(scenario: gs.Scenario, tmp_path: Path) -> None:
+    """The system refuses to go there; it is the file that is wrong, not the disk."""
+    path = tmp_path / "run.checkpoint"
+    simulation = Simulation(scenario, make_scheduler("mincent"), Options())
+    save(path, simulation, simulation.about(600.0))
+    content = bytearray(path.read_bytes())
+    at = content.rindex(b"PK\x05\x06") + 16  # where the directory begins, of which all else is told
+    content[at : at + 4] = (int.from_bytes(content[at : at + 4], "little") + len(content)).to_bytes(
+        4, "little"
+    )
+    path.write_bytes(content)
+    with pytest.raises(GridSimError, match="run.checkpoint: not a sound checkpoint"):
+        Checkpoint(path)
+
+
+def test_an_end_that_cannot_be_read() -> None:
+    """Where zip has its directory: nobody knows then whether it is one."""
+
+    class Failing(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            if self.tell() > 1:
+                raise OSError(errno.EIO, "Input/output error", "file")
+            return super().read(size)
+
+    with pytest.raises(OSError, match="Input/output error: 'file'"):
+        Reader(Failing(bytes(1000)))
 
 
 def test_stores(tmp_path: Path) -> None:
