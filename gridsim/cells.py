@@ -15,16 +15,16 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from gridsim.errors import GridSimError, ScenarioError, text_of
+from gridsim.errors import FileChanged, GridSimError, ScenarioError, text_of
 from gridsim.importing import imported
 from gridsim.measures import Metric, measured
-from gridsim.provenance import PACKAGES, code_version, peak_memory, sha256
+from gridsim.provenance import PACKAGES, code_version, digest_now, other_file, peak_memory, sha256
 from gridsim.records import plain
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
@@ -40,6 +40,7 @@ class Cell:
     metrics : name -> a function of the result, or None for one of `gridsim.measures.METRICS`.
     time_limit : as of `simulate`.
     keep : the file to save the result in, which whoever runs the cell must be able to write; None for none.
+    files : SHA-256 of each trace file that it must read; None for whatever is there.
     """
 
     scenario: Scenario
@@ -47,6 +48,7 @@ class Cell:
     metrics: Wanted = field(default_factory=dict)
     time_limit: float | None = None
     keep: str | None = None
+    files: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "time_limit", checked_limit(self.time_limit))  # as a store holds it
@@ -59,7 +61,8 @@ class Measured:
     values : metric -> number.  digest : of the result.  error : why there is none of that; empty if there is.
     lost : whether that was the worker's fault, and says nothing of the cell.
     wall_seconds, peak_memory : s, and bytes of the process so far.  code : see `code_version`.
-    files : SHA-256 of each trace file as it was read.
+    files : SHA-256 of each trace file as it was read.  changed : the first of them that is not what the cell
+    says; then nothing else is true of it, and it is lost, too.
     notes : warnings of the run, (category, message).  trace : where the error came from, as text.
     """
 
@@ -71,6 +74,7 @@ class Measured:
     peak_memory: int | None = None
     code: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
+    changed: str = ""
     notes: tuple[tuple[type[Warning], str], ...] = ()
     trace: str = ""
 
@@ -78,33 +82,52 @@ class Measured:
 def measure(cell: Cell) -> Measured:
     """Run a cell; whatever goes wrong is its error."""
     started = time.perf_counter()
-    lost, files = False, {}
+    lost, values, digest, error, trace = False, {}, "", "", ""
+    files: Mapping[str, str] = {}
     with _noted() as notes:
         try:
             result = simulate(cell.scenario, cell.scheduler, time_limit=cell.time_limit)
-            values, digest, error, trace = measured(result, cell.metrics), result.digest, "", ""
             files = result.provenance["files"]
-            if cell.keep is not None:
+            changed = _changed(cell, files)
+            if not changed:
+                values, digest = measured(result, cell.metrics), result.digest
+            if not changed and cell.keep is not None:
                 lost = True  # from here on
                 result.save(cell.keep)
                 lost = False
         except (Exception, SystemExit) as failure:  # whatever a scheduler of the user does
             values, digest, error = {}, "", _said(failure)
             trace = "".join(traceback.format_exception(failure))
-            # with more memory, or on another disk, it would have been done
-            lost |= isinstance(failure, MemoryError)
+            # with more memory, on another disk, or with files that stay, it would have been done
+            lost |= isinstance(failure, (MemoryError, FileChanged))
+            changed = _changed(cell, _now(cell))
     return Measured(
         values=values,
         digest=digest,
         error=error,
-        lost=lost,
+        lost=lost or bool(changed),
         wall_seconds=time.perf_counter() - started,
         peak_memory=peak_memory(),
         code=code_version(),
         files=files,
+        changed=changed,
         notes=tuple(notes),
         trace=trace,
     )
+
+
+def _changed(cell: Cell, files: Mapping[str, str]) -> str:
+    return ("" if cell.files is None else other_file(files, cell.files)) or ""
+
+
+def _now(cell: Cell) -> dict[str, str]:
+    """What `cell` would read if it were run now; of its platform, what was read when that was made."""
+    scenario, files = cell.scenario, set(cell.files or ())
+    made: Mapping[str, str] = {}
+    with suppress(GridSimError, OSError):  # that is how it failed
+        files |= set(scenario.files)
+        made = scenario.platform.files
+    return {file: digest for file in files if (digest := digest_now(file)) is not None} | dict(made)
 
 
 def measure_all(cells: list[Cell]) -> list[Measured]:
@@ -158,6 +181,10 @@ class Keys:
     def scenario(self, scenario: Scenario) -> str:
         """The scenario's TOML, without parameters of schedulers and with SHA-256 in the place of files."""
         return self._known(scenario).said
+
+    def files(self, scenario: Scenario) -> Mapping[str, str]:
+        """The SHA-256 of each file that the scenario reads, which are in its key."""
+        return self._known(scenario).files
 
     def _known(self, scenario: Scenario) -> _Known:
         if id(scenario) not in self._scenarios:
@@ -236,11 +263,3 @@ class Keys:
         if path not in self._files:
             self._files[path] = sha256(path)
         return self._files[path]
-
-    def changed(self, cell: Cell, found: Measured) -> str | None:
-        """The first file with which `found` was measured, and that is not as the key of `cell` has it."""
-        known = self._known(cell.scenario).files
-        # a cell that failed does not say what it has read
-        files = found.files or {path: sha256(path) for path in cell.scenario.files}
-        both = sorted(known.keys() | files.keys())
-        return next((path for path in both if known.get(path) != files.get(path)), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -12,6 +12,7 @@ from gridsim.cells import Cell, Measured
 from gridsim.errors import GridSimError
 from gridsim.execution import run_cells
 from gridsim.progress import Progress, bar
+from gridsim.provenance import other_file
 from gridsim.store import Store
 
 #: Of a study: each is an object before the first begins.
@@ -38,12 +39,13 @@ def collect(
     found: list[Measured | None] = [None] * len(cells)
     where: dict[Any, list[int]] = {}
     keys: Sequence[Any] = [(id(c.scenario), id(c.scheduler), id(c.metrics), c.time_limit) for c in cells]
-    if store is not None:
-        keys = store.keys_of(cells)
+    if store is not None:  # a cell whose files cannot be read has no key: it runs, fails, and is not kept
+        keys = [number if key is None else key for number, key in enumerate(store.keys_of(cells))]
     for number, key in enumerate(keys):
         where.setdefault(key, []).append(number)
     if store is not None:
-        for key, known in store.find(where, [name for cell in cells for name in cell.metrics]).items():
+        asked = [key for key in where if isinstance(key, str)]
+        for key, known in store.find(asked, [name for cell in cells for name in cell.metrics]).items():
             if known.error:
                 known = dataclasses.replace(known, error=f"{known.error} (in the store: retry runs it again)")
             if not (known.error and retry):
@@ -55,18 +57,24 @@ def collect(
     known_already = done = len(cells) - sum(len(numbers) for _, numbers in todo)
     shown = bar(progress, len(cells) - done, "runs")  # of those that are to be run
 
-    files: dict[str, str] = {}  # as they were read first
+    read: dict[tuple[str, ...], Mapping[str, str]] = {}  # first, by what scenarios name
 
     def report(over: list[tuple[int, Measured]]) -> None:
         nonlocal done
         if store is not None:
-            rows = [(todo[i][0], first[i], measured) for i, measured in over if not measured.lost]
-            if rows:
+            sound = [(todo[i][0], first[i], measured) for i, measured in over if not measured.lost]
+            if rows := [row for row in sound if isinstance(row[0], str)]:
                 store.add(rows)
         for index, measured in over:
-            for path, digest in measured.files.items():
-                if files.setdefault(path, digest) != digest:
-                    raise GridSimError(f"{path} must not change while a study reads it")
+            changed = measured.changed
+            if measured.files and not changed:
+                before = read.setdefault(first[index].scenario.paths, measured.files)
+                changed = other_file(measured.files, before) or ""
+            if changed:
+                raise GridSimError(
+                    f"{changed} must be what it was when the study began, or its platform was made; runs "
+                    "that read it so are kept in a store"
+                )
             for category, message in measured.notes:
                 warnings.warn(message, category, stacklevel=2)
             for number in todo[index][1]:
@@ -86,7 +94,10 @@ def collect(
                 kept = f", which are in {store.path}: the same again goes on from there"
             raise type(error)(f"{done} of {len(cells)} runs are done{kept}") from None
 
-    first = [_kept(cells[numbers[0]], key, store) for key, numbers in todo]
+    first = [cells[numbers[0]] for _, numbers in todo]
+    if store is not None:
+        named = zip(first, todo, strict=True)
+        first = [store.prepared(cell, key) if isinstance(key, str) else cell for cell, (key, _) in named]
     if shown is None:
         run()
     else:
@@ -102,9 +113,3 @@ def _refuse(cell: Cell, measured: Measured) -> None:
         error = GridSimError(f"{cell.scheduler.name}: {measured.error}")
         error.add_note(measured.trace)
         raise error
-
-
-def _kept(cell: Cell, key: str, store: Store | None) -> Cell:
-    if store is None or not store.keep_results:
-        return cell
-    return dataclasses.replace(cell, keep=str(store.result_file(key).absolute()))

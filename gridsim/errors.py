@@ -62,6 +62,10 @@ class ScenarioError(GridSimError, ValueError):
     """
 
 
+class FileChanged(ScenarioError):
+    """A trace file is another one than what was read of it, or than when its run or study began."""
+
+
 class TraceFormatError(GridSimError, ValueError):
     """A trace file cannot be read; the message starts with ``file:line``, ``file`` if it does not open."""
 

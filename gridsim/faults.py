@@ -428,6 +428,14 @@ class Faults:
         columns = (sequence(f"faults.{n}", v) for n, v in (("machine", machine), ("down", down), ("up", up)))
         return cls(ListedFaults(**dict(zip(("machine", "down", "up"), map(tuple, columns), strict=True))))
 
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """The files that are read for the trace, by its path: of an FTA trace the nodes beside it, too."""
+        from gridsim.traces import availability_files
+
+        if not isinstance(self.recipe, TraceFaults):
+            return {}
+        return {self.recipe.path: tuple(availability_files(self.recipe.path))}
+
     @property
     def time_zones(self) -> Zones | None:
         """Where machines have day and night, if they have."""

@@ -170,6 +170,7 @@ class _Trace:
         faults = self.result.scenario.faults
         if faults is None:
             return {}
+        self.result.check_faults()
         found = {}
         machines = len(self.chosen)
         for u, down, up in outages(faults.course(machines, looking(machines)), self.over / 1e9):

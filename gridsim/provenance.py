@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gridsim.errors import ScenarioError
+from gridsim.errors import FileChanged
 from gridsim.inputs import opened
 
 #: Bytes that are read at once.
@@ -71,15 +71,23 @@ def sha256(path: str) -> str:
 def reading(files: Iterable[str]) -> Iterator[dict[str, str]]:
     """The SHA-256 of each of `files`, which are read meanwhile; it is there in the end.
 
-    Raises ScenarioError for one that is another one by then.  What is wrong with a file, its reader says.
+    Raises FileChanged for one that is another one by then.  What is wrong with a file, its reader says.
     """
-    before = {file: _state(file) for file in files}
+    before = {file: (_state(file), digest_now(file)) for file in files}
     found: dict[str, str] = {}
     yield found
-    for file, state in before.items():
-        found[file] = sha256(file)
-        if _state(file) != state:
-            raise ScenarioError(f"{file} must not change while it is read")
+    for file, (state, digest) in before.items():
+        found[file] = sha256(file) if digest is None or _state(file) != state else digest
+        if digest is not None and found[file] != digest:
+            raise FileChanged(f"{file} must not change while it is read")
+
+
+def digest_now(file: str) -> str | None:
+    """The SHA-256 of a file; None of one that cannot be read."""
+    try:
+        return sha256(file)
+    except (OSError, ValueError):
+        return None
 
 
 def _state(file: str) -> tuple[int, ...] | None:
@@ -88,6 +96,24 @@ def _state(file: str) -> tuple[int, ...] | None:
     except (OSError, ValueError):
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def other_file(found: Mapping[str, str], stated: Mapping[str, str]) -> str | None:
+    """The first file of which the two do not have the same SHA-256, or not both have one."""
+    return next(
+        (file for file in sorted(found.keys() | stated.keys()) if found.get(file) != stated.get(file)), None
+    )
+
+
+def check_read(files: Iterable[str], stated: Mapping[str, str]) -> None:
+    """That `files` are those of which `stated` has the SHA-256, and all of them.
+
+    Raises FileChanged.
+    """
+    found = {file: digest for file in files if (digest := digest_now(file)) is not None}
+    if (file := other_file(found, stated)) is not None:
+        was, now = (digests.get(file, "none") for digests in (stated, found))
+        raise FileChanged(f"{file} must be what the run has read, of SHA-256 {was}, got {now}")
 
 
 def peak_memory() -> int | None:

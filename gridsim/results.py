@@ -16,6 +16,7 @@ from gridsim.bounds import BOUND_LIMIT, Bound, discrete_bound, fluid_bound
 from gridsim.decisions import Why, why
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.extras import need
+from gridsim.provenance import check_read
 from gridsim.readable import as_text, run_lines, scenario_lines
 from gridsim.records import Table, check_name, digest, plain
 from gridsim.result_files import damaged, read, write
@@ -114,6 +115,18 @@ class Result:
         if "scenario" not in self.provenance:
             raise GridSimError("the result does not say of what scenario it is")
         return Scenario.from_text(self.provenance["scenario"])
+
+    def check_faults(self) -> None:
+        """That the trace of the failures, if there is one, is what the run has read.
+
+        Who makes the failures again, as for a chart, would draw those of another one.  Raises FileChanged.
+        """
+        faults, stated = self.scenario.faults, self.provenance.get("files")
+        own = {} if faults is None else faults.sources()
+        if own and isinstance(stated, dict):
+            named = {path for path in self.scenario.paths if path not in own}
+            of_faults = {file: digest for file, digest in stated.items() if file not in named}
+            check_read((file for files in own.values() for file in files), of_faults)
 
     @cached_property
     def digest(self) -> str:

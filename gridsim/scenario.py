@@ -13,7 +13,7 @@ import msgspec
 
 from gridsim import toml_files
 from gridsim.errors import ScenarioError
-from gridsim.faults import Faults, FaultsRecipe, TraceFaults
+from gridsim.faults import Faults, FaultsRecipe
 from gridsim.fluctuation import Fluctuation, FluctuationRecipe
 from gridsim.importing import names_code
 from gridsim.network import Network
@@ -68,6 +68,13 @@ class Scenario:
         object.__setattr__(self, "schedulers", _checked_schedulers(self.schedulers))
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """The trace files, and folders of FTA traces, that the scenario names."""
+        parts = (self.platform, self.workload, self.faults)
+        recipes: list[Any] = [part.recipe for part in parts if part is not None]
+        return tuple(recipe.path for recipe in recipes if hasattr(recipe, "path"))
+
+    @property
     def files(self) -> tuple[str, ...]:
         """The files that the scenario reads: of an FTA trace its events, and the nodes beside them.
 
@@ -75,15 +82,10 @@ class Scenario:
         """
         return tuple(dict.fromkeys(file for files in self.sources().values() for file in files))
 
-    def sources(self) -> dict[str, list[str]]:
-        """Which of the `files` are read for each path that the scenario names."""
-        from gridsim.traces import availability_files
-
-        recipes: list[Any] = [self.platform.recipe, self.workload.recipe]
-        found = {recipe.path: [recipe.path] for recipe in recipes if hasattr(recipe, "path")}
-        if self.faults is not None and isinstance(self.faults.recipe, TraceFaults):
-            found[self.faults.recipe.path] = availability_files(self.faults.recipe.path)
-        return found
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """Which of the `files` are read for each of the `paths`."""
+        found = {path: (path,) for path in self.paths}
+        return found | (self.faults.sources() if self.faults is not None else {})
 
     # -- writing --------------------------------------------------------------------------------------
 

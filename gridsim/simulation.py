@@ -19,7 +19,7 @@ from gridsim import provenance
 from gridsim.checkpoint import About, Keeper, SchedulerAbout
 from gridsim.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.engine import NEVER, NS, TIMER, Engine, nanoseconds
-from gridsim.errors import ScenarioError, SchedulerError
+from gridsim.errors import FileChanged, ScenarioError, SchedulerError
 from gridsim.message_log import MESSAGES_LIMIT, MOST_MESSAGES
 from gridsim.outages import Outages
 from gridsim.platform import real, whole
@@ -178,11 +178,13 @@ class Simulation(Stateful):
         #: s of work before, and how often the run was taken up again.
         self.worked, self.resumed = 0.0, 0
         self._keeper: Keeper | None = None
-        read = scenario.platform.files
-        with provenance.reading(file for file in scenario.files if file not in read) as files:
+        read, paths = scenario.platform.files, scenario.files
+        with provenance.reading(file for file in paths if file not in read) as files:
             self._begin(scenario, scheduler, options)
+        if scenario.files != paths:  # a table of nodes came, or went
+            raise FileChanged(f"{scenario.paths[-1]} must not change while it is read")
         #: SHA-256 of each trace file as it was read, for this run or once for the platform.
-        self.files = {file: (read | files)[file] for file in scenario.files}
+        self.files = {file: (read | files)[file] for file in paths}
 
     def _begin(self, scenario: Scenario, scheduler: Scheduler, options: Options) -> None:
         platform = scenario.platform

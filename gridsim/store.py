@@ -7,6 +7,7 @@ process may be killed at any moment, and several may use one store.  Needs the e
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import json
@@ -21,7 +22,7 @@ from secrets import token_hex
 from typing import IO, Any
 
 from gridsim.cells import Cell, Keys, Measured
-from gridsim.errors import GridSimError, ScenarioError
+from gridsim.errors import GridSimError, ScenarioError, TraceFormatError
 from gridsim.extras import need
 from gridsim.inputs import memory, opened, size_of
 from gridsim.measures import METRICS
@@ -107,14 +108,25 @@ class Store:
 
     # -- cells ----------------------------------------------------------------------------------------
 
-    def keys_of(self, cells: Sequence[Cell]) -> list[str]:
-        """The key of each cell; see `gridsim.cells.Keys.key`."""
+    def keys_of(self, cells: Sequence[Cell]) -> list[str | None]:
+        """The key of each cell, see `gridsim.cells.Keys.key`; None for one whose files cannot be read."""
         for cell in cells:
             for name, metric in cell.metrics.items():
                 if name in _COLUMNS or (metric is not None and name in METRICS):
                     raise ScenarioError(f"metrics: a function may not be called {name!r} in a store")
         self._keys = Keys()  # files and modules may have changed since they were looked at
-        return [self._keys.key(cell) for cell in cells]
+        return [self._key(cell) for cell in cells]
+
+    def _key(self, cell: Cell) -> str | None:
+        try:
+            return self._keys.key(cell)
+        except (OSError, TraceFormatError):
+            return None
+
+    def prepared(self, cell: Cell, key: str) -> Cell:
+        """`cell`, to be run for this store: with files as `key` has them, its result kept if wanted."""
+        keep = str(self.result_file(key).absolute()) if self.keep_results else None
+        return dataclasses.replace(cell, keep=keep, files=self._keys.files(cell.scenario))
 
     def result_file(self, key: str) -> Path:
         """Where the whole result of a cell is, if it was kept.  Raises GridSimError for what is no key."""
@@ -144,20 +156,7 @@ class Store:
         return found
 
     def add(self, rows: Sequence[tuple[str, Cell, Measured]]) -> None:
-        """Keep what cells measured, under their keys: one new shard, and one of scenarios that are new.
-
-        Raises GridSimError for cells whose trace files were others than when their keys were made.
-        """
-        changed = [self._keys.changed(cell, measured) for _, cell, measured in rows]
-        if rows := [row for row, path in zip(rows, changed, strict=True) if path is None]:
-            self._add(rows)
-        for path in filter(None, changed):
-            raise GridSimError(
-                f"{path} must be what it was when the study began, or its platform was made; runs that "
-                "read it so are kept"
-            )
-
-    def _add(self, rows: Sequence[tuple[str, Cell, Measured]]) -> None:
+        """Keep what cells measured, under their keys: one new shard, and one of scenarios that are new."""
         made = [self._row(key, cell, measured) for key, cell, measured in rows]
         scenarios = {
             row["scenario"]: self._keys.scenario(cell.scenario)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,11 @@ import pytest
 import gridsim as gs
 from gridsim.cells import Cell, measure
 from gridsim.collecting import collect
+from gridsim.errors import FileChanged
+from gridsim.perfetto import to_perfetto
 from gridsim.provenance import sha256
 from gridsim.repro import reproduce_result
+from gridsim.series import down_times
 from gridsim.simulation import Options, Simulation
 from gridsim.validation.results import validate_result
 
@@ -170,22 +175,126 @@ def test_a_file_that_changes_during_a_study(tmp_path: Path, kept: bool, threads:
     cells = [Cell(of_jobs(log, seed=seed), Second(to=str(log))) for seed in (1, 2, 3)]
     store = gs.Store(tmp_path / "store") if kept else None
     pool = ThreadPoolExecutor(1) if threads else None
-    with pytest.raises(gs.GridSimError, match=r"log.swf must (be what it was when|not change while) "):
+    with pytest.raises(gs.GridSimError, match=r"log.swf must be what it was when the study"):
         collect(cells, store=store, executor=pool, batch=None if pool is None else 1)
     if store is not None:
         assert len(store) == 1
 
 
-def test_a_cell_that_fails_since_a_file_has_gone_is_not_one_that_failed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_was_measured_with_another_file_leaves_nothing(tmp_path: Path, whole: bool) -> None:
+    """No whole result either, which would be found later; and a failure is none of the cell."""
     log = jobs(tmp_path / "log.swf")
-    store, cell = gs.Store(tmp_path / "store"), Cell(of_jobs(log), gs.Fcfs())
-    (key,) = store.keys_of([cell])
-    log.write_text("nothing\n")
-    found = measure(cell)
-    assert "log.swf:1" in found.error
-    with pytest.raises(gs.GridSimError, match=r"log.swf must be what it was when the study began"):
-        store.add([(key, cell, found)])
-    assert len(store) == 0
+    store = gs.Store(tmp_path / "store", keep_results=whole)
+    for text in (jobs(tmp_path / "other.swf", 900).read_text(), "nothing\n"):
+        jobs(log)
+        cell = Cell(of_jobs(log), gs.Fcfs())
+        (key,) = store.keys_of([cell])
+        assert key is not None
+        log.write_text(text)
+        found = measure(store.prepared(cell, key))
+        assert found.changed == str(log) and found.lost and not found.values
+        assert not list((tmp_path / "store" / "results").iterdir())
+        assert measure(cell).changed == ""
+
+
+def test_a_failure_of_a_platform_that_was_made_before(tmp_path: Path) -> None:
+    """It is not that of a platform of the table as it is now."""
+    table, store = hosts(tmp_path / "hosts.csv"), gs.Store(tmp_path / "store")
+    log = jobs(tmp_path / "log.swf")
+
+    def cell() -> Cell:
+        platform = gs.Platform.from_hosts(table, nodes=9, seed=1)
+        return Cell(gs.Scenario(platform, gs.Workload.jobs_from_log(log)), gs.Backfill())
+
+    before = cell()
+    hosts(table, 2.0)
+    with pytest.raises(gs.GridSimError, match=r"hosts.csv must be what it was when the study began, or its"):
+        collect([before], store=store)
+    (found,) = collect([cell()], store=store)
+    assert not found.error and len(store) == 1
+
+
+def test_a_file_that_is_touched_is_the_same(tmp_path: Path) -> None:
+    log = jobs(tmp_path / "log.swf")
+
+    class Touching(Meddling, frozen=True):
+        def start(self, run: Any) -> Any:
+            os.utime(self.to, (0, 0))
+            return gs.Fcfs().start(run)
+
+    assert gs.simulate(of_jobs(log), Touching(to=str(log))).provenance["files"] == {
+        str(log): sha256(str(log))
+    }
+
+
+def test_a_file_that_is_not_there_is_that_of_one_cell(tmp_path: Path) -> None:
+    """The others are run and kept, with a store as without."""
+    log = jobs(tmp_path / "log.swf")
+    cells = [Cell(of_jobs(path), gs.Fcfs()) for path in (log, tmp_path / "missing.swf", tmp_path)]
+    store = gs.Store(tmp_path / "store")
+    for found in (collect(cells), collect(cells, store=store), collect(cells, store=store)):
+        assert not found[0].error
+        assert "missing.swf" in found[1].error and found[2].error
+    assert len(store) == 1
+
+
+def test_a_table_of_nodes_that_comes_while_it_is_read(tmp_path: Path) -> None:
+    folder = desktops(tmp_path / "fta")
+
+    class Adding(gs.Fcfs, frozen=True):
+        name = "adding"
+
+        def start(self, run: Any) -> Any:
+            add_nodes(folder)
+            return super().start(run)
+
+    with pytest.raises(FileChanged, match=r"fta must not change while it is read"):
+        gs.simulate(with_failures(folder), Adding())
+
+
+def test_a_table_of_nodes_that_comes_during_a_study(tmp_path: Path) -> None:
+    folder = desktops(tmp_path / "fta")
+
+    class Adding(Second, frozen=True):
+        def start(self, run: Any) -> Any:
+            policy = gs.Fcfs().start(run)
+            finish = policy.finish
+
+            def meddle() -> Any:
+                add_nodes(folder)
+                return finish()
+
+            policy.finish = meddle  # type: ignore[method-assign]
+            return policy
+
+    cells = [Cell(with_failures(folder), Adding()) for _ in range(2)]
+    with pytest.raises(gs.GridSimError, match=r"node.tab must be what it was when the study began"):
+        collect(cells)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_what_is_made_again_of_a_trace_is_of_the_same_one(tmp_path: Path, before: bool) -> None:
+    """Charts, exports and checks: with another one, or a table of nodes that came or went, not at all."""
+    folder = desktops(tmp_path / "fta")
+    if before:
+        add_nodes(folder)
+    result = gs.simulate(with_failures(folder), gs.Fcfs(), record=True)
+    uses: tuple[Callable[[gs.Result], Any], ...] = (
+        validate_result,
+        gs.Result.check_faults,
+        lambda result: down_times(result, 1e4),
+        lambda result: to_perfetto(result, tmp_path / "trace.json"),
+    )
+    for use in uses:
+        use(result)
+    if before:
+        (folder / "node.tab").unlink()
+    else:
+        add_nodes(folder)
+    for use in uses:
+        with pytest.raises(FileChanged, match=r"node.tab must be what the run has read, of SHA-256 "):
+            use(result)
 
 
 def test_files_of_one_name(tmp_path: Path) -> None:
@@ -208,5 +317,5 @@ def test_a_result_is_not_accused_of_what_another_trace_says(tmp_path: Path) -> N
     result = gs.simulate(of_jobs(log), gs.Fcfs(), record=True)
     assert validate_result(result) == []
     jobs(log, 900)
-    with pytest.raises(gs.ScenarioError, match=r"log.swf must be the file that the run has read, of SHA-256"):
+    with pytest.raises(gs.ScenarioError, match=r"log.swf must be what the run has read, of SHA-256"):
         validate_result(result)
