@@ -236,8 +236,8 @@ def to_json(value: Any, *, indent: int | None = 2) -> str:
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary file that takes the place of `path` when all went well, and leaves no trace otherwise.
 
-    Written beside `path`, synced to the disk, then renamed over it (a symbolic link stays one, and who may
-    read and write it are those who may now).  A process
+    Written beside `path`, synced to the disk, then renamed over it (a symbolic link stays one, and its
+    mode what it was, but not its owner).  A process
     that is killed meanwhile leaves the file beside `path`; see `remove_leftovers`.
 
     Raises OSError naming `path`, among others when something that is no regular file stands there.

@@ -275,7 +275,7 @@ def test_a_table_of_nodes_that_comes_during_a_study(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("before", [True, False])
 def test_what_is_made_again_of_a_trace_is_of_the_same_one(tmp_path: Path, before: bool) -> None:
-    """Charts, exports and checks: with another one, or a table of nodes that came or went, not at all."""
+    """Charts, exports and checks: if its table of nodes came or went since, they are refused."""
     folder = desktops(tmp_path / "fta")
     if before:
         add_nodes(folder)
