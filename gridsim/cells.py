@@ -100,7 +100,7 @@ def measure(cell: Cell) -> Measured:
             trace = "".join(traceback.format_exception(failure))
             # with more memory, on another disk, or with files that stay, it would have been done
             lost |= isinstance(failure, (MemoryError, FileChanged))
-            changed = _changed(cell, _now(cell))
+            changed = _changed(cell)
     return Measured(
         values=values,
         digest=digest,
@@ -116,13 +116,16 @@ def measure(cell: Cell) -> Measured:
     )
 
 
-def _changed(cell: Cell, files: Mapping[str, str]) -> str:
-    return ("" if cell.files is None else other_file(files, cell.files)) or ""
+def _changed(cell: Cell, read: Mapping[str, str] | None = None) -> str:
+    """The first file that is not as `cell` says: of those that were read, or would be now; "" if all are."""
+    if cell.files is None:
+        return ""
+    return other_file(_now(cell, set(cell.files)) if read is None else read, cell.files) or ""
 
 
-def _now(cell: Cell) -> dict[str, str]:
-    """What `cell` would read if it were run now; of its platform, what was read when that was made."""
-    scenario, files = cell.scenario, set(cell.files or ())
+def _now(cell: Cell, files: set[str]) -> dict[str, str]:
+    """SHA-256 of `files` and what else `cell` would read now; of its platform, what that was made from."""
+    scenario = cell.scenario
     made: Mapping[str, str] = {}
     with suppress(GridSimError, OSError):  # that is how it failed
         files |= set(scenario.files)

@@ -71,9 +71,9 @@ def collect(
                 before = read.setdefault(first[index].scenario.paths, measured.files)
                 changed = other_file(measured.files, before) or ""
             if changed:
+                kept = "" if store is None else f"; runs that read it so are in {store.path}"
                 raise GridSimError(
-                    f"{changed} must be what it was when the study began, or its platform was made; runs "
-                    "that read it so are kept in a store"
+                    f"{changed} must be what it was when the study began, or its platform was made{kept}"
                 )
             for category, message in measured.notes:
                 warnings.warn(message, category, stacklevel=2)
