@@ -107,10 +107,9 @@ def down_times(result: Result, until: float) -> tuple[NDArray[np.int64], Floats,
     """When machines were down, of those that fail by `until` (s): machine, from when, and until when (s).
 
     A reset lasts 0 s; who does not come back is down until infinity.  Empty without faults.  It is made
-    again from the scenario, and raises what `Result.scenario` and `Result.check_faults` raise where that
-    needs a file, TooOften where nobody who looks at a result waits for so many.
+    again from the scenario, and raises what `Result.scenario` raises where that needs a file, TooOften where
+    nobody who looks at a result waits for so many.
     """
-    result.check_faults()
     faults, machines = result.scenario.faults, len(result.machines)
     machine, begin, end = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0)]
     for block in () if faults is None else faults.course(machines, looking(machines)).blocks:

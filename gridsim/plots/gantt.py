@@ -158,6 +158,7 @@ def _down(axes: Axes, result: Result, place: Integers, factor: float, last: floa
     patch = need("matplotlib.patches", "plot", "a chart").Patch
     often = [patch(fill=False, label="down: too often to draw")]
     try:
+        result.check_faults()
         machine, begin, end = down_times(result, last)
     except TooOften:
         return often

@@ -89,6 +89,7 @@ def _down(result: Result) -> tuple[list[Figure], str]:
     if "scenario" not in result.provenance:
         return [], ""
     try:
+        result.check_faults()
         machine, begin, end = series.down_times(result, last)
     except TooOften:
         return [], "; machines were down too often to draw"

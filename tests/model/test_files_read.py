@@ -15,9 +15,9 @@ from gridsim.cells import Cell, measure
 from gridsim.collecting import collect
 from gridsim.errors import FileChanged
 from gridsim.perfetto import to_perfetto
+from gridsim.plots import gantt
 from gridsim.provenance import sha256
 from gridsim.repro import reproduce_result
-from gridsim.series import down_times
 from gridsim.simulation import Options, Simulation
 from gridsim.validation.results import validate_result
 
@@ -283,7 +283,6 @@ def test_what_is_made_again_of_a_trace_is_of_the_same_one(tmp_path: Path, before
     uses: tuple[Callable[[gs.Result], Any], ...] = (
         validate_result,
         gs.Result.check_faults,
-        lambda result: down_times(result, 1e4),
         lambda result: to_perfetto(result, tmp_path / "trace.json"),
     )
     for use in uses:
@@ -295,6 +294,9 @@ def test_what_is_made_again_of_a_trace_is_of_the_same_one(tmp_path: Path, before
     for use in uses:
         with pytest.raises(FileChanged, match=r"node.tab must be what the run has read, of SHA-256 "):
             use(result)
+    assert "down: trace not found" in [text.get_text() for text in gantt(result).get_legend().get_texts()]
+    gs.write_report({"run": result}, tmp_path / "report.html")
+    assert "when machines were down is not known here" in (tmp_path / "report.html").read_text()
 
 
 def test_files_of_one_name(tmp_path: Path) -> None:

@@ -209,8 +209,7 @@ def test_down_times_end_as_faults_do(result):
     assert [len(column) for column in series.down_times(result, 100.0)] == [0, 0, 0]
     faults = gs.Faults.of([1, 0, 2], [5.0, 7.0, 50.0], [5.0, math.inf, 60.0])
     given = dataclasses.replace(result.scenario, faults=faults)
-    other = SimpleNamespace(scenario=given, machines=result.machines, check_faults=lambda: None)
-    found = series.down_times(other, 10.0)
+    found = series.down_times(SimpleNamespace(scenario=given, machines=result.machines), 10.0)
     assert [column.tolist() for column in found] == [[1, 0], [5.0, 7.0], [5.0, math.inf]]
 
 
@@ -226,8 +225,7 @@ def test_down_times_are_asked_for_until_then_and_no_longer():
         raise AssertionError("nobody needs what comes later")
 
     faults = SimpleNamespace(course=lambda machines, count: SimpleNamespace(blocks=blocks()))
-    scenario = SimpleNamespace(faults=faults)
-    run = SimpleNamespace(scenario=scenario, machines=[0, 1, 2], check_faults=lambda: None)
+    run = SimpleNamespace(scenario=SimpleNamespace(faults=faults), machines=[0, 1, 2])
     machine, begin, end = series.down_times(run, 3.0)
     assert machine.tolist() == [0, 1, 2, 0, 1] and begin.tolist() == [1.0, 2.0, 3.0, 3.0, 3.0]
     assert (end - begin == 1.0).all()
