@@ -10,7 +10,8 @@ from gridsim.errors import SchedulerError
 from gridsim.local_books import as_number
 
 if TYPE_CHECKING:
-    from gridsim.local import Adapter, LocalPolicy
+    from gridsim.local_adapter import Adapter
+    from gridsim.local_node import LocalPolicy
 
 
 class Truth:
@@ -58,7 +59,7 @@ class Decider:
         self.truth = Truth(adapter)
 
     def note(self, node: int, action: str, application: int, said: dict[str, Any]) -> None:
-        """See `gridsim.local.View.decide`."""
+        """See `gridsim.local_node.View.decide`."""
         if action not in self.words:
             known = ", ".join(self.words) or "none"
             raise SchedulerError(f"node {node} decides {action!r}; of decision_words there are {known}")

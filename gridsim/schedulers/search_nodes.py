@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from gridsim.decisions import Words
-from gridsim.local import LocalPolicy, Message, View
+from gridsim.local_node import LocalPolicy, Message, View
 from gridsim.local_truth import Truth, TruthOf
 from gridsim.model import Application
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gridsim.local import View
+from gridsim.local_node import View
 from gridsim.schedulers.search_nodes import SearchNode
 
 

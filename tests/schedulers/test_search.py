@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import gridsim as gs
-from gridsim import local
+from gridsim import local_adapter
 from gridsim.testing.cases import scenarios
 from gridsim.validation.results import validate_result
 
@@ -31,7 +31,7 @@ def line(monkeypatch: pytest.MonkeyPatch) -> None:
     def neighbours(machines: int, degree: int, chance: Any) -> Any:
         return np.array([[min(u + 1, machines - 1)] for u in range(machines)])
 
-    monkeypatch.setattr(local, "random_neighbours", neighbours)
+    monkeypatch.setattr(local_adapter, "random_neighbours", neighbours)
 
 
 def run(scheduler: gs.Scheduler, tasks: int = 3, machines: int = 4, **more: Any) -> gs.Result:
