@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.bags import BagRecipe
 from gridsim.courses import looking, outages
 from gridsim.errors import GridSimError, ScenarioError
-from gridsim.faults import Faults
 from gridsim.metrics import job_slowdown
 from gridsim.model import Applications, durations
 from gridsim.provenance import check_read
@@ -22,15 +19,12 @@ from gridsim.validation.common import (
     Floats,
     Violation,
     broken,
-    close,
     column,
     differs,
-    few,
-    overlaps,
 )
-from gridsim.validation.instances import Instances, check_instances, overtaken
 from gridsim.validation.jobs import WALKERS, check_jobs
 from gridsim.validation.messages import check_messages
+from gridsim.validation.schedule import check_schedule, given_up
 
 
 def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
@@ -63,7 +57,7 @@ def _violations(result: Result) -> list[Violation]:
     given = result.scenario.workload.realize(result.scenario.platform)
     found = _digest(result) + _applications(result, given) + _machines(result) + check_messages(result)
     if "schedule" in result.tables:
-        found += _schedule(result, given)
+        found += check_schedule(result, given)
     # other schedulers have a table of that name, too
     if str(result.scheduler.get("class")).startswith(
         f"{WALKERS}:"
@@ -89,9 +83,6 @@ def _digest(result: Result) -> list[Violation]:
     if stated in (None, result.digest):
         return []
     return [Violation("digest", 1, "result.json", f"states {stated}, the tables make {result.digest}")]
-
-
-# -- tables -----------------------------------------------------------------------------------------------
 
 
 def _applications(result: Result, given: Applications) -> list[Violation]:
@@ -123,16 +114,16 @@ def _applications(result: Result, given: Applications) -> list[Violation]:
             lambda i: f"is {again[i]}, and no machine fails",
         )
     first, finish, release = table["first_start"], table["finish"], table["release"]
-    given_up = _given_up(result)
+    hopeless = given_up(result)
     found += broken(
         "before release",
-        ~(first >= release) & ~(given_up & np.isnan(first)),
+        ~(first >= release) & ~(hopeless & np.isnan(first)),
         lambda i: f"applications.first_start[{i}]",
         lambda i: f"starts at {first[i]} s, released at {release[i]} s",
     )
     found += broken(
         "time",
-        ~(finish > first) & ~(given_up & np.isnan(finish)),
+        ~(finish > first) & ~(hopeless & np.isnan(finish)),
         lambda i: f"applications.finish[{i}]",
         lambda i: f"finishes at {finish[i]} s, starts at {first[i]} s",
     )
@@ -160,19 +151,11 @@ def _applications(result: Result, given: Applications) -> list[Violation]:
     return found
 
 
-def _given_up(result: Result) -> NDArray[np.bool_]:
-    """bool[applications]: rigid jobs that the scheduler says it gave up."""
-    if not result.rigid:
-        return np.zeros(len(result.applications), np.bool_)
-    failed: NDArray[np.bool_] = result.applications["failed"] != 0
-    return failed
-
-
 def _machines(result: Result) -> list[Violation]:
     table, speeds = result.machines, result.scenario.platform.speeds
     have = table["speed"]
     found = differs("platform", column("machines.speed"), have != speeds, have, speeds, "the scenario has")
-    done, wanted = int(table["tasks"].sum()), int(result.applications["tasks"][~_given_up(result)].sum())
+    done, wanted = int(table["tasks"].sum()), int(result.applications["tasks"][~given_up(result)].sum())
     if done != wanted:
         said = f"add up to {done}, the applications have {wanted} tasks"
         found.append(Violation("tasks", 1, "machines.tasks", said))
@@ -198,316 +181,4 @@ def _failures(result: Result) -> list[Violation]:
             f"is {have[u]}, the scenario makes "
             f"{least[u]}{f' or {most[u]}' if most[u] > least[u] else ''} until {until} s"
         ),
-    )
-
-
-# -- the schedule -----------------------------------------------------------------------------------------
-
-
-def _schedule(result: Result, given: Applications) -> list[Violation]:
-    table, applications = result.tables["schedule"], result.applications
-    speeds = result.scenario.platform.speeds
-    u, i, n, done = (table[name] for name in ("machine", "application", "tasks", "completed"))
-    start, end = table["start"], table["end"]
-
-    def where(k: int) -> str:
-        return f"schedule[{k}]"
-
-    known = (u >= 0) & (u < len(speeds)) & (i >= 0) & (i < len(applications))
-    found = broken(
-        "unknown",
-        ~known,
-        where,
-        lambda k: f"application {i[k]} on machine {u[k]}: there are {len(applications)} and {len(speeds)}",
-    )
-    counted = (n >= 1) & ((done == n) | ((done == 0) & (n == 1)))
-    found += broken(
-        "count",
-        ~counted,
-        where,
-        lambda k: f"{done[k]} of {n[k]} tasks completed: all, or none of one, can be",
-    )
-    timed = np.isfinite(start) & np.isfinite(end) & (end > start)
-    found += broken("time", ~timed, where, lambda k: f"from {start[k]} s to {end[k]} s")
-    sound = np.flatnonzero(known & counted & timed)
-    u, i, n, done, start, end = (column[sound] for column in (u, i, n, done, start, end))
-
-    def place(k: int) -> str:
-        return where(int(sound[k]))
-
-    release = applications["release"][i]
-    found += broken(
-        "before release", start < release, place, lambda k: f"starts at {start[k]} s, before {release[k]} s"
-    )
-    whole, beaten = done > 0, np.zeros(len(sound), np.bool_)
-    if "task" in table:
-        within = table["task"][sound]
-        numbered = (within >= 0) & (within < given.tasks[i])
-        found += broken("unknown", ~numbered, place, lambda k: f"task {within[k]} of application {i[k]}")
-        if not numbered.all():
-            return found
-        at, until = ((column * 1e9).round().astype(np.int64) for column in (start, end))
-        begin = table["begin"][sound]
-        instances = Instances(u, given.offsets[i] + within, at, until, whole, begin, place)
-        found += check_instances(result, given, instances)
-        beaten = overtaken(instances)
-    elif not given.unequal and result.scenario.fluctuation is None:
-        # where sizes differ, rows do not say which tasks ran, so not how long
-        lasts = np.maximum(1.0, np.rint(applications["task_size"][i] / speeds[u] * 1e9)) * NS
-        found += broken(
-            "duration",
-            np.where(whole, ~close(end, start + n * lasts, n * NS), end - start > lasts + NS),
-            place,
-            lambda k: f"{n[k]} tasks of {lasts[k]:g} s in {end[k] - start[k]:g} s on machine {u[k]}",
-        )
-    earlier, later = overlaps(u, start, end)
-    if len(later):
-        a, b = int(earlier[0]), int(later[0])
-        said = f"machine {u[b]} starts at {start[b]} s, while {place(a)} lasts until {end[a]} s"
-        found.append(Violation("overlap", len(later), place(b), said))
-    runs = np.unique(np.stack((i, start)), axis=1, return_inverse=True)[1] if result.rigid else None
-    if runs is not None:
-        found += _together(result, u, i, runs.ravel(), done, place)
-    faults = result.scenario.faults
-    found += _on_machines_that_are_up(faults, len(speeds), u, n, start, end, whole | beaten, runs, place)
-    found += _agreement(result, u, i, done, start, end, beaten)
-    found += _submitted_again(result, i, whole | beaten)
-    if "arrivals" in result.tables and len(result.tables["arrivals"]):
-        found += _arrivals(result, u, i, n, start, place)
-    return found
-
-
-def _together(
-    result: Result,
-    u: NDArray[np.int64],
-    i: NDArray[np.int64],
-    runs: NDArray[np.int64],
-    done: NDArray[np.int64],
-    place: Callable[[int], str],
-) -> list[Violation]:
-    """Rigid jobs start on all their machines at once, and are completed on all of them or on none."""
-    wanted = result.applications["tasks"]
-    size = np.bincount(runs)
-    completed = np.bincount(runs, done)
-    found = broken(
-        "together",
-        (size[runs] > wanted[i]) | ((completed[runs] > 0) & (completed[runs] != wanted[i])),
-        place,
-        lambda k: (
-            f"application {i[k]} starts on {size[runs[k]]} machines and is completed on "
-            f"{completed[runs[k]]:.0f} of them, it wants {wanted[i[k]]}"
-        ),
-    )
-    pairs = np.stack((runs, u))
-    _, first = np.unique(pairs, axis=1, return_index=True)
-    twice = np.ones(len(u), np.bool_)
-    twice[first] = False
-    return found + broken(
-        "together", twice, place, lambda k: f"application {i[k]} starts twice at once on machine {u[k]}"
-    )
-
-
-def _on_machines_that_are_up(
-    faults: Faults | None,
-    machines: int,
-    u: NDArray[np.int64],
-    n: NDArray[np.int64],
-    start: Floats,
-    end: Floats,
-    whole: NDArray[np.bool_],
-    runs: NDArray[np.int64] | None,
-    place: Callable[[int], str],
-) -> list[Violation]:
-    dead, uncut, steps = np.zeros(len(u), np.bool_), ~whole, 0
-    if faults is not None and len(u):
-        order = np.argsort(u, kind="stable")
-        by_machine = u[order]
-        for machine, down, up in outages(faults.course(machines, looking(machines)), float(end.max())):
-            low, high = np.searchsorted(by_machine, (machine, machine + 1))
-            rows = order[low:high]
-            # the first outage that is not over when the row starts: it must not begin before the row ends
-            first = np.searchsorted(up, start[rows], side="right")
-            dead[rows] = np.append(down, np.inf)[first] < end[rows]
-            hit, first = rows[dead[rows]], first[dead[rows]]
-            last = np.searchsorted(down, end[hit])
-            steps += int((last - first).sum())
-            few(steps, "scenario.faults", "failures while rows of the schedule last")
-            for k, j, j_last in zip(hit.tolist(), first.tolist(), last.tolist(), strict=True):
-                dead[k] = not _between_tasks(down[j:j_last], up[j:j_last], start[k], end[k], int(n[k]))
-            uncut[rows] &= ~np.isin(end[rows], down)
-    if runs is not None and len(u):
-        # a rigid job that has lost a machine ends on the others when they are told
-        struck = np.full(runs.max() + 1, np.inf)
-        np.minimum.at(struck, runs.ravel()[~whole & ~uncut], end[~whole & ~uncut])
-        uncut &= end < struck[runs.ravel()]
-    found = broken(
-        "dead machine",
-        dead,
-        place,
-        lambda k: f"machine {u[k]} is not up all the time from {start[k]} s to {end[k]} s",
-    )
-    return found + broken(
-        "cut off",
-        uncut,
-        place,
-        lambda k: f"a task is cut off at {end[k]} s, machine {u[k]} does not fail then",
-    )
-
-
-def _between_tasks(down: Floats, up: Floats, start: float, end: float, tasks: int) -> bool:
-    """Whether a row meets only resets at which one of its tasks ends and the next begins."""
-    done = (down - start) / (end - start) * tasks
-    off = np.abs(done - np.rint(done)) * (end - start)
-    return bool((up <= down).all() and (off <= NS * tasks).all())
-
-
-def _agreement(
-    result: Result,
-    u: NDArray[np.int64],
-    i: NDArray[np.int64],
-    done: NDArray[np.int64],
-    start: Floats,
-    end: Floats,
-    beaten: NDArray[np.bool_],
-) -> list[Violation]:
-    """Between the schedule and the other tables."""
-    applications, machines = result.applications, result.machines
-    count = len(applications)
-    completed = np.bincount(i, done, count).astype(np.int64)
-    tasks = np.where(_given_up(result), 0, applications["tasks"])
-    found = broken(
-        "lost",
-        completed < tasks,
-        lambda k: f"application {k}",
-        lambda k: f"{completed[k]} of its {tasks[k]} tasks were completed",
-    )
-    found += broken(
-        "done twice",
-        completed > tasks,
-        lambda k: f"application {k}",
-        lambda k: f"{completed[k]} tasks were completed, it has {tasks[k]}",
-    )
-    first, last = np.full(count, np.inf), np.full(count, -np.inf)
-    np.minimum.at(first, i, start)
-    np.maximum.at(last, i[done > 0], end[done > 0])
-    first, last = (np.where(np.isfinite(times), times, np.nan) for times in (first, last))
-    busy = np.bincount(u, end - start, len(machines))
-    ran = np.bincount(u, done, len(machines)).astype(np.int64)
-    slack = NS * np.bincount(u, minlength=len(machines))
-    # where tasks wait on machines, what counts is where they have come to
-    came = result.tables.get("arrivals")
-    met = (u, i) if came is None or not len(came) else (came["machine"], came["application"])
-    pairs = np.unique(met[0] * count + met[1])
-    used = np.bincount((pairs % count)[pairs >= 0], minlength=count)[:count]
-    until = float(np.fmax.reduce(applications["finish"]))
-    if np.isnan(applications["finish"]).any():  # what was given up kept machines busy until the run ended
-        until = float(np.fmax(until, result.provenance["clock_seconds"]))
-    span = until - float(applications["release"].min())
-    more = {"utilization": machines["busy"] / span if span > 0 else np.zeros(len(machines))}
-    for name, rows in (("interrupted", (done == 0) & ~beaten), ("ended", beaten)):
-        if name in machines:
-            more[name] = np.bincount(u[rows], minlength=len(machines))
-    for name, table, have in (
-        ("first_start", "applications", first),
-        ("finish", "applications", last),
-        ("busy", "machines", busy),
-        ("tasks", "machines", ran),
-        ("nodes_used", "applications", used),
-        *((name, "machines", have) for name, have in more.items()),
-    ):
-        want = result.tables[table][name]
-        most = slack.max() if len(slack) else NS
-        if name == "utilization" and span > 0:
-            # finish - release leaves few digits of the two
-            most = max(most, (most + ROUNDING * (span + float(applications["release"].max()))) / span)
-        equal = have == want if have.dtype.kind == "i" else close(have, want, most)
-        equal = equal | ((have != have) & (want != want))  # never
-        found += differs("agreement", column(f"{table}.{name}"), ~equal, want, have, "the schedule makes")
-    return found
-
-
-def _submitted_again(result: Result, i: NDArray[np.int64], uncut: NDArray[np.bool_]) -> list[Violation]:
-    """What a failure cut off was submitted again, and no more than that where nothing waits on machines.
-
-    uncut : bool[rows], who was not cut off.  Of instances, see `gridsim.validation.instances`.
-    """
-    if "task" in result.tables["schedule"]:
-        return []
-    cut = np.bincount(i[~uncut], minlength=len(result.applications))
-    have = result.applications["resubmitted"]
-    came = result.tables.get("arrivals")
-    waits = result.rigid or (came is not None and len(came) > 0)
-    return broken(
-        "agreement",
-        (have < cut) | ((have != cut) & (not waits)),
-        column("applications.resubmitted"),
-        lambda k: f"is {have[k]}, the schedule has {cut[k]} tasks that were cut off",
-    )
-
-
-def _arrivals(
-    result: Result,
-    u: NDArray[np.int64],
-    i: NDArray[np.int64],
-    n: NDArray[np.int64],
-    start: Floats,
-    place: Callable[[int], str],
-) -> list[Violation]:
-    """Nothing comes from nowhere, and nothing runs where it has not come."""
-    table, applications = result.tables["arrivals"], result.applications
-    machines, count = len(result.machines), len(applications)
-    v, j, came, at = (table[name] for name in ("machine", "application", "tasks", "time"))
-
-    def where(k: int) -> str:
-        return f"arrivals[{k}]"
-
-    known = (v >= 0) & (v < machines) & (j >= 0) & (j < count)
-    found = broken(
-        "unknown",
-        ~known,
-        where,
-        lambda k: f"application {j[k]} on machine {v[k]}: there are {count} and {machines}",
-    )
-    release = applications["release"][np.where(known, j, 0)]
-    found += broken(
-        "arrival",
-        known & ~((came >= 1) & (at >= release) & np.isfinite(at)),
-        where,
-        lambda k: f"{came[k]} tasks of application {j[k]} at {at[k]} s, released at {release[k]} s",
-    )
-    v, j, came, at = (column[known] for column in (v, j, came, at))
-    # of each application on each machine: when it first came, and how much of it
-    keys, of = np.unique(np.concatenate((v * count + j, u * count + i)), return_inverse=True)
-    first, arrived, begun = np.full(len(keys), np.inf), np.zeros(len(keys)), np.zeros(len(keys))
-    np.minimum.at(first, of[: len(v)], at)
-    np.add.at(arrived, of[: len(v)], came)
-    np.add.at(begun, of[len(v) :], n)
-    mine = of[len(v) :]
-    found += broken(
-        "before arrival",
-        start < first[mine],
-        place,
-        lambda k: (
-            f"application {i[k]} starts on machine {u[k]} at {start[k]} s, and comes there at "
-            f"{first[mine[k]]} s"
-        ),
-    )
-    # once, or again after it was lost
-    total, most = np.bincount(j, came, count), applications["tasks"] + applications["resubmitted"]
-    found += broken(
-        "arrival",
-        (total < applications["tasks"]) | (total > most),
-        lambda k: f"application {k}",
-        lambda k: (
-            f"{total[k]:.0f} tasks have come, it has {applications['tasks'][k]}, and "
-            f"{applications['resubmitted'][k]} were submitted again"
-        ),
-    )
-    # what waits on a machine that fails has come, and does not begin
-    wrong = arrived < begun if result.scenario.faults is not None else arrived != begun
-    return found + broken(
-        "arrival",
-        wrong,
-        lambda k: f"application {keys[k] % count} on machine {keys[k] // count}",
-        lambda k: f"{arrived[k]:.0f} tasks have come, {begun[k]:.0f} have begun",
     )

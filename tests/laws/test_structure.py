@@ -251,6 +251,8 @@ def test_validation_shares_nothing_with_what_it_checks() -> None:
         "scheduler",
         "schedulers",
         "local",
+        "local_adapter",
+        "local_node",
     )
     assert not {name for name in seen for part in forbidden if inside(name, f"gridsim.{part}")}
     assert not {name for name in seen if inside(name, "gridcore")}
