@@ -161,7 +161,9 @@ def _drawn_blocks(
     until = 0
     late = Events.none()
     while until < END:
-        until = min(until + block, END)
+        # blocks in which nothing happens are passed over: there may be millions before a machine is back
+        soonest = min(int(fails.min()), *late.time[:1].tolist(), END)
+        until = min(until + block * (1 + (soonest - until) // block), END)
         pieces = [late]
         count(0)
         while len(due := np.flatnonzero(fails < until)):

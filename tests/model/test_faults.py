@@ -17,6 +17,7 @@ import gridsim as gs
 from gridsim import courses, engine
 from gridsim.courses import LATEST, NEVER
 from gridsim.faults import Faults
+from gridsim.streams import Streams
 from gridsim.testing.cases import fault_schedules
 
 NS = 10**9
@@ -298,6 +299,35 @@ def test_times_beyond_the_clock(faults: Faults) -> None:
         assert (block.time <= LATEST * 1e9).all()
         last = int(block.time[-1]) if len(block) else last
     check_until(faults, 3, 9)
+
+
+@given(st.integers(1, 5), st.integers(0, 99), st.sampled_from((0.01, 1.0, 1e3, 1e6)))
+def test_blocks_without_changes_are_passed_over(nodes: int, seed: int, down: float) -> None:
+    """What is drawn is what blocks of equal length would draw, one after the other."""
+
+    def draw_up(chance: np.random.Generator, count: int) -> Any:
+        return chance.exponential(1.0, count)
+
+    def draw_down(chance: np.random.Generator, count: int) -> Any:
+        return down * chance.exponential(1.0, count) ** 8  # some are much longer than most
+
+    length, count = 2048 * NS, 20
+    found = []
+    for block in courses.drawn(seed, nodes, draw_up, draw_down, 1.0, courses.uncounted).blocks:
+        if not len(block) or block.time[0] >= count * length:
+            break
+        found += [row[:3] for row in rows_of(block)]
+
+    streams, wanted = Streams(seed), []
+    up, away = streams("faults.up"), streams("faults.down")
+    fails = courses.nanoseconds(draw_up(up, nodes)).clip(1)
+    for number in range(1, count + 1):
+        while len(due := np.flatnonzero(fails < number * length)):
+            gone, back = fails[due], fails[due] + courses.nanoseconds(draw_down(away, len(due)))
+            fails[due] = back + courses.nanoseconds(draw_up(up, len(due))).clip(1)
+            for times, is_up in ((gone, False), (back, True)):
+                wanted += [(int(at), int(u), is_up) for at, u in zip(times, due, strict=True)]
+    assert found == sorted(row for row in wanted if row[0] < count * length)
 
 
 # -- how long a machine is up -------------------------------------------------------------------------------
