@@ -182,7 +182,8 @@ class Keys:
         self._scenarios: dict[int, _Known] = {}
 
     def scenario(self, scenario: Scenario) -> str:
-        """The scenario's TOML, without parameters of schedulers and with SHA-256 in the place of files."""
+        """The scenario's TOML, without parameters of schedulers; in the place of files what their names say
+        of how they are read, and SHA-256."""
         return self._known(scenario).said
 
     def files(self, scenario: Scenario) -> Mapping[str, str]:
@@ -190,12 +191,17 @@ class Keys:
         return self._known(scenario).files
 
     def _known(self, scenario: Scenario) -> _Known:
+        from gridsim.traces import format_of_name
+
         if id(scenario) not in self._scenarios:
             sources = scenario.sources()
             files = {file: self._file(file) for of_path in sources.values() for file in of_path}
 
             def content(path: str) -> str:
-                return "+".join(f"sha256:{files[file]}" for file in sources[path])
+                # names decide how files are read
+                packed = ("gz:" if file.endswith(".gz") else "" for file in sources[path])
+                parts = [f"{gz}sha256:{files[file]}" for gz, file in zip(packed, sources[path], strict=True)]
+                return "+".join(filter(None, (format_of_name(path), *parts)))
 
             said = scenario.to_toml(schedulers=False, place=content)
             self._scenarios[id(scenario)] = _Known(scenario, said, files)

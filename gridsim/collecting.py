@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -12,7 +12,7 @@ from gridsim.cells import Cell, Measured
 from gridsim.errors import GridSimError
 from gridsim.execution import run_cells
 from gridsim.progress import Progress, bar
-from gridsim.provenance import other_file
+from gridsim.provenance import FirstRead
 from gridsim.store import Store
 
 #: Of a study: each is an object before the first begins.
@@ -28,19 +28,29 @@ def collect(
     progress: Progress = False,
     retry: bool = False,
     fail_fast: bool = False,
+    first_read: FirstRead | None = None,
 ) -> list[Measured]:
     """What each of `cells` measured, from `store` or run.
 
     Cells that hold the same objects are run once, in a store those with equal keys.
 
     retry : run those again of which `store` knows that they failed.
-    fail_fast : raise GridSimError for the first cell that fails.  Others as in `replicate`.
+    fail_fast : raise GridSimError for the first cell that fails.
+    first_read : what a study of several calls has read so far.  Others as in `replicate`.
+
+    Raises GridSimError where a trace is another one than cells before have read.
     """
+    read = FirstRead() if first_read is None else first_read
     found: list[Measured | None] = [None] * len(cells)
     where: dict[Any, list[int]] = {}
     keys: Sequence[Any] = [(id(c.scenario), id(c.scheduler), id(c.metrics), c.time_limit) for c in cells]
     if store is not None:  # a cell whose files cannot be read has no key: it runs, fails, and is not kept
         keys = [number if key is None else key for number, key in enumerate(store.keys_of(cells))]
+        scenarios = {
+            id(c.scenario): c.scenario for c, key in zip(cells, keys, strict=True) if type(key) is str
+        }
+        for scenario in scenarios.values():
+            _check(read.other(store.files(scenario), scenario.places()), store)
     for number, key in enumerate(keys):
         where.setdefault(key, []).append(number)
     if store is not None:
@@ -57,8 +67,6 @@ def collect(
     known_already = done = len(cells) - sum(len(numbers) for _, numbers in todo)
     shown = bar(progress, len(cells) - done, "runs")  # of those that are to be run
 
-    read: dict[tuple[str, ...], Mapping[str, str]] = {}  # first, by what scenarios name
-
     def report(over: list[tuple[int, Measured]]) -> None:
         nonlocal done
         if store is not None:
@@ -66,15 +74,9 @@ def collect(
             if rows := [row for row in sound if isinstance(row[0], str)]:
                 store.add(rows)
         for index, measured in over:
-            changed = measured.changed
-            if measured.files and not changed:
-                before = read.setdefault(first[index].scenario.paths, measured.files)
-                changed = other_file(measured.files, before) or ""
-            if changed:
-                kept = "" if store is None else f"; runs that read it so are in {store.path}"
-                raise GridSimError(
-                    f"{changed} must be what it was when the study began, or its platform was made{kept}"
-                )
+            _check(measured.changed, store)
+            if measured.files:
+                _check(read.other(measured.files, first[index].scenario.places()), store)
             for category, message in measured.notes:
                 warnings.warn(message, category, stacklevel=2)
             for number in todo[index][1]:
@@ -106,6 +108,14 @@ def collect(
     if store is not None:
         store.tidy()
     return [measured for measured in found if measured is not None]
+
+
+def _check(changed: str, store: Store | None) -> None:
+    if changed:
+        kept = "" if store is None else f"; runs that read it so are in {store.path}"
+        raise GridSimError(
+            f"{changed} must be what it was when the study began, or its platform was made{kept}"
+        )
 
 
 def _refuse(cell: Cell, measured: Measured) -> None:

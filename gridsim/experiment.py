@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from gridsim.comparison_table import about, columns_of, measure_of, ratio_of, remarks, rows_of
-from gridsim.errors import ScenarioError
+from gridsim.errors import FileChanged, ScenarioError
 from gridsim.execution import check_executor
 from gridsim.naming import check_schedulers, make_scheduler
 from gridsim.progress import Progress, watched
+from gridsim.provenance import FirstRead
 from gridsim.records import align, to_json
 from gridsim.replication import Replicates, replicate
 from gridsim.results import BoundKind, Result, check_bound
@@ -153,18 +154,24 @@ def compare(
     options: dict[str, Any] = {"threads": threads, "time_limit": time_limit}
     options["record"] = Options(record=record).record  # several names, for each of the runs
     check_executor(executor)
+    results: dict[str, Result] = {}
+    read = FirstRead()
+
+    def have(name: str, result: Result) -> None:
+        if file := read.other(result.provenance["files"], {}):
+            raise FileChanged(f"{file} must be the same for all schedulers, got another one for {name}")
+        results[name] = result
+
     if executor is None:
-        results = {
-            name: simulate(scenario, scheduler, progress=progress, **options)
-            for name, scheduler in schedulers.items()
-        }
+        for name, scheduler in schedulers.items():
+            have(name, simulate(scenario, scheduler, progress=progress, **options))
     else:
         runs = {
             name: executor.submit(simulate, scenario, each, **options) for name, each in schedulers.items()
         }
         try:
-            done = watched(runs.items(), progress, len(runs), "runs")
-            results = {name: run.result() for name, run in done}
+            for name, run in watched(runs.items(), progress, len(runs), "runs"):
+                have(name, run.result())
         finally:
             for run in runs.values():
                 run.cancel()

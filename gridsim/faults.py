@@ -436,6 +436,14 @@ class Faults:
             return {}
         return {self.recipe.path: tuple(availability_files(self.recipe.path))}
 
+    def places(self) -> dict[str, tuple[str, ...]]:
+        """Where `sources` looks for files, by the path of the trace."""
+        from gridsim.traces import availability_places
+
+        if not isinstance(self.recipe, TraceFaults):
+            return {}
+        return {self.recipe.path: tuple(availability_places(self.recipe.path))}
+
     @property
     def time_zones(self) -> Zones | None:
         """Where machines have day and night, if they have."""

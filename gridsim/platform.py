@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -77,7 +77,7 @@ def sequence(path: str, values: Any) -> list[Any]:
     if isinstance(values, np.ndarray) and values.ndim == 1:
         plain: list[Any] = values.tolist()
         return plain
-    if isinstance(values, Iterable) and not isinstance(values, (str, bytes)):
+    if isinstance(values, Iterable) and not isinstance(values, (str, bytes, Set, Mapping)):  # in their order
         return list(values)
     raise ScenarioError(f"{path} must be a list of numbers, got {shown(values)}")
 

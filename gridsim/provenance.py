@@ -41,13 +41,19 @@ def code_version() -> str:
     """
     import numpy
 
-    total = hashlib.sha256(numpy.__version__.encode())
+    # the packages are of one distribution, and lie side by side
+    return f"{version()}+{digest_of_sources(Path(__file__).parents[1], numpy.__version__)[:16]}"
+
+
+def digest_of_sources(folder: Path, numpy: str) -> str:
+    """SHA-256 (hexadecimal) of the sources of `PACKAGES` in a folder, and of the version of numpy."""
+    total = hashlib.sha256(numpy.encode())
     for package in PACKAGES:
-        root = Path(__file__).parents[1] / package  # they are of one distribution, and lie side by side
+        root = folder / package
         for path in sorted(path for path in root.rglob("*") if path.suffix in _SOURCES):
             total.update(f"{path.relative_to(root).as_posix()}\n".encode())
             total.update(path.read_bytes())
-    return f"{version()}+{total.hexdigest()[:16]}"
+    return total.hexdigest()
 
 
 def sha256(path: str) -> str:
@@ -103,6 +109,25 @@ def other_file(found: Mapping[str, str], stated: Mapping[str, str]) -> str | Non
     return next(
         (file for file in sorted(found.keys() | stated.keys()) if found.get(file) != stated.get(file)), None
     )
+
+
+class FirstRead:
+    """What traces were when a study first read them: its runs are compared, and must have read the same."""
+
+    def __init__(self) -> None:
+        self._digests: dict[tuple[str, str], str | None] = {}
+
+    def other(self, read: Mapping[str, str], places: Mapping[str, Iterable[str]]) -> str:
+        """The first file that is not what it was, or was not there; "" if all are as before.
+
+        read : SHA-256 of each file that a run has read.  places : see `gridsim.scenario.Scenario.places`.
+        """
+        asked = [(trace, file) for trace, files in places.items() for file in files]
+        for trace, file in (*asked, *(("", file) for file in read)):
+            digest = read.get(file)
+            if self._digests.setdefault((trace, file), digest) != digest:
+                return file
+        return ""
 
 
 def check_read(files: Iterable[str], stated: Mapping[str, str]) -> None:

@@ -24,6 +24,7 @@ from gridsim.measures import Metric, usual_metrics, wanted_metrics
 from gridsim.naming import check_schedulers
 from gridsim.platform import real, whole
 from gridsim.progress import Progress
+from gridsim.provenance import FirstRead
 from gridsim.records import align
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
@@ -261,7 +262,7 @@ def replicate(
     target = None if half_width is None else real("half_width", half_width, above=0)
     whole("at_most", at_most, low=1 if target is None else len(numbers))
     make = (lambda k: replica(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
-    kept = store_of(store)
+    kept, read = store_of(store), FirstRead()
     made: list[Measured] = []  # replica after replica, of each scheduler
 
     def run(few: Sequence[int]) -> bool:
@@ -276,6 +277,7 @@ def replicate(
                 progress=progress,
                 retry=retry,
                 fail_fast=errors == "raise",
+                first_read=read,
             )
         )
         return scenarios[0].workload.rigid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -64,18 +65,14 @@ def resume(
             raise ScenarioError(f"scheduler must be the run's, {stated}, got {scheduler!r}")
         with naming([name]):
             scenario = Scenario.from_text(about.scenario)
-        found = {file: provenance.sha256(file) for file in scenario.files}
-        for file in sorted(about.files.keys() - found.keys()):  # a table of nodes has gone, or never was
-            raise ScenarioError(f"the scenario of {name} must read {file!r}, as when its run began")
-        for file in found:
-            if found[file] != about.files.get(file):
-                raise ScenarioError(f"{file} has changed since the run of {name} began")
+        _check_files(name, {file: provenance.sha256(file) for file in scenario.files}, about.files)
         try:
             options = Options(**(about.options | ({} if threads is None else {"threads": threads})))
         except TypeError as error:
             raise damaged(name, error) from error
         with naming([name]):
             simulation = Simulation(scenario, chosen, options)
+        _check_files(name, simulation.files, about.files)  # they may have changed before they were read
         kept.restore(simulation)
     remove_leftovers(path)
     simulation.worked, simulation.resumed = about.worked, about.resumed + 1
@@ -86,6 +83,16 @@ def resume(
         if type(chosen).__module__.partition(".")[0] != "gridsim":  # which needs a traceback to be found
             raise
         raise damaged(name, error) from error
+
+
+def _check_files(name: str, found: Mapping[str, str], began: Mapping[str, str]) -> None:
+    from gridsim.errors import ScenarioError
+
+    for file in sorted(began.keys() - found.keys()):  # a table of nodes has gone, or never was
+        raise ScenarioError(f"the scenario of {name} must read {file!r}, as when its run began")
+    for file in found:
+        if found[file] != began.get(file):
+            raise ScenarioError(f"{file} has changed since the run of {name} began")
 
 
 @click.command("resume")

@@ -87,6 +87,11 @@ class Scenario:
         found = {path: (path,) for path in self.paths}
         return found | (self.faults.sources() if self.faults is not None else {})
 
+    def places(self) -> dict[str, tuple[str, ...]]:
+        """For each of the `paths` the files that would be read, be they there or not."""
+        found = {path: (path,) for path in self.paths}
+        return found | (self.faults.places() if self.faults is not None else {})
+
     # -- writing --------------------------------------------------------------------------------------
 
     def to_toml(self, *, schedulers: bool = True, place: Callable[[str], str] = str) -> str:

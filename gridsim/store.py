@@ -126,7 +126,11 @@ class Store:
     def prepared(self, cell: Cell, key: str) -> Cell:
         """`cell`, to be run for this store: with files as `key` has them, its result kept if wanted."""
         keep = str(self.result_file(key).absolute()) if self.keep_results else None
-        return dataclasses.replace(cell, keep=keep, files=self._keys.files(cell.scenario))
+        return dataclasses.replace(cell, keep=keep, files=self.files(cell.scenario))
+
+    def files(self, scenario: Scenario) -> Mapping[str, str]:
+        """The SHA-256 of each file of a scenario of which there is a key, when `keys_of` looked at it."""
+        return self._keys.files(scenario)
 
     def result_file(self, key: str) -> Path:
         """Where the whole result of a cell is, if it was kept.  Raises GridSimError for what is no key."""

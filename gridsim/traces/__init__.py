@@ -8,7 +8,13 @@ from gridsim.traces.bags import Bags, derive_bags
 from gridsim.traces.fta import read_fta
 from gridsim.traces.gwf import read_gwf
 from gridsim.traces.hosts import HostSpeeds, read_host_speeds
-from gridsim.traces.info import availability_files, read_availability, read_jobs
+from gridsim.traces.info import (
+    availability_files,
+    availability_places,
+    format_of_name,
+    read_availability,
+    read_jobs,
+)
 from gridsim.traces.jobs import JOB_DTYPE, JobLog
 from gridsim.traces.rigid import RigidJobs, derive_jobs
 from gridsim.traces.swf import SWF_FIELDS, SwfLog, read_swf
@@ -23,8 +29,10 @@ __all__ = [
     "RigidJobs",
     "SwfLog",
     "availability_files",
+    "availability_places",
     "derive_bags",
     "derive_jobs",
+    "format_of_name",
     "read_availability",
     "read_avt",
     "read_fta",

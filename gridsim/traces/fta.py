@@ -25,6 +25,9 @@ from gridsim.traces.availability import AvailabilityTrace, RawIntervals, assembl
 
 UP = 1  # event_type; 0 is down
 _COLUMNS = {1: "component_id", 2: "node_id", 5: "event_type", 6: "event_start_time", 7: "event_stop_time"}
+#: What files are called in the folder of a trace.
+EVENT_FILES = ("event_trace.tab", "event_trace.tab.gz")
+NODE_TABLES = ("node.tab", "node.tab.gz")
 _WIDTH = 8  # columns up to event_stop_time; event_end_reason is not read
 
 
@@ -85,17 +88,15 @@ def event_file(path: StrPath) -> Path:
     folder = Path(path)
     if not folder.is_dir():
         return folder
-    candidates = (folder / "event_trace.tab", folder / "event_trace.tab.gz")
-    for file in candidates:
-        if file.exists():
+    for name in EVENT_FILES:
+        if (file := folder / name).exists():
             return file
     raise format_error(folder, 0, "no event_trace.tab or event_trace.tab.gz in this folder")
 
 
 def node_table(file: StrPath) -> Path | None:
     """node.tab[.gz] beside a file of events, if there is one."""
-    folder = Path(file).parent
-    tables = (folder / "node.tab", folder / "node.tab.gz")
+    tables = (Path(file).parent / name for name in NODE_TABLES)
     return next((table for table in tables if table.exists()), None)
 
 

@@ -15,7 +15,7 @@ from gridsim.provenance import sha256
 from gridsim.traces._text import StrPath, format_error, parse_number, text_lines
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import parse_count, read_avt
-from gridsim.traces.fta import event_file, node_table, read_fta
+from gridsim.traces.fta import EVENT_FILES, NODE_TABLES, event_file, node_table, read_fta
 from gridsim.traces.gwf import GWF, read_gwf
 from gridsim.traces.hosts import read_host_speeds
 from gridsim.traces.jobs import JobFormat, JobLog
@@ -37,15 +37,28 @@ def availability_files(path: StrPath) -> list[str]:
     return [os.fspath(file), os.fspath(table)]
 
 
+def availability_places(path: StrPath) -> list[str]:
+    """Where `availability_files` looks, as it names them: none of these needs to be there."""
+    names = [*EVENT_FILES, *NODE_TABLES]
+    return [os.fspath(Path(path)), *(os.fspath(Path(path, name)) for name in names)] + [
+        os.fspath(Path(path).parent / name) for name in NODE_TABLES
+    ]
+
+
+def format_of_name(path: StrPath) -> str:
+    """The format that the name of a trace tells, one of `FORMATS`; "" where its lines must."""
+    name = Path(path).name.removesuffix(".gz")
+    if Path(path).is_dir() or name == "event_trace.tab":
+        return "fta"
+    return _SUFFIXES.get(Path(name).suffix, "")
+
+
 def detect_format(path: StrPath) -> str:
     """The format of a trace, one of `FORMATS`, from its name and else from its first lines.
 
     Raises `TraceFormatError` when neither tells, or when the file cannot be read.
     """
-    name = Path(path).name.removesuffix(".gz")
-    if Path(path).is_dir() or name == "event_trace.tab":
-        return "fta"
-    if found := _SUFFIXES.get(Path(name).suffix):
+    if found := format_of_name(path):
         return found
     commented = False
     for line in islice(text_lines(path), _LINES_TO_LOOK_AT):
@@ -63,8 +76,8 @@ def detect_format(path: StrPath) -> str:
                 return "gwf"
             commented = True
             continue
-        if found := _format_of_record(words, commented):
-            return found
+        if record := _format_of_record(words, commented):
+            return record
         break
     raise format_error(path, 1, f"cannot tell the format, expected one of {', '.join(FORMATS)}: name it")
 

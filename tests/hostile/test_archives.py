@@ -336,7 +336,13 @@ def test_an_end_that_cannot_be_read() -> None:
 def test_stores(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     Store(folder)
-    for text in (b"[" * 50_000, b"\xff", b"7", b'{"gridsim store": "\x1b"}'):
+    for text in (
+        b"[" * 50_000,
+        b"\xff",
+        b"7",
+        b'{"gridsim store": "\x1b"}',
+        b'{"gridsim store": 1' + b" " * (1 << 16) + b"}",
+    ):
         (folder / "store.json").write_bytes(text)
         with pytest.raises(GridSimError) as error:
             Store(folder)

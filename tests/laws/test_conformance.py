@@ -25,6 +25,7 @@ from law_scenarios import (
 )
 
 import gridsim as gs
+from gridsim.scheduler import registered
 from gridsim.schedulers import MODES
 from gridsim.schedulers.wqr_choices import POLICIES
 from gridsim.testing import ConformanceError, check_scheduler
@@ -44,6 +45,14 @@ def wrong(monkeypatch: pytest.MonkeyPatch) -> Any:
 def quiet(scheduler: gs.Scheduler | type[gs.Scheduler]) -> set[str]:
     """The law of decisions, if the scheduler notes none."""
     return set() if scheduler.decision_words else {"decisions"}
+
+
+def test_all_that_are_registered_are_tried() -> None:
+    """Below, by these tables and four tests of their own."""
+    alone = {gs.FairTree, gs.DgsAsap, gs.WqrFt, gs.Wave}
+    tried = {type(scheduler) for scheduler in (*CENTRAL.values(), *MAPPING.values(), *RIGID)}
+    tried |= alone | {kind for kind, _ in SEARCHES.values()} | set(WALKERS.values())
+    assert {kind for kind, _ in registered().values()} <= tried
 
 
 @pytest.mark.parametrize("name", CENTRAL)

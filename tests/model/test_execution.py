@@ -18,13 +18,14 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim import execution
+from gridsim import cells, execution
 from gridsim.cells import Cell, Keys, Measured, measure
 from gridsim.execution import Processes, executor_of, run_cells
-from gridsim.provenance import code_version
+from gridsim.provenance import code_version, digest_of_sources
 from gridsim.seeding import replica
 
 
@@ -119,6 +120,13 @@ def test_a_key_is_all_that_an_outcome_depends_on(tmp_path: Path) -> None:
     assert len({key(cell) for cell in [base, *others]}) == len(others) + 1
 
 
+def test_a_key_is_of_one_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Cell(small(), gs.FairTree())
+    before = Keys().key(cell)
+    monkeypatch.setattr(cells, "code_version", lambda: "0.1.0+0123456789abcdef")
+    assert Keys().key(cell) != before
+
+
 def test_a_key_has_the_content_of_files_and_not_their_paths(tmp_path: Path) -> None:
     def cell(name: str, speed: int) -> Cell:
         file = tmp_path / name
@@ -153,9 +161,43 @@ class Mine(gs.Fcfs, frozen=True, kw_only=True):
         Keys().key(Cell(small(), scheduler))
 
 
-def test_code_version_is_of_the_sources() -> None:
-    version, _, digest = code_version().partition("+")
-    assert version == gs.__version__ and len(digest) == 16
+def test_a_key_has_the_source_of_the_users_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    keys = []
+    for factor in (1, 20):
+        (tmp_path / "own_metric.py").write_text(
+            f"def value(result):\n    return {factor} * result.makespan\n"
+        )
+        sys.modules.pop("own_metric", None)
+        importlib.invalidate_caches()
+        keys.append(Keys().key(Cell(small(), gs.Fcfs(), {"v": importlib.import_module("own_metric").value})))
+    assert keys[0] != keys[1]
+
+
+def test_code_version_is_of_the_sources(tmp_path: Path) -> None:
+    """Of all of them, and of nothing else: kernels, their declarations and headers, Python; and of numpy."""
+    sources = digest_of_sources(Path(gs.__file__).parents[1], np.__version__)
+    assert code_version() == f"{gs.__version__}+{sources[:16]}"
+    counted = ["gridsim/a.py", "gridsim/deep/in/b.py", "gridcore/k.pyx", "gridcore/k.pxd", "gridcore/k.h"]
+    others = ["gridsim/a.pyc", "gridcore/k.so", "other/a.py", "gridsim/schema.json"]
+    for name in (*counted, *others):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("as it was")
+
+    def digest(numpy: str = "2.0") -> str:
+        return digest_of_sources(tmp_path, numpy)
+
+    before = digest()
+    assert digest("2.1") != before
+    for name in (*counted, *others):
+        (tmp_path / name).write_text("changed")
+        assert (digest() == before) == (name in others), name
+        (tmp_path / name).write_text("as it was")
+    for name in counted:  # what it is called counts, too
+        (tmp_path / name).rename((tmp_path / name).with_stem("c"))
+        assert digest() != before
+        (tmp_path / name).with_stem("c").rename(tmp_path / name)
+    assert digest() == before
 
 
 # -- where they run ---------------------------------------------------------------------------------------

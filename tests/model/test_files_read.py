@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 import gridsim as gs
-from gridsim.cells import Cell, measure
+from gridsim import resumption
+from gridsim.cells import Cell, Keys, measure
 from gridsim.collecting import collect
 from gridsim.errors import FileChanged
 from gridsim.perfetto import to_perfetto
@@ -132,6 +134,23 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
     log = jobs(tmp_path / "log.swf")
     with pytest.raises(gs.ScenarioError, match=r"log.swf must not change while it is read"):
         gs.simulate(of_jobs(log), Meddling(to=str(log)))
+    found = measure(Cell(of_jobs(jobs(log)), Meddling(to=str(log))))
+    assert found.error and found.lost  # which says nothing of the cell
+
+
+def test_a_file_that_changes_before_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between being looked at and being read."""
+    log, kept = jobs(tmp_path / "log.swf"), tmp_path / "kept"
+    gs.simulate(of_jobs(log), gs.Fcfs(), checkpoint=kept, checkpoint_every=0.0)
+    checked = resumption._check_files
+
+    def meddling(*arguments: Any) -> None:
+        checked(*arguments)
+        jobs(log, 900)
+
+    monkeypatch.setattr(resumption, "_check_files", meddling)
+    with pytest.raises(gs.ScenarioError, match=r"log.swf has changed since the run of .*kept began"):
+        gs.resume(kept)
 
 
 def test_a_platform_says_what_it_was_made_from(tmp_path: Path) -> None:
@@ -179,6 +198,74 @@ def test_a_file_that_changes_during_a_study(tmp_path: Path, kept: bool, threads:
         collect(cells, store=store, executor=pool, batch=None if pool is None else 1)
     if store is not None:
         assert len(store) == 1
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_file_that_changes_between_cells_of_other_files(tmp_path: Path, kept: bool) -> None:
+    """What else they read does not matter."""
+    log, table = jobs(tmp_path / "log.swf"), hosts(tmp_path / "hosts.csv")
+    first = of_jobs(log)
+    other = dataclasses.replace(first, platform=gs.Platform.from_hosts(table, nodes=9, seed=1))
+    store = gs.Store(tmp_path / "store") if kept else None
+    with pytest.raises(gs.GridSimError, match=r"log.swf must be what it was when the study"):
+        collect([Cell(first, Second(to=str(log))), Cell(other, gs.Fcfs())], store=store)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_file_that_changes_between_rounds_of_replicas(tmp_path: Path, kept: bool) -> None:
+    """No interval is one of two traces, be they run or in a store."""
+    log = tmp_path / "log.swf"
+    store = tmp_path / "store" if kept else None
+
+    def scenario(seed: int) -> gs.Scenario:
+        jobs(log, 100 if seed < 10 else 900)
+        platform = gs.Platform.desktop_grid(nodes=4, seed=seed)
+        return gs.Scenario(platform, gs.Workload.from_log(log))
+
+    schedulers = {"fcfs": gs.Fcfs()}
+    if kept:  # what comes later is there already
+        gs.replicate(scenario, schedulers, range(10, 20), store=store)
+    with pytest.raises(gs.GridSimError, match=r"log.swf must be what it was when the study"):
+        gs.replicate(scenario, schedulers, half_width=1e-9, at_most=20, store=store)
+
+
+@pytest.mark.parametrize("threads", [None, 1])
+def test_a_file_that_changes_while_schedulers_are_compared(tmp_path: Path, threads: int | None) -> None:
+    log = jobs(tmp_path / "log.swf")
+    pool = ThreadPoolExecutor(1) if threads else None
+    schedulers = {"second": Second(to=str(log)), "fcfs": gs.Fcfs()}
+    with pytest.raises(FileChanged, match=r"log.swf must be the same for all schedulers, .* one for fcfs"):
+        gs.compare(of_jobs(log), schedulers, executor=pool)
+
+
+@pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
+def test_a_key_has_what_names_say_of_formats(tmp_path: Path) -> None:
+    """The same lines may be read as one format or another."""
+    rows = [
+        (number, 3, number % 8, number % 8, 0, 1, begin, begin + 300)
+        for number, begin in enumerate(range(0, 40_000, 500))
+    ]
+    (tmp_path / "fta").mkdir()
+    keys, found = Keys(), []
+    for name in ("fta/event_trace.tab", "desktops.avt"):
+        path = tmp_path / name
+        path.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
+        cell = Cell(with_failures(path), gs.Fcfs())
+        found.append((keys.key(cell), gs.simulate(cell.scenario, cell.scheduler).makespan))
+    assert found[0][0] != found[1][0] and found[0][1] != found[1][1]
+    # it is of one format whether a folder or its file is named
+    assert keys.key(Cell(with_failures(tmp_path / "fta"), gs.Fcfs())) == found[0][0]
+
+    store = gs.Store(tmp_path / "store")
+    log = tmp_path / "log.swf"
+    log.write_text("# JobID\n" + "".join(f"{i} {300 * i} 0 100 1 100 -1 1 100 -1 1 u g\n" for i in range(4)))
+    (failed,) = collect([Cell(of_jobs(log), gs.Fcfs())], store=store)
+    assert "log.swf:1" in failed.error
+    (sound,) = collect([Cell(of_jobs(log.rename(tmp_path / "log.gwf")), gs.Fcfs())], store=store)
+    assert not sound.error and len(store) == 2
+    (failed,) = collect([Cell(of_jobs(jobs(tmp_path / "plain.swf.gz")), gs.Fcfs())], store=store)
+    (sound,) = collect([Cell(of_jobs(jobs(tmp_path / "plain.swf")), gs.Fcfs())], store=store)
+    assert "not a sound gzip file" in failed.error and not sound.error
 
 
 @pytest.mark.parametrize("whole", [True, False])
