@@ -177,7 +177,6 @@ def of_another(file: Path, scenario: gs.Scenario) -> Path:
     [
         gs.Faults.poisson(1e-6, seed=1),
         gs.Faults.weibull(0.01, 1e-152, 1.0, 1e-300, seed=1),  # the first block does not end
-        gs.Faults.weibull(1.0, 1e-9, 1.0, 1e300, seed=1),  # nothing happens in all blocks but the first
         gs.Faults.zones(1, day_up=0.99, spell=1.0),
     ],
 )
@@ -231,3 +230,18 @@ def test_jobs_that_no_machine_has_room_for(monkeypatch: pytest.MonkeyPatch) -> N
     platform = gs.Platform.equal(100)
     with pytest.raises(OutOfMemory, match="workload.horizon: .* jobs take at least 100"):
         gs.Workload.job_streams(seed=1, horizon=1e8).realize(platform)
+
+
+def test_who_looks_does_not_wait_for_machines_that_are_down_for_ever(
+    scenario: gs.Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing happens in any block but the first, and there are 1e10."""
+    file = tmp_path / "a.npz"
+    gs.simulate(scenario, gs.FairTree(), record="all").save(file)
+    faults = gs.Faults.weibull(1.0, 1e-9, 1.0, 1e300, seed=1)
+    of_another(file, gs.Scenario(scenario.platform, scenario.workload, faults=faults))
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli, ["validate", "a.npz"])
+    assert done.exit_code == 1 and "dead machine: schedule[0]" in done.stdout, done.output
+    done = CliRunner().invoke(cli, ["export", "a.npz", "--format", "perfetto", "--out", "x.json"])
+    assert done.exit_code == 0, done.output
