@@ -83,7 +83,7 @@ def test_values_are_those_of_single_runs_of_the_replicas(bags: Ladder) -> None:
 def made_up() -> Ladder:
     """Three steps and one beside, of values made up."""
     steps = [Step(name, "", BAGS, gs.MinCent(), beside=name == "d") for name in "abcd"]
-    values = {"a": [1.0, 2.0], "b": [1.5, 4.5], "c": [1.0, 4.0], "d": [2.0, 3.0]}
+    values = {"a": [1.0, 2.0], "b": [1.5, 4.5], "c": [1.0, 4.0], "d": [4.0, 6.0]}
     columns = {name: np.array(column) for name, column in values.items()}
     return Ladder(BAGS, tuple(steps), Replicates((0, 1), {"max_stretch": columns}))
 
@@ -93,9 +93,9 @@ def test_differences_and_ratios_are_paired_and_to_the_step_before() -> None:
     assert (a["difference"], a["ratio"], a["over_first"]) == (None, None, None)
     assert [row["difference"].mean for row in (b, c)] == [1.5, -0.5]
     assert [row["ratio"].mean for row in (b, c)] == [2.0, pytest.approx(5 / 6)]
-    assert [row["over_first"].mean for row in (b, c, d)] == pytest.approx([2.0, 5 / 3, 5 / 3])
-    # what is beside is no step: the last one is set over it
-    assert d["beside"] and d["difference"] is None and d["ratio"].mean == 1.0
+    assert [row["over_first"].mean for row in (b, c, d)] == pytest.approx([2.0, 5 / 3, 10 / 3])
+    # what is beside is no step: the last one is set over it, 2.5 over 5
+    assert d["beside"] and d["difference"] is None and d["ratio"].mean == 0.5
     assert b["difference"].low == pytest.approx(0.5) and b["difference"].high == pytest.approx(2.5)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import gridsim as gs
@@ -50,6 +51,24 @@ def test_a_task_that_is_cut_off_fetches_again(name: str) -> None:
     result = gs.simulate(scenario(100.0, failing), SCHEDULERS[name])
     assert result.machines["interrupted"].tolist() == [0, 1, 0]
     assert result.machines["data_in"].sum() == 57 * 100.0
+
+
+def test_a_replica_that_is_ended_has_fetched_its_data() -> None:
+    """One task of 10 s on machine 0; its replica on machine 1 is ended then."""
+    bag = gs.Workload.of(release=[0.0], tasks=[1], task_size=[10_000.0])
+    two = gs.Scenario(gs.Platform.of([1000.0, 1000.0]), bag, gs.Network(task_data=100.0))
+    result = gs.simulate(two, gs.WqrFt(max_replicas=2))
+    assert result.machines["tasks"].sum() == result.machines["ended"].sum() == 1
+    assert result.machines["data_in"].tolist() == [100.0, 100.0]
+
+
+def test_what_is_fetched_is_what_was_begun() -> None:
+    """Tasks are completed, cut off and ended; an instance is a row of the schedule."""
+    failing = gs.Faults.of([0, 1, 2], [3.25, 9.0, 30.0], [5.0, 9.0, 31.0])
+    result = gs.simulate(scenario(100.0, failing), gs.WqrFt(max_replicas=2), record=True)
+    begun = np.bincount(result.tables["schedule"]["machine"], minlength=3)
+    assert result.machines["interrupted"].sum() and result.machines["ended"].sum()
+    assert result.machines["data_in"].tolist() == (100.0 * begun).tolist()
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), 1e308])

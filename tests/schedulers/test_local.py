@@ -141,6 +141,17 @@ def test_the_next_machine_acts_for_a_submitter_that_is_away() -> None:
     assert (1.0, 1, "release", 0, 5, 2) in told
 
 
+def test_after_the_last_machine_comes_the_first() -> None:
+    told: list[Any] = []
+    away = gs.Scenario(
+        gs.Platform.of([1000.0] * 3),
+        gs.Workload.of(release=[1.0], tasks=[5], task_size=[1000.0], submitter=[2]),
+        faults=gs.Faults.of([2], [0.5], [30.0]),
+    )
+    gs.simulate(away, Halves(told=told))
+    assert (1.0, 0, "release", 0, 5, 2) in told
+
+
 def test_nobody_is_there_for_a_while() -> None:
     told: list[Any] = []
     faults = gs.Faults.of([0, 1], [0.5, 0.5], [30.0, 40.0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any, ClassVar
@@ -68,6 +69,21 @@ def test_two_machines_by_hand() -> None:
         ("thanks", 1, 0, 1.6, 2.101, 0, 10, -1),
     ]
     assert result.provenance["message_log"] == {"kept": 4, "left_out": 0, "limit": 1_000_000}
+
+
+def test_who_is_down_sends_nothing() -> None:
+    """Machine 0 sends at 1 s; it cannot have done so if it was down from 0.9 s to 1.1 s."""
+    result = gs.simulate(pair(gs.Faults.of([0], [9.0], [9.1])), Sharer(), record="messages")
+    assert validate_result(result) == []
+    down = dataclasses.replace(result.scenario, faults=gs.Faults.of([0], [0.9], [1.1]))
+    altered = gs.Result(
+        tables=result.tables,
+        facts=result.facts,
+        scheduler=result.scheduler,
+        provenance={**result.provenance, "scenario": down.to_toml()},
+    )
+    said = "dead machine: message_log[0]: sent by machine 0 at 1.0 s"
+    assert said in "\n".join(map(str, validate_result(altered)))
 
 
 def test_what_is_lost_was_not_delivered() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 import gridsim as gs
 from gridsim import local_adapter
+from gridsim.schedulers.search_points import RendezvousNode
 from gridsim.testing.cases import scenarios
 from gridsim.validation.results import validate_result
 
@@ -102,6 +103,13 @@ def test_a_walker_ends_when_it_has_found_its_share(line: None) -> None:
     assert sent(result) == {"walk": 2, "offer": 2, "task": 2}
 
 
+def test_all_hosts_that_are_wanted_are_dealt_to_the_walkers(line: None) -> None:
+    result = run(gs.RandomWalkSearch(hop_time=1.0, walkers=2, steps=3), tasks=4)
+    # one wants 2 and one 1 of three: the first takes 1 and 2, the second one goes on to 3
+    assert hosts(result) == [(0, 10.0), (1, 11.0), (2, 11.5), (3, 12.0)]
+    assert sent(result)["walk"] == 2 + 3 and len(result.tables["searches"]) == 1
+
+
 def test_walks_are_repeated_as_long_as_they_find_somebody(line: None) -> None:
     result = run(gs.RandomWalkSearch(hop_time=1.0, walkers=2, steps=1, retry=1000.0))
     # both walkers go to machine 1; the second walk finds it busy, and there is no third one
@@ -143,6 +151,14 @@ def test_a_point_names_those_that_have_waited_the_longest_or_any() -> None:
         chosen[pick] = sets
     assert chosen["longest"][0] & chosen["longest"][1] == {0}
     assert len(chosen["random"][0] & chosen["random"][1]) > 1
+
+
+def test_the_nearest_point_is_that_of_the_fewest_hops() -> None:
+    node = RendezvousNode(gs.Rendezvous())
+    for point, hops in ((7, 2), (5, 3), (7, 4), (6, 2)):
+        node.learn(point, hops)
+    assert node.points == {5: 3, 6: 2, 7: 2}
+    assert [node.nearest(but) for but in ({}, {6: None}, {6: None, 7: None})] == [6, 7, 5]
 
 
 def test_who_knows_no_point_becomes_one(line: None) -> None:
@@ -187,6 +203,63 @@ def test_a_task_that_comes_too_late_goes_back() -> None:
     assert sent(result)["back"] >= 1
     assert len(result.tables["hosts"]) == 4 + sent(result)["back"]
     assert result.applications["resubmitted"].sum() == 0
+
+
+def given_away(result: gs.Result) -> list[tuple[int, int, float]]:
+    """Each task that was given to a host: its application, the host, and when."""
+    table = result.tables["hosts"]
+    return [(int(i), *host) for i, host in zip(table["application"], hosts(result), strict=True)]
+
+
+def test_a_task_that_comes_back_is_the_oldest_again() -> None:
+    """Machine 1 offers itself at 10.5 s until 10.6 s, and runs a task of its own when that of 0 comes."""
+    workload = gs.Workload.of([10.0, 10.8, 11.2], [2, 1, 1], 1e5, [0, 1, 0])
+    method = gs.ExpandingRing(degree=1, promise=0.1, hop_time=1.0, max_hops=1, retry=1000.0)
+    result = run(method, workload=workload, machines=2)
+    # back at 12 s, when the task of application 2 waits already; 0 is free at 110 s, and at 210 s
+    assert given_away(result) == [(0, 0, 10.0), (1, 1, 10.8), (0, 1, 11.0), (0, 0, 110.0), (2, 0, 210.0)]
+    assert sent(result)["back"] == 1
+    assert result.tables["hosts"]["needed"].tolist() == [10.0, 10.8, 10.0, 12.0, 11.2]
+
+
+def test_a_promise_that_was_kept_does_not_end_the_next_one(line: None) -> None:
+    """Machine 2 offers itself to 1 at 10.5 s, is dismissed at 11.5 s, and offers itself to 3 at 11.6 s.
+
+    The first promise would have ended at 12 s, the second one ends at 12.6 s with the task of 3.
+    """
+    workload = gs.Workload.of([10.0, 11.1, 12.1], [2, 2, 1], 1e5, [1, 3, 2])
+    result = run(gs.ExpandingRing(promise=1.5, hop_time=1.0, max_hops=1, retry=1000.0), workload=workload)
+    assert sent(result)["dismiss"] == 1 and "back" not in sent(result)
+    of_3_and_2 = [row for row in given_away(result) if row[0]]
+    assert of_3_and_2 == [(1, 3, 11.1), (1, 2, 12.1), (2, 2, 112.6)]
+
+
+def pauses(result: gs.Result) -> Any:
+    """From the end of each search to the beginning of the next (s)."""
+    table = result.tables["searches"]
+    return table["began"][1:] - table["ended"][:-1]
+
+
+def test_pauses_double_up_to_16_times() -> None:
+    """One machine has nobody to ask; it works until 1010 s, and until 6000 s on the second bag."""
+    workload = gs.Workload.of([10.0, 5000.0], [2, 2], 1e6, [0, 0])
+    result = run(gs.ExpandingRing(retry=1.0), workload=workload, machines=1)
+    second = result.tables["searches"]["began"][1:] >= 5000.0
+    for of_this in (~second, second):
+        found = pauses(result)[of_this]
+        found = found[found < 1000.0]  # not the time between the bags
+        longest = np.minimum(2.0 ** np.arange(len(found)), 16.0)
+        assert len(found) > 20 and (found >= 0.5 * longest).all() and (found <= 1.5 * longest).all()
+
+
+def test_the_pause_is_short_again_after_somebody_was_found(line: None) -> None:
+    """Machine 1 is busy until 210 s; of the two tasks that need a host then it takes one."""
+    workload = gs.Workload.of([10.0, 10.1], [1, 3], [2e5, 1e6], [1, 0])
+    result = run(gs.ExpandingRing(hop_time=1.0, max_hops=1, retry=10.0), workload=workload, machines=2)
+    (k,) = np.flatnonzero(result.tables["searches"]["found"] == 1)
+    # at least four pauses before, as 10 + 20 + 40 s are less than 200 s even times 1.5
+    assert k >= 4 and pauses(result)[k - 1] >= 0.5 * 80.0
+    assert 5.0 <= pauses(result)[k] <= 15.0 and 10.0 <= pauses(result)[k + 1] <= 30.0
 
 
 @ALL

@@ -1,0 +1,48 @@
+"""One value of a small recorded schedule is wrong, and nothing else tells of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import gridsim as gs
+from gridsim.validation.common import Violation
+from gridsim.validation.results import validate_result
+
+
+def found_with(result: gs.Result, table: str, column: str, k: int, value: Any) -> list[Violation]:
+    """What is found when row `k` of a sound result has another value."""
+    assert validate_result(result) == []
+    columns = {name: values.copy() for name, values in result.tables[table].items()}
+    columns[column][k] = value
+    altered = gs.Result(
+        tables={**result.tables, table: gs.Table(columns)},
+        facts=result.facts,
+        scheduler=result.scheduler,
+        provenance=result.provenance,
+    )
+    return validate_result(altered)
+
+
+def test_a_rigid_job_is_not_cut_off_before_the_failure() -> None:
+    """Machine 0 is reset at 5 s; the job ends on machine 1 then, not at 4 s."""
+    jobs = gs.Workload.jobs_of([0.0], [2], [20.0])
+    resets = gs.Faults.of([0], [5.0], [5.0])
+    result = gs.simulate(gs.Scenario(gs.Platform.equal(2), jobs, faults=resets), gs.Backfill(), record=True)
+    schedule = result.tables["schedule"]
+    (k,) = np.flatnonzero((schedule["machine"] == 1) & (schedule["completed"] == 0))
+    assert schedule["end"][k] == 5.0
+    found = {each.law: each for each in found_with(result, "schedule", "end", k, 4.0)}
+    assert found["cut off"].where == f"schedule[{k}]"
+    assert "cut off at 4.0 s, machine 1 does not fail then" in str(found["cut off"])
+
+
+def test_no_more_tasks_come_than_there_are() -> None:
+    """Where machines may fail, a task that has come need not begin; there is still no fourth one."""
+    bag, never = gs.Workload.of([0.0], [3], 1000.0), gs.Faults.of([0], [1e6], [1e6])
+    result = gs.simulate(gs.Scenario(gs.Platform.equal(1), bag, faults=never), gs.Fcfs(), record=True)
+    assert result.tables["arrivals"]["tasks"].tolist() == [3]
+    (found,) = found_with(result, "arrivals", "tasks", 0, 4)
+    assert (found.law, found.where) == ("arrival", "application 0")
+    assert "4 tasks have come, it has 3, and 0 were submitted again" in str(found)
