@@ -131,6 +131,14 @@ def test_messages_on_one_machine_are_free(interfaces: str) -> None:
 # -- the order in which they leave ------------------------------------------------------------------------
 
 
+def test_many_rows_of_a_sender_leave_as_they_were_said() -> None:
+    setup = Setup(latency=0.0, bandwidth=inf)
+    said = [(2, k % 2, k) for k in range(1000, 0, -1)]
+    setup.at(0, ("slow", rows(*said)))
+    setup.engine.run()
+    assert [entry[2:] for entry in setup.trace] == [each for u in (0, 1) for each in said if each[1] == u]
+
+
 def test_a_wave_leaves_by_kind_then_sender_then_as_said() -> None:
     setup = Setup(machines=4, latency=0.0)
     # said in one instant by three timers, worst order first

@@ -89,6 +89,51 @@ def test_a_machine_fails() -> None:
     assert table[0]["nodes_used"] == len({row[0] for row in rows})
 
 
+#: Messages of 1 s.
+SLOW = gs.Network(latency=1.0, bandwidth=math.inf, interfaces="equal")
+
+
+def test_a_searcher_that_is_reset_does_not_answer() -> None:
+    """Requests come at 1 s, and nobody has pulled the schedules of others before 3 s."""
+    jobs = gs.Workload.jobs_of([0.0], 1, 30.0, submitter=[0])
+    all_of_them: dict[str, Any] = {"policy": "pull", "forward": 3, "degree": 3}
+    calm = run(jobs, 4, SLOW, **all_of_them).applications[0]
+    assert (calm["searches"], calm["first_start"]) == (1, 60.0)
+    resets = gs.Faults.of([1, 2, 3], [2.0] * 3, [2.0] * 3)
+    reset = run(jobs, 4, SLOW, faults=resets, **all_of_them).applications[0]
+    # it waits for answers until 120 s, and searches again
+    assert (reset["searches"], reset["first_start"]) == (2, 180.0)
+
+
+def test_answers_that_are_too_late_are_counted() -> None:
+    """Of three who are asked one never answers; at 120 s the other two answers are of a start at 60 s."""
+    jobs = gs.Workload.jobs_of([0.0], 1, 30.0, submitter=[0])
+    gone = gs.Faults.of([1], [0.5], [math.inf])
+    table = run(jobs, 4, SLOW, faults=gone, forward=3, degree=3).applications[0]
+    assert (table["late"], table["searches"], table["conflicts"], table["first_start"]) == (2, 2, 0, 180.0)
+
+
+def test_a_machine_that_is_back_is_not_missed() -> None:
+    """Machine 1 is away from 10 to 20 s.  At 70 s it would be missed; at 100 s a job wants it.
+
+    Who searches, one of 1, 2 and 3, has the other two to choose from.
+    """
+    jobs = gs.Workload.jobs_of([100.0], 2, 30.0, submitter=[0])
+    away = gs.Faults.of([1], [10.0], [20.0])
+    table = run(jobs, 4, faults=away, forward=3, degree=3, detection=60.0).applications[0]
+    assert (table["reached"], table["searches"], table["first_start"]) == (2, 1, 120.0)
+
+
+def test_a_machine_that_is_back_tells_those_who_know_it() -> None:
+    """All four know one another; with push, each change of a schedule is told to three."""
+    jobs = gs.Workload.jobs_of([0.0], 1, 100.0, submitter=[0])
+    calm = run(jobs, 4, forward=3, degree=3)
+    (had,) = calm.tables["schedule"]["machine"].tolist()
+    other = next(u for u in (1, 2, 3) if u != had)
+    away = run(jobs, 4, faults=gs.Faults.of([other], [10.0], [20.0]), forward=3, degree=3)
+    assert (sent(calm, "push"), sent(away, "push")) == (3, 3 + 3)
+
+
 # -- what is exchanged --------------------------------------------------------------------------------------
 
 

@@ -355,6 +355,13 @@ def test_off_the_grid_nothing_is_known() -> None:
     assert result.tables["requests"]["guaranteed"].tolist() == [1]
 
 
+def test_a_promise_with_time_to_spare_is_kept() -> None:
+    """The smallest sample is 0.005 s/Mflop, 20 s for 4000 Mflop; the way and a task of 1 s take less."""
+    requests = run(scenario(4), grid=WIDE).tables["requests"]
+    assert requests["promised"].tolist() == [0.005]
+    assert (requests["guaranteed"].tolist(), requests["kept"].tolist()) == ([1], [1])
+
+
 def test_window_counters() -> None:
     """Two machines, one router, three decisions: how many are at the lowest sample, how many at none."""
     load: dict[str, Any] = {"release": (1.0, 100.0, 100.2), "tasks": (2, 4, 100), "submitter": (0, 0, 0)}

@@ -103,6 +103,21 @@ def test_what_is_lost_waits_for_the_next_event() -> None:
     assert rows(later) == [(0, 0, 0.0, 3.0), (0, 1, 4.0, 12.0), (1, 0, 8.0, 12.0)]
 
 
+def test_what_was_mapped_to_a_machine_that_fails_waits_for_the_next_event() -> None:
+    """Machine 0 was to run application 1 from 4 s on.  It fails at 3 s; the next mapping event is at 10 s."""
+    faults = gs.Faults.of([0], [3.0], [5.0])
+    result = run([2.0, 1.0], [0.0, 0.0], [8.0, 8.0], gs.MinMin(interval=10.0), faults=faults)
+    assert rows(result) == [(0, 0, 0.0, 3.0), (0, 0, 10.0, 14.0), (1, 0, 14.0, 18.0)]
+    assert result.applications["resubmitted"].tolist() == [1, 0] and validate_result(result) == []
+
+
+def test_the_most_tasks_that_wait() -> None:
+    """Two at 0 s; at 6 s the third one and the two that are lost; at 16 s it and the one of machine 1."""
+    faults = gs.Faults.of([0, 1, 1], [6.0, 6.0, 16.0], [7.0, 7.0, 16.0])
+    result = run([1.0, 1.0], [0.0, 0.0, 5.0], [10.0] * 3, gs.MinMin(), faults=faults)
+    assert result.applications["resubmitted"].sum() == 3 and result.facts == {"peak_waiting": 3}
+
+
 @pytest.mark.parametrize("scheduler", BY_NAME.values(), ids=lambda each: each.name)
 def test_nobody_is_ever_up(scheduler: gs.Scheduler) -> None:
     with pytest.raises(gs.ScenarioError, match="faults must leave a machine up until all is done"):

@@ -90,6 +90,15 @@ def test_the_list_has_who_lost_a_host_first(mode: str) -> None:
 
 
 @ALL
+def test_of_those_who_lost_a_host_the_first_goes_first(mode: str) -> None:
+    """Task 1 loses its host at 10 s, task 0 at 20 s; the first host is back at 30 s, the other one is not."""
+    host = {task: u for task, u, *_ in rows(ran(grid(2, 2), mode))}
+    faults = gs.Faults.of([host[1], host[0]], [10.0, 20.0], [30.0, 1000.0])
+    again = rows(ran(grid(2, 2, faults), mode, linger=0.0))[2:]
+    assert again == [(1, host[1], 30.0, 120.0, 1, 10_000.0), (0, host[1], 120.0, 200.0, 1, 20_000.0)]
+
+
+@ALL
 def test_a_task_that_ends_as_its_host_goes_is_done(mode: str) -> None:
     result = ran(grid(1, 2, gs.Faults.of([0], [100.0], [110.0])), mode)
     assert rows(result) == [(0, 0, 0.0, 100.0, 1, 0.0), (1, 0, 110.0, 210.0, 1, 0.0)]

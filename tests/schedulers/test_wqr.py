@@ -329,8 +329,27 @@ def test_errors_of_predictions() -> None:
     some = gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=1.0))
     assert exact.digest == none.digest != some.digest
     assert some.digest == gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=1.0)).digest
-    uninformed = gs.simulate(scenario, named("GreatET-CpuInfo", prediction_error=1.0))
-    assert uninformed.digest == gs.simulate(scenario, named("GreatET-CpuInfo")).digest
+    # who does not look at predictions does the same; a random order is drawn from a stream of its own
+    for name in ("GreatET-CpuInfo", "WQR-FT"):
+        uninformed = gs.simulate(scenario, named(name, prediction_error=1.0))
+        assert uninformed.digest == gs.simulate(scenario, named(name)).digest
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_errors_are_factors_on_up_times(seed: int) -> None:
+    """Both machines come up late: 0, on which the task takes 200 s, for 1000 s; 1, the faster one, for 10 s.
+
+    The factor is 0.2 at least and 10 at most: that is eight standard deviations, and eleven.
+    """
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0, 2000.0]),
+        gs.Workload.of([1e6 + 1.0], 1, 200_000.0),
+        seed=seed,
+        faults=gs.Faults.of([0, 1, 0, 1], [0.0, 0.0, 1_001_000.0, 1_000_010.0], [1e6, 1e6, 2e6, 2e6]),
+    )
+    informed = gs.WqrFt(machine_choice="all", max_replicas=1, prediction_error=0.2, checkpoint_interval=1e9)
+    rows = gs.simulate(scenario, informed, record=True).tables["schedule"]
+    assert (rows["machine"].tolist(), rows["completed"].tolist()) == ([0], [1])
 
 
 # -- order --------------------------------------------------------------------------------------------------
