@@ -53,3 +53,22 @@ def test_who_is_away_tells_nothing() -> None:
     log = result.tables["message_log"]
     of_3 = log["sent"][(log["sender"] == 3) & (log["kind"] == "summary")]
     assert len(of_3) and not ((of_3 >= 5.0) & (of_3 < 400.0)).any() and (of_3 >= 400.0).any()
+
+
+def test_who_is_reset_says_so_though_it_has_nothing_new() -> None:
+    """Its share is on the way, and dropped: the father shall not count on a reply to that."""
+    resets = gs.Faults.of([3], [10.08], [10.08])
+    log = run(resets, [10.0], [4], [0]).tables["message_log"]
+    (lost,) = np.flatnonzero(log["dropped"])
+    assert (log["kind"][lost], log["sender"][lost], log["receiver"][lost]) == ("request", 2, 3)
+    assert log["sent"][lost] < 10.08
+    assert 10.08 in log["sent"][(log["sender"] == 3) & (log["kind"] == "summary")]
+
+
+def test_a_father_counts_on_a_leaf_until_he_knows_that_it_is_gone() -> None:
+    """Machine 3 goes at 1 s, which is known at 6 s; of 30 tasks at 3 s it would get some, at 100 s none."""
+    gone = gs.Faults.of([3], [1.0], [np.inf])
+    early, late = (run(gone, [release], [30], [0], detection=5.0) for release in (3.0, 100.0))
+    assert early.applications["resubmitted"][0] > 0
+    assert late.applications["resubmitted"][0] == 0
+    assert late.machines["tasks"].tolist() == [10, 10, 10, 0]

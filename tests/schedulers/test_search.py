@@ -211,6 +211,12 @@ def given_away(result: gs.Result) -> list[tuple[int, int, float]]:
     return [(int(i), *host) for i, host in zip(table["application"], hosts(result), strict=True)]
 
 
+def test_the_oldest_task_gets_the_next_host() -> None:
+    workload = gs.Workload.of([10.0, 20.0], [2, 1], 1e5, [0, 0])
+    result = run(gs.ExpandingRing(), workload=workload, machines=1)
+    assert given_away(result) == [(0, 0, 10.0), (0, 0, 110.0), (1, 0, 210.0)]
+
+
 def test_a_task_that_comes_back_is_the_oldest_again() -> None:
     """Machine 1 offers itself at 10.5 s until 10.6 s, and runs a task of its own when that of 0 comes."""
     workload = gs.Workload.of([10.0, 10.8, 11.2], [2, 1, 1], 1e5, [0, 1, 0])
