@@ -134,6 +134,27 @@ def test_a_machine_that_is_back_tells_those_who_know_it() -> None:
     assert (sent(calm, "push"), sent(away, "push")) == (3, 3 + 3)
 
 
+def test_searches_in_vain_are_those_since_a_job_was_placed() -> None:
+    """One try is enough to place it, and one more when a machine of it has failed."""
+    jobs = gs.Workload.jobs_of([0.0], 2, 300.0, submitter=[0])
+    had = run(jobs, 5, forward=4, degree=4).tables["schedule"]["machine"].tolist()
+    gone = gs.Faults.of([had[0]], [100.0], [math.inf])
+    found = run(jobs, 5, faults=gone, forward=4, degree=4, tries=1)
+    assert found.failed == 0 and found.applications["searches"].tolist() == [2]
+    # each change is told to four: two machines commit, one of them is released, two commit
+    assert sent(found, "push") == (2 + 1 + 2) * 4
+
+
+def test_polls_of_a_machine_that_goes_are_counted() -> None:
+    """It polls its three neighbours each 100 s, from before 100 s to 650 s: six or seven times."""
+    jobs = gs.Workload.jobs_of([0.0], 1, 2000.0, submitter=[0])
+    poll: dict[str, Any] = {"policy": "poll", "poll_period": 100.0, "forward": 3, "degree": 3}
+    (had,) = run(jobs, 4, **poll).tables["schedule"]["machine"].tolist()
+    other = next(u for u in (1, 2, 3) if u != had)
+    found = run(jobs, 4, faults=gs.Faults.of([other], [650.0], [math.inf]), **poll)
+    assert found.machines["schedules_received"][other] in (3 * 6, 3 * 7)
+
+
 # -- what is exchanged --------------------------------------------------------------------------------------
 
 

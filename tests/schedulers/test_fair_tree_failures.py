@@ -18,9 +18,9 @@ def run(faults: gs.Faults, release: Any, tasks: Any, submitter: Any, **parameter
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 4), gs.Workload.of(release, tasks, 1e5, submitter), faults=faults
     )
-    result = gs.simulate(
-        scenario, gs.FairTree(samples=(4, 3, 2), **parameters), record=["schedule", "messages"]
-    )
+    tree = gs.FairTree(samples=(4, 3, 2), **parameters)
+    # the limit is for a mistake that submits the same tasks again and again
+    result = gs.simulate(scenario, tree, record=["schedule", "messages"], time_limit=20_000.0)
     assert validate_result(result) == []
     return result
 
@@ -72,3 +72,13 @@ def test_a_father_counts_on_a_leaf_until_he_knows_that_it_is_gone() -> None:
     assert early.applications["resubmitted"][0] > 0
     assert late.applications["resubmitted"][0] == 0
     assert late.machines["tasks"].tolist() == [10, 10, 10, 0]
+
+
+def test_the_next_machine_submits_for_one_that_is_away() -> None:
+    """Machine 1 is; machine 2 has a router of its own, which asks the root."""
+    gone = gs.Faults.of([1], [1.0], [np.inf])
+    result = run(gone, [100.0], [3], [1], detection=1.0)
+    log = result.tables["message_log"]
+    first = np.flatnonzero(log["kind"] == "request")[0]
+    assert (log["sender"][first], log["receiver"][first], log["sent"][first]) == (2, 0, 100.0)
+    assert result.applications["resubmitted"].tolist() == [0]

@@ -111,6 +111,11 @@ def test_what_was_mapped_to_a_machine_that_fails_waits_for_the_next_event() -> N
     assert result.applications["resubmitted"].tolist() == [1, 0] and validate_result(result) == []
 
 
+def test_a_machine_that_was_reset_is_free() -> None:
+    result = run([1.0], [0.0], [10.0], gs.MinMin(), faults=gs.Faults.of([0], [3.0], [3.0]))
+    assert rows(result) == [(0, 0, 0.0, 3.0), (0, 0, 3.0, 13.0)]
+
+
 def test_the_most_tasks_that_wait() -> None:
     """Two at 0 s; at 6 s the third one and the two that are lost; at 16 s it and the one of machine 1."""
     faults = gs.Faults.of([0, 1, 1], [6.0, 6.0, 16.0], [7.0, 7.0, 16.0])

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 
 import gridsim as gs
 from gridsim import local_adapter
-from gridsim.schedulers.search_points import RendezvousNode
 from gridsim.testing.cases import scenarios
 from gridsim.validation.results import validate_result
 
@@ -84,6 +83,15 @@ def test_rings_grow_until_there_are_enough(line: None) -> None:
     ]
 
 
+def test_a_client_that_has_failed_is_heard_again(line: None) -> None:
+    """Reset at 500 s it has forgotten which numbers its searches had."""
+    workload = gs.Workload.of([10.0, 1000.0], 3, 1e5, [0, 0])
+    result = run(
+        gs.ExpandingRing(hop_time=1.0), workload=workload, faults=gs.Faults.of([0], [500.0], [500.0])
+    )
+    assert hosts(result) == [(0, 10.0), (1, 11.0), (2, 13.5), (0, 1000.0), (1, 1001.0), (2, 1003.5)]
+
+
 def test_hosts_that_are_not_needed_are_dismissed(line: None) -> None:
     workload = gs.Workload.of([10.0], [2], [1e5], [1])  # 0 and 2 offer themselves
     result = run(gs.ExpandingRing(hop_time=1.0), workload=workload)
@@ -101,6 +109,12 @@ def test_a_walker_ends_when_it_has_found_its_share(line: None) -> None:
     result = run(gs.RandomWalkSearch(hop_time=1.0, walkers=1, steps=3))
     assert hosts(result) == [(0, 10.0), (1, 11.0), (2, 11.5)]
     assert sent(result) == {"walk": 2, "offer": 2, "task": 2}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_walker_does_not_go_straight_back(line: None, seed: int) -> None:
+    result = run(gs.RandomWalkSearch(hop_time=1.0, walkers=1, steps=3), tasks=4, seed=seed)
+    assert hosts(result) == [(0, 10.0), (1, 11.0), (2, 11.5), (3, 12.0)]
 
 
 def test_all_hosts_that_are_wanted_are_dealt_to_the_walkers(line: None) -> None:
@@ -122,6 +136,28 @@ def test_only_those_are_asked_that_made_themselves_known(line: None, scope: int,
     result = run(gs.Advertisement(hop_time=1.0, scope=scope, retry=1000.0))
     assert sorted(hosts(result)) == sorted([(0, 10.0), *found])
     assert sent(result)["profile"] == (6 if scope == 1 else 6 + 4)  # over each link, and over two
+
+
+def test_as_many_are_asked_as_are_wanted() -> None:
+    result = run(gs.Advertisement(degree=3, hop_time=1.0), tasks=3)
+    assert {kind: sent(result)[kind] for kind in ("ask", "offer", "task")} == {
+        "ask": 2,
+        "offer": 2,
+        "task": 2,
+    }
+
+
+def test_neighbours_are_known_before_they_tell_of_themselves(line: None) -> None:
+    """They do so at 5 s, when they have joined."""
+    result = run(gs.Advertisement(hop_time=5.0, retry=1000.0), workload=gs.Workload.of([1.0], 2, 1e5, [0]))
+    assert hosts(result) == [(0, 1.0), (1, 2.0)]
+
+
+def test_the_point_of_the_fewest_hops_is_asked_first(line: None) -> None:
+    """As the case below from the other end, where the nearest has the highest number."""
+    workload = gs.Workload.of([10.0], 3, 1e5, [3])
+    result = run(gs.Rendezvous(hop_time=1.0, share=1.0, scope=3), workload=workload)
+    assert hosts(result) == [(3, 10.0), (2, 14.0), (1, 17.0)]
 
 
 def test_points_are_asked_nearest_first(line: None) -> None:
@@ -151,14 +187,6 @@ def test_a_point_names_those_that_have_waited_the_longest_or_any() -> None:
         chosen[pick] = sets
     assert chosen["longest"][0] & chosen["longest"][1] == {0}
     assert len(chosen["random"][0] & chosen["random"][1]) > 1
-
-
-def test_the_nearest_point_is_that_of_the_fewest_hops() -> None:
-    node = RendezvousNode(gs.Rendezvous())
-    for point, hops in ((7, 2), (5, 3), (7, 4), (6, 2)):
-        node.learn(point, hops)
-    assert node.points == {5: 3, 6: 2, 7: 2}
-    assert [node.nearest(but) for but in ({}, {6: None}, {6: None, 7: None})] == [6, 7, 5]
 
 
 def test_who_knows_no_point_becomes_one(line: None) -> None:
@@ -241,6 +269,26 @@ def test_a_promise_that_was_kept_does_not_end_the_next_one(line: None, short: in
     assert sent(result).get("dismiss", 0) == 2 - short and "back" not in sent(result)
     of_3_and_2 = [row for row in given_away(result) if row[0] >= 2]
     assert of_3_and_2 == [(2, 3, 11.3), (2, 2, 12.3), (3, 2, 112.8)]
+
+
+#: The promise of machine 2 to 1 is over at 11.3 s.  At 11.4 s it offers itself to 3, until 12.2 s.
+LATE = gs.ExpandingRing(promise=0.8, hop_time=1.0, max_hops=1, retry=1000.0)
+
+
+def test_a_promise_does_not_end_when_somebody_else_dismisses_the_host(line: None) -> None:
+    """1 does so at 11.5 s; what 2 has of its own since 11.6 s waits until 12.2 s."""
+    workload = gs.Workload.of([10.0, 10.9, 11.6], [2, 2, 1], 1e5, [1, 3, 2])
+    result = run(LATE, workload=workload)
+    assert [row for row in given_away(result) if row[0] == 2] == [(2, 2, 12.2)]
+
+
+def test_who_is_promised_to_another_client_sends_a_task_back(line: None) -> None:
+    """That of 1 comes at 11.5 s; that of 3 comes at 12.4 s, when 2 is promised to nobody."""
+    result = run(LATE, workload=gs.Workload.of([10.0, 10.9], [3, 2], 1e5, [1, 3]))
+    assert sent(result)["back"] == 1
+    assert given_away(result) == [
+        (0, 1, 10.0), (1, 3, 10.9), (0, 0, 11.0), (0, 2, 11.0), (1, 2, 11.9), (0, 1, 110.0),
+    ]  # fmt: skip
 
 
 def pauses(result: gs.Result) -> Any:
