@@ -107,7 +107,9 @@ def collect(
             run()
     if store is not None:
         store.tidy()
-    return [measured for measured in found if measured is not None]
+    measured = [each for each in found if each is not None]
+    assert len(measured) == len(cells), "runs were forgotten: the next ones would take their places"
+    return measured
 
 
 def _check(changed: str, store: Store | None) -> None:

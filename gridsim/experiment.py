@@ -158,7 +158,7 @@ def compare(
     read = FirstRead()
 
     def have(name: str, result: Result) -> None:
-        if file := read.other(result.provenance["files"], {}):
+        if file := read.other(result.provenance["files"], scenario.places()):
             raise FileChanged(f"{file} must be the same for all schedulers, got another one for {name}")
         results[name] = result
 

@@ -27,7 +27,7 @@ class Failures(Stateful):
     """The part of a negotiation that only failures need.
 
     last : int64[machines], ns when each has failed last; -1 for never.
-    missed_at : of jobs that have lost a machine, ns when that will be known.
+    missed_at : of jobs that have lost a machine in the newest attempt that has, ns when that will be known.
     """
 
     STATE = ("last", "missed_at")
@@ -60,24 +60,27 @@ class Failures(Stateful):
         of, now = self.of, self.engine.now
         of.runs.stop(job, node, start * of.slot, now)
         if of.phase[job] == COMMITTING and of.talks[job].start == start and node in of.talks[job].nodes:
+            if of.talks[job].hit:
+                return
             of.talks[job].hit = True
         elif of.phase[job] == PLACED and of.runs.placed[job][1] == start * of.slot:
             of.phase[job] = BROKEN
             of.runs.wreck(job, node, now)
         else:
             return
-        if job not in self.missed_at:
-            self.missed_at[job] = now + self.detection
-            self.engine.at(self.missed_at[job], "broken", job)
+        # that an earlier attempt has lost one as well is of no use to who has given it up
+        self.missed_at[job] = now + self.detection
+        self.engine.at(self.missed_at[job], "broken", job)
 
     def absent(self, nodes: list[int]) -> None:
-        """Machines are missed, unless they are back."""
+        """Machines are missed, unless they are back, or were and will be missed later."""
         for node in nodes:
-            if not self.of.run.up[node]:
+            if not self.of.run.up[node] and self.last[node] + self.detection == self.engine.now:
                 self.of.neighbourhood.away[node] = True
 
     def broken(self, jobs: list[int]) -> None:
         """Scheduling nodes hear that jobs have lost a machine."""
         for job in jobs:
-            if self.missed_at.pop(job, None) is not None:
+            if self.missed_at.get(job) == self.engine.now:
+                del self.missed_at[job]
                 self.of.start_again(job)

@@ -116,6 +116,7 @@ def test_a_key_is_all_that_an_outcome_depends_on(tmp_path: Path) -> None:
         dataclasses.replace(base, scenario=dataclasses.replace(small(), network=gs.Network(latency=0.1))),
         dataclasses.replace(base, metrics={"response": response}),
         dataclasses.replace(base, time_limit=10.0),
+        dataclasses.replace(base, time_limit=10.25),
     ]
     assert len({key(cell) for cell in [base, *others]}) == len(others) + 1
 
@@ -174,7 +175,30 @@ def test_a_key_has_the_source_of_the_users_metric(tmp_path: Path, monkeypatch: p
     assert keys[0] != keys[1]
 
 
-def test_code_version_is_of_the_sources(tmp_path: Path) -> None:
+def test_a_key_has_the_name_of_the_users_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    code = "".join(f"def {name}(result):\n    return {value}\n" for value, name in enumerate("ab"))
+    (tmp_path / "own_metrics.py").write_text(code)
+    own = importlib.import_module("own_metrics")
+    cells = [Cell(small(), gs.Fcfs(), {"v": metric}) for metric in (own.a, own.b)]
+    assert Keys().key(cells[0]) != Keys().key(cells[1])
+
+
+def test_a_key_has_the_source_of_functions_that_a_scheduler_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    keys = []
+    for more in ("", "# changed"):
+        (tmp_path / "own_order.py").write_text(f"def order(tasks):\n    return tasks\n{more}")
+        sys.modules.pop("own_order", None)
+        importlib.invalidate_caches()
+        order = importlib.import_module("own_order").order
+        keys.append(Keys().key(Cell(small(), gs.WqrFt(task_order=order))))
+    assert keys[0] != keys[1]
+
+
+def test_code_version_is_of_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all of them, and of nothing else: kernels, their declarations and headers, Python; and of numpy."""
     sources = digest_of_sources(Path(gs.__file__).parents[1], np.__version__)
     assert code_version() == f"{gs.__version__}+{sources[:16]}"
@@ -198,6 +222,12 @@ def test_code_version_is_of_the_sources(tmp_path: Path) -> None:
         assert digest() != before
         (tmp_path / name).with_stem("c").rename(tmp_path / name)
     assert digest() == before
+    (tmp_path / "gridsim/deep/in/b.py").rename(tmp_path / "gridsim/b.py")  # and where it is
+    assert digest() != before
+    (tmp_path / "gridsim/b.py").rename(tmp_path / "gridsim/deep/in/b.py")
+    found = Path.rglob
+    monkeypatch.setattr(Path, "rglob", lambda folder, name: reversed([*found(folder, name)]))
+    assert digest() == before  # but not in which order a system tells of them
 
 
 # -- where they run ---------------------------------------------------------------------------------------
@@ -312,6 +342,30 @@ def test_a_worker_that_dies_stops_nothing(fatal: Any, tmp_path: Path) -> None:
         # by chance, as one would say: it is tried once more
         cells[3] = Cell(small(), fatal(once=str(tmp_path / "there")))
         assert not any(each.error for each in gathered(cells, executor=pool, batch=2))
+
+
+class OneBreaks(Processes):
+    """Of the first two tasks one is lost with its worker, the other is not over; later ones are run here."""
+
+    def __init__(self) -> None:
+        self._max_workers = 1
+        self.first: list[Future] = [Future(), Future()]
+        self.first[0].set_exception(BrokenExecutor("a worker was lost"))
+
+    def submit(self, fn, cells):
+        if self.first:
+            return self.first.pop(0)
+        future: Future = Future()
+        future.set_result(fn(cells))
+        return future
+
+    def renew(self) -> None:
+        assert not self.first
+
+
+def test_what_goes_down_with_a_pool_is_run_again() -> None:
+    found = gathered(some(6), executor=OneBreaks(), batch=2)
+    assert not any(each.error for each in found)
 
 
 def test_what_a_pool_ends_has_ended() -> None:

@@ -214,6 +214,34 @@ def test_a_trace_begins_again(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_outages_of_all_rounds(tmp_path: Path) -> None:
+    """For who looks at a result: of blocks of one machine, and of both, until that time and no longer."""
+    path = trace(tmp_path, "a 2 0 10 20 30", "b 1 0 30")
+    course = Faults.trace(path, seed=1).course(2)
+    (machine,) = np.flatnonzero(course.first != NEVER)
+    ((u, down, up),) = courses.outages(course, 300.0)
+    assert u == machine and up.tolist()[:10] == (20.0 + 30.0 * np.arange(10)).tolist()
+    assert down.tolist() == (10.0 + 30.0 * np.arange(10)).tolist()
+
+
+def test_rounds_of_a_trace_are_counted(tmp_path: Path) -> None:
+    faults = Faults.trace(trace(tmp_path, "a 2 0 1e-9 2e-9 3e-9"), seed=1)
+    made: list[int] = []
+    blocks = faults.course(1, made.append).blocks
+    seen = sum(len(block) for block in islice(blocks, 5))
+    assert sum(made) >= seen > 0
+
+
+def test_who_looks_waits_for_so_many() -> None:
+    """Ten million, or 200 a machine; passes of a few take as long as those of a hundred."""
+    for nodes, most in ((1, 10**7), (10**6, 2 * 10**8)):
+        count = courses.looking(nodes)
+        count(most - 100)
+        count(1)
+        with pytest.raises(courses.TooOften, match=f"at most {most} changes"):
+            count(1)
+
+
 def test_until_when_across_the_seam(tmp_path: Path) -> None:
     """Up at the end and at the beginning is up in between; who is up all the time never fails."""
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12", "c 1 0 30")

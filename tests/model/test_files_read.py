@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,13 +13,13 @@ from typing import Any
 import pytest
 
 import gridsim as gs
-from gridsim import resumption
+from gridsim import provenance, resumption
 from gridsim.cells import Cell, Keys, measure
 from gridsim.collecting import collect
 from gridsim.errors import FileChanged
 from gridsim.perfetto import to_perfetto
 from gridsim.plots import gantt
-from gridsim.provenance import sha256
+from gridsim.provenance import reading, sha256
 from gridsim.repro import reproduce_result
 from gridsim.simulation import Options, Simulation
 from gridsim.validation.results import validate_result
@@ -302,6 +303,58 @@ def test_a_failure_of_a_platform_that_was_made_before(tmp_path: Path) -> None:
     assert not found.error and len(store) == 1
 
 
+def test_a_failure_with_a_table_of_nodes_that_has_come(tmp_path: Path) -> None:
+    folder = desktops(tmp_path / "fta")
+    store, cell = gs.Store(tmp_path / "store"), Cell(with_failures(folder), gs.Fcfs())
+    (key,) = store.keys_of([cell])
+    assert key is not None
+    (folder / "node.tab").write_text("nothing\n")
+    found = measure(store.prepared(cell, key))
+    assert found.error and found.lost and found.changed == str(folder / "node.tab")
+
+
+def test_all_of_a_file_counts(tmp_path: Path) -> None:
+    file = tmp_path / "long"
+    for content in (b"x" * (2 * provenance._CHUNK + 7), b"x" * (2 * provenance._CHUNK + 6) + b"y"):
+        file.write_bytes(content)
+        assert sha256(str(file)) == hashlib.sha256(content).hexdigest()
+
+
+def in_place(file: Path) -> None:
+    file.write_text("another")
+
+
+def another_at_its_name(file: Path) -> None:
+    other = file.with_name("other")
+    other.write_text("b")
+    os.replace(other, file)
+
+
+@pytest.mark.parametrize("change", [in_place, another_at_its_name])
+def test_a_file_that_keeps_its_time_of_change(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    """As those that are copied with it; whatever else the system tells of a file counts."""
+    file = tmp_path / "log.swf"
+    file.write_text("a")
+    os.utime(file, (0, 0))
+    with pytest.raises(FileChanged, match=r"log.swf must not change while it is read"), reading([str(file)]):
+        change(file)
+        os.utime(file, (0, 0))
+
+
+def test_a_file_that_changes_while_it_is_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "log.swf"
+    file.write_text("a")
+
+    def now(path: str) -> str:
+        found = sha256(path)
+        file.write_text("another")
+        return found
+
+    monkeypatch.setattr(provenance, "digest_now", now)
+    with pytest.raises(FileChanged, match=r"log.swf must not change while it is read"), reading([str(file)]):
+        pass
+
+
 def test_a_file_that_is_touched_is_the_same(tmp_path: Path) -> None:
     log = jobs(tmp_path / "log.swf")
 
@@ -340,24 +393,56 @@ def test_a_table_of_nodes_that_comes_while_it_is_read(tmp_path: Path) -> None:
         gs.simulate(with_failures(folder), Adding())
 
 
-def test_a_table_of_nodes_that_comes_during_a_study(tmp_path: Path) -> None:
-    folder = desktops(tmp_path / "fta")
+def and_then(change: Callable[[], None]) -> gs.Scheduler:
+    """A scheduler that makes that change when its run ends."""
 
-    class Adding(Second, frozen=True):
+    class AndThen(gs.Fcfs, frozen=True):
+        name = "and-then"
+
         def start(self, run: Any) -> Any:
-            policy = gs.Fcfs().start(run)
+            policy = super().start(run)
             finish = policy.finish
 
             def meddle() -> Any:
-                add_nodes(folder)
+                change()
                 return finish()
 
             policy.finish = meddle  # type: ignore[method-assign]
             return policy
 
-    cells = [Cell(with_failures(folder), Adding()) for _ in range(2)]
+    return AndThen()
+
+
+@pytest.mark.parametrize("name", ["fta", "fta/event_trace.tab"])
+def test_a_table_of_nodes_that_comes_during_a_study(tmp_path: Path, name: str) -> None:
+    folder = desktops(tmp_path / "fta")
+    cells = [Cell(with_failures(tmp_path / name), and_then(lambda: add_nodes(folder))) for _ in range(2)]
     with pytest.raises(gs.GridSimError, match=r"node.tab must be what it was when the study began"):
         collect(cells)
+
+
+@pytest.mark.parametrize("name", ["fta", "fta/event_trace.tab"])
+@pytest.mark.parametrize("threads", [None, 1])
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_table_of_nodes_that_comes_or_goes_while_schedulers_are_compared(
+    tmp_path: Path, comes: bool, threads: int | None, name: str
+) -> None:
+    folder = desktops(tmp_path / "fta")
+    if not comes:
+        add_nodes(folder)
+    change = and_then((lambda: add_nodes(folder)) if comes else (folder / "node.tab").unlink)
+    pool = ThreadPoolExecutor(1) if threads else None
+    with pytest.raises(FileChanged, match=r"node.tab must be the same for all schedulers, .* one for fcfs"):
+        gs.compare(with_failures(tmp_path / name), {"then": change, "fcfs": gs.Fcfs()}, executor=pool)
+
+
+def test_traces_of_one_folder_read_each_their_own_files(tmp_path: Path) -> None:
+    """A table of nodes is one of those of its format, and no change of the other."""
+    folder = desktops(tmp_path / "fta")
+    add_nodes(folder)
+    (folder / "hosts.avt").write_text("".join(f"h{i} 1 0 100000\n" for i in range(8)))
+    cells = [Cell(with_failures(folder / name), gs.Fcfs()) for name in ("hosts.avt", "event_trace.tab")]
+    assert [found.error for found in collect([*cells, *cells])] == [""] * 4
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -396,6 +481,7 @@ def test_files_of_one_name(tmp_path: Path) -> None:
     scenario = of_jobs(log, faults=gs.Faults.trace(ups, seed=1))
     result = gs.simulate(scenario, gs.Fcfs(), record=True)
     assert reproduce_result(result).changed == {}
+    result.check_faults()  # of which the log is none
     then = sha256(str(log))
     jobs(log, 900)
     assert reproduce_result(result).changed == {f"file {log}": (then, sha256(str(log)))}

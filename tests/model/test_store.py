@@ -67,7 +67,27 @@ def test_one_that_did_not_fail_counts_more(tmp_path: Path) -> None:
     assert store.find([key])[key].values == {"makespan": 3.0} and len(store) == 1
 
 
-def test_what_was_not_measured_is_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", ["0", "f"])
+def test_a_run_that_did_not_fail_counts_more_whatever_it_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """Nothing but what is the user's own; in whatever order the shards are read."""
+    names = iter([first * 32, ("f" if first == "0" else "0") * 32])
+    store, (cell,) = Store(tmp_path / "s"), some(1)
+    (key,) = store.keys_of([cell])
+    store._told = {store._row(key, cell, Measured(code="c"))["scenario"]}  # no shard of that
+    monkeypatch.setattr(stores, "token_hex", lambda _: next(names))
+    store.add([(key, cell, Measured(values={"own": 3.0}, digest="d", code="c"))])
+    store.add([(key, cell, Measured(error="the worker was lost", code="c"))])
+    assert store.find([key])[key].values == {"own": 3.0} and not store.find([key])[key].error
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_was_not_measured_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backwards: bool
+) -> None:
+    names = (f"{99 - k if backwards else k:032x}" for k in range(99))  # in whatever order shards are read
+    monkeypatch.setattr(stores, "token_hex", lambda _: next(names))
     store, (cell,) = Store(tmp_path / "s"), some(1)
     (key,) = store.keys_of([cell])
     store.add([(key, cell, Measured(values={"makespan": float("nan")}, digest="d", code="c"))])
@@ -170,6 +190,45 @@ def test_many_shards_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     before = store.to_arrow()
     store._write("cells", before)
     assert store.to_pandas().equals(before.to_pandas())
+
+
+def test_what_is_put_together_is_there_all_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is killed, or has no room left, when one shard is written of many, has the many."""
+    store = Store(tmp_path / "s")
+    for k in range(1, 4):
+        collect(some(k), store=store)
+    with monkeypatch.context() as patch:
+        patch.setattr(stores, "_MANY", 3)
+
+        def full(*_: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+        patch.setattr(Store, "_write", full)
+        with pytest.raises(OSError, match="No space left"):
+            store.tidy()
+    assert len(Store(tmp_path / "s")) == 3
+
+
+def test_what_is_put_together_by_others_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between being listed and being opened."""
+    monkeypatch.setattr(stores, "_MANY", 3)
+    store, other = Store(tmp_path / "s"), Store(tmp_path / "s")
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "tidy", lambda _: None)
+        for k in range(1, 4):
+            collect(some(k), store=store)
+    opened, tidied = stores.opened, []
+
+    def meanwhile(path: Any) -> Any:
+        if not tidied:
+            tidied.append(path)
+            other.tidy()
+        return opened(path)
+
+    monkeypatch.setattr(stores, "opened", meanwhile)
+    assert len(store) == 3 and tidied
 
 
 def test_what_was_never_finished_is_cleared_away(tmp_path: Path) -> None:

@@ -84,6 +84,8 @@ def test_run_and_compare_write_one_too(folder: Path) -> None:
         ("report results --out none/r.html", "none: no such folder"),
         ("report results --out r.html --title ", "--title must be a text that is not empty, got ''"),
         ("report link.html --out link.html", "PATH link.html and --out name the same file, link.html"),
+        ("report real.html --out link.html", "PATH real.html and --out name the same file, link.html"),
+        ("report link.html --out real.html", "PATH link.html and --out name the same file, real.html"),
         ("run --report r.txt", "--report must end in .html, got 'r.txt'"),
         ("run --report r.html --out r.html", "--out and --report name the same file, r.html"),
         ("run --report empty/../r.html --save-scenario r.html", "--save-scenario and --report name the same"),
@@ -93,7 +95,8 @@ def test_run_and_compare_write_one_too(folder: Path) -> None:
     ],
 )
 def test_bad_input(folder: Path, arguments: str, said: str) -> None:
-    (folder / "link.html").symlink_to(folder / "results" / "fcfs.npz")
+    (folder / "real.html").write_bytes((folder / "results" / "fcfs.npz").read_bytes())
+    (folder / "link.html").symlink_to(folder / "real.html")
     before = sorted(folder.iterdir())
     done = invoke(*arguments.split(" "))
     assert (done.exit_code, done.stdout) == (2, "") and said in done.stderr, done.output

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gridsim as gs
+from gridcore.jobflow import COMMITTING, PLACED
+from gridsim.engine import NS
+from gridsim.schedulers.dgs_failures import Failures
 from gridsim.validation.results import validate_result
 
 IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)
@@ -153,6 +157,48 @@ def test_polls_of_a_machine_that_goes_are_counted() -> None:
     other = next(u for u in (1, 2, 3) if u != had)
     found = run(jobs, 4, faults=gs.Faults.of([other], [650.0], [math.inf]), **poll)
     assert found.machines["schedules_received"][other] in (3 * 6, 3 * 7)
+
+
+def test_a_machine_that_fails_again_is_missed_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not when the failure before would have been noticed: it was back by then."""
+    missed = []
+    absent = Failures.absent
+
+    def watching(failures: Failures, nodes: list[int]) -> None:
+        away = failures.of.neighbourhood.away
+        before = away.copy()
+        absent(failures, nodes)
+        missed.extend((failures.engine.now / NS, int(node)) for node in np.flatnonzero(away & ~before))
+
+    monkeypatch.setattr(Failures, "absent", watching)
+    jobs = gs.Workload.jobs_of([0.0, 500.0], 3, 300.0)
+    faults = gs.Faults.of([3, 3, 5], [100.0, 155.0, 120.0], [150.0, 900.0, 130.0])
+    run(jobs, 20, degree=6, detection=60.0, faults=faults)
+    assert missed == [(215.0, 3)]
+
+
+def test_each_attempt_misses_what_it_has_lost() -> None:
+    """An attempt loses a machine and is given up for something else; the next one loses two, 50 s later."""
+    heard, due, known = [], [], Failures.__new__(Failures)
+    known.engine = SimpleNamespace(now=0, at=lambda at, *_: due.append(at))  # type: ignore[assignment]
+    known.detection, known.missed_at = 60, {}
+    known.of = SimpleNamespace(  # type: ignore[assignment]
+        phase=[COMMITTING],
+        slot=1,
+        talks={0: SimpleNamespace(start=7, nodes=[0, 1], hit=False)},
+        runs=SimpleNamespace(stop=lambda *_: None, wreck=lambda *_: None, placed={0: (np.array([2, 3]), 9)}),
+        start_again=lambda job: heard.append((known.engine.now, job)),
+    )
+    known._lose(0, 0, 7)
+    known.engine.now = 1
+    known._lose(0, 1, 7)
+    known.of.phase[0] = PLACED
+    for known.engine.now, node in ((50, 2), (51, 3)):
+        known._lose(0, node, 9)
+    assert due == [60, 110]
+    for known.engine.now in due:
+        known.broken([0])
+    assert heard == [(110, 0)] and known.missed_at == {}
 
 
 # -- what is exchanged --------------------------------------------------------------------------------------
