@@ -1,0 +1,74 @@
+"""What changes while a run goes on is kept in checkpoints: a test that cuts runs short might not miss it."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import deque
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gridsim.simulation import Options, Simulation
+from gridsim.states import Stateful
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "golden"))
+from test_golden_digests import CASES, MAPPING, QUEUES, RIGID, SCHEDULERS, SEARCHES, WALKERS, WAVES
+from test_golden_digests import scenario as golden_scenario
+
+#: What is set and used between two events.
+PASSING = {("Replan", "stretch")}
+
+
+def told(value: Any) -> Any:
+    """What can be compared later; of what keeps its own state nothing, as that is looked at by itself."""
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    if isinstance(value, list | tuple | deque):
+        return [told(each) for each in value]
+    if isinstance(value, dict):
+        return [(told(key), told(each)) for key, each in value.items()]
+    if isinstance(value, np.random.Generator):
+        return value.bit_generator.state
+    if isinstance(value, set | int | float | str | np.generic):
+        return repr(value)
+    if hasattr(value, "getstate") or callable(value) or not hasattr(value, "__dict__"):
+        return type(value).__name__
+    return [type(value).__name__, told(vars(value))] if type(value).__module__.startswith("gridsim") else None
+
+
+def objects() -> dict[int, Stateful]:
+    return {id(each): each for each in gc.get_objects() if isinstance(each, Stateful)}
+
+
+def not_kept(each: Stateful) -> dict[str, Any]:
+    kept = each.getstate()
+    return {name: told(value) for name, value in vars(each).items() if name not in kept}
+
+
+@pytest.mark.parametrize("record", [True, "all"])
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.split("; ", 1)[1] in ("fifo; outages", "fifo; nights")]
+)
+def test_what_changes_is_kept(case: str, record: Any) -> None:
+    name, network, faults = CASES[case]
+    scheduler = (SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES | WALKERS | WAVES)[name]
+    others = objects()
+    simulation = Simulation(golden_scenario(name, network, faults), scheduler, Options(record=record))
+    mine = [each for number, each in objects().items() if others.get(number) is not each]
+    before = [not_kept(each) for each in mine]
+    assert mine
+    waves, changed = count(1), set()
+
+    def look() -> None:
+        if next(waves) in (3, 7, 13, 25, 40, 80, 160, 400):
+            for each, then in zip(mine, before, strict=True):
+                names = [name for name, now in not_kept(each).items() if then.get(name) != now]
+                changed.update((type(each).__name__, name) for name in names)
+
+    simulation.engine.at_wave_end(look)
+    simulation.run()
+    assert next(waves) > 3 and changed <= PASSING
