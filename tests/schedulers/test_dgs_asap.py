@@ -159,6 +159,16 @@ def test_polls_of_a_machine_that_goes_are_counted() -> None:
     assert found.machines["schedules_received"][other] in (3 * 6, 3 * 7)
 
 
+def test_who_commits_after_all_is_released() -> None:
+    """Replies of 22 machines, one by one, take longer than a scheduling node waits; those of 8 do not."""
+    jobs = gs.Workload.jobs_of([0.0, 2000.0], [22, 8], [5000.0, 50.0], submitter=[0, 0])
+    network, late = gs.Network(latency=0.1, bandwidth=2000.0), gs.Faults.of([1], [90_000.0], [90_000.0])
+    found = run(jobs, 24, network, faults=late, degree=23, hops=1, patience=2.0, tries=1)
+    assert found.applications["failed"].tolist() == [1, 0]
+    assert found.applications["conflicts"].tolist() == [3, 0]  # three answers were tried
+    assert found.applications["first_start"][1] == 2040.0  # no machine waits for the first job
+
+
 def test_a_machine_that_fails_again_is_missed_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not when the failure before would have been noticed: it was back by then."""
     missed = []
