@@ -46,9 +46,9 @@ def as_protocol(of, factor=1.0):
 
 
 def left_out(of):
-    """x is pull over push without what cancelled nodes push: half of it."""
-    told = {("push", "schedules"): 4.0, ("push", "cancelled"): 1.0, ("push", "nodes"): 2.0}
-    return where(of, lambda x: told | {("pull", "schedules"): 2.0 * x})
+    """x is pull over push without what cancelled nodes push: three quarters of it."""
+    told = {("push", "schedules"): 4.0, ("push", "cancelled"): 3.0, ("push", "nodes"): 2.0}
+    return where(of, lambda x: told | {("pull", "schedules"): x})
 
 
 def risen(tell, first, second):
@@ -140,9 +140,9 @@ def test_dgs_table2(load):
     cases.append(Held(f"{case}: waiting, d = 40 - d = 10, s", (LITTLE, FAR), (0.0, -LITTLE, -FAR), longer))
     for d in degrees:
         name = f"push, d = {d}"
-        changes = {(name, "nodes"): 2.0, (name, "cancelled"): 1.0, (name, "jobs"): 8.0}
+        changes = {(name, "nodes"): 2.0, (name, "cancelled"): 3.0, (name, "jobs"): 8.0}
         told = where(
-            of, lambda x, name=name, d=d, all=changes: all | {(name, "schedules"): x * d * (2.0 + 2.0) * 8.0}
+            of, lambda x, name=name, d=d, all=changes: all | {(name, "schedules"): x * d * (2.0 + 6.0) * 8.0}
         )
         rows = f"{case}: push, d = {d}: schedules / (d * changes of schedules)"
         cases.append(held(rows, 0.95, 1.05, told, LITTLE))
