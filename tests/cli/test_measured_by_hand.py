@@ -181,7 +181,7 @@ def test_refusals_and_searches():
             "conflicts": [3, 0, 0, 1],
             "searches": [2, 1, 1, 1],
             "failed": [0, 1, 0, 0],
-            "tasks": [1, 8, 2, 5],
+            "tasks": [1, 9, 2, 5],
             "release": [10.0, 30.0, 20.0, 25.0],
         },
         messages={"kind": ["cancel", "commit"], "sent": [6, 99]},
