@@ -1,6 +1,13 @@
+"""Lets the tests of this folder import what is beside them; a scheduler in a module of the user's."""
+
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 TOY = '''
 import numpy as np

@@ -1,0 +1,206 @@
+"""Metrics of reproductions, on tables that are made by hand."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gridsim.replication import Replicates
+from gridsim.reproduce import (
+    celaya_failures,
+    celaya_table1,
+    dgs_common,
+    dgs_fig4,
+    dgs_fig5,
+    dgs_table2,
+    waves,
+)
+from gridsim.reproduce.common import latest_update
+
+
+def result(**tables):
+    """Tables of applications, machines, messages; all others under `tables`."""
+    made = {name: columns(**given) for name, given in tables.items()}
+    here = {name: made.pop(name) for name in ("applications", "machines", "messages") if name in made}
+    return SimpleNamespace(tables=made, **here)
+
+
+class Table(dict):
+    """Columns by name; as long as they are."""
+
+    def __len__(self):
+        return len(next(iter(self.values())))
+
+
+def columns(**given):
+    return Table((name, np.array(values)) for name, values in given.items())
+
+
+# -- updates, and link use --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ages", "longest"),
+    [
+        # the longest is of a change at 99 s; it is the second that is of 100 s, when the first are released
+        ([5.0, 4.0, 1.0], 4.0),
+        ([5.0, 4.5, 1.0], 1.0),
+        ([5.0, 4.5, 30.0], math.nan),
+    ],
+)
+def test_changes_from_the_first_release_on(ages, longest):
+    made = result(
+        updates={"arrived": [104.0, 104.0, 120.0], "age": ages}, applications={"release": [100.0, 130.0]}
+    )
+    assert latest_update(made) == pytest.approx(longest, nan_ok=True)
+
+
+def test_use_of_links():
+    use = {"use_mean": [0.1, 0.3], "use_peak_1s": [0.2, 0.5], "use_peak_10s": [0.2, 0.4]}
+    made = result(
+        machines=use, messages={"kind": ["summary", "task", "summary"], "bytes": [30.0, 20.0, 50.0]}
+    )
+    assert celaya_table1.mean_use(made) == pytest.approx(20.0)
+    assert (celaya_table1.peak_1s(made), celaya_table1.peak_10s(made)) == (50.0, 40.0)
+    assert celaya_table1.summary_share(made) == pytest.approx(80.0)
+
+
+def test_stretches_and_tasks_with_failures():
+    made = result(machines={"tasks": [3, 6]}, applications={"tasks": [6, 6], "resubmitted": [1, 2]})
+    made.min_stretch, made.max_stretch = 2e-6, 1e-4
+    assert (celaya_failures.least(made), celaya_failures.most(made)) == pytest.approx((200.0, 10_000.0))
+    assert (celaya_failures.completed(made), celaya_failures.resubmitted(made)) == (75.0, 25.0)
+
+
+def test_turnaround_and_moves():
+    made = result(applications={"tasks": [1, 3], "migrated": [2, 4], "resumed": [0, 2]})
+    made.mean_completion = 7200.0
+    assert [metric(made) for metric in waves.METRICS.values()] == [2.0, 1.5, 0.5]
+
+
+# -- rigid jobs -------------------------------------------------------------------------------------------
+
+
+def test_medians_of_large_over_small():
+    """The large have medians of 90 s, the small of 30 s; what lies between and what never ran is left out."""
+    made = result(
+        applications={
+            "tasks": [64, 100, 64, 1, 1, 1, 2, 63, 200],
+            "run_time": [60.0] * 9,
+            "waiting": [60.0, 90.0, 120.0, 20.0, 30.0, 40.0, 999.0, 1.0, math.nan],
+        }
+    )
+    assert dgs_fig5.medians(made, "nodes", 64.0, 2.0) == 3.0
+    assert dgs_fig5.METRICS["nodes ends"](made) == 3.0
+    assert math.isnan(dgs_fig5.METRICS["duration ends"](made))
+
+
+@pytest.mark.parametrize(
+    ("kind", "tasks", "run_time"),
+    [
+        ("nodes", [1, 1, 128, 64], [9.0, 9.0, 9.0, 9.0]),
+        ("duration", [9, 9, 9, 9], [60.0, 3599.0, 86_400.0, 1e6]),
+        ("area", [1, 2, 10, 200], [1800.0, 900.0, 360_000.0, 36_000.0]),
+    ],
+)
+def test_ends_and_correlations(kind, tasks, run_time):
+    jobs = {"tasks": tasks, "run_time": run_time}
+    longer = result(applications=jobs | {"waiting": [10.0, 20.0, 50.0, 40.0]})
+    shorter = result(applications=jobs | {"waiting": [40.0, 50.0, 20.0, 10.0]})
+    assert dgs_fig5.METRICS[f"{kind} ends"](longer) == 3.0
+    assert dgs_fig5.METRICS[f"{kind} ends"](shorter) == pytest.approx(1 / 3)
+    assert dgs_fig5.METRICS[kind](longer) > 0.3 and dgs_fig5.METRICS[kind](shorter) < -0.3
+
+
+def test_large_jobs_without_delay():
+    """Two of twenty are large, and one of these starts with the next slot."""
+    waiting = [66.0, 67.0, *[30.0] * 9, *[300.0] * 9]
+    tasks = [90, 90, *[1] * 18]
+    made = result(applications={"tasks": tasks, "run_time": [3600.0] * 20, "waiting": waiting})
+    assert dgs_fig5.prompt(made) == 50.0 and dgs_fig5.prompt_all(made) == 50.0
+
+
+def test_waiting_with_the_load(monkeypatch):
+    """Intervals in which nobody submits are left out."""
+    eu = np.array([0.1, 0.5, 0.9, 0.3])
+    for waiting, told in (([1.0, math.nan, 3.0, 2.0], 1.0), ([3.0, math.nan, 1.0, 2.0], -1.0)):
+        monkeypatch.setattr(dgs_fig5, "over_time", lambda _, w=waiting: (None, eu, np.array(w)))
+        assert dgs_fig5.with_load(None) == pytest.approx(told)
+
+
+def test_effective_utilization(monkeypatch):
+    """Of five intervals, jobs are submitted in the first four."""
+    eu, ideal = np.array([0.5, 0.4, 0.9, 0.8, 0.7]), np.array([0.52, 0.59, 1.0, 1.5, 0.1])
+    curves = dgs_fig4.Curves(np.arange(6.0), np.array([0.5, 0.6, 2.0, 1.0, 0.0]), eu, ideal, 4)
+    monkeypatch.setattr(dgs_fig4, "curves", lambda _: curves)
+    told = {
+        "distance": (2.0 + 19.0) / 2,
+        "overbooked": 85.0,
+        "peak": 90.0,
+        "average": 65.0,
+        "ideal": 150.0,
+        "busiest": 200.0,
+    }
+    assert {name: dgs_fig4.METRICS[name](None) for name in told} == pytest.approx(told)
+
+
+def test_after_the_last_submission():
+    made = result(applications={"release": [100.0, 1000.0], "first_start": [4600.0, math.nan]})
+    made.makespan = 900.0 + 86_400.0
+    assert (dgs_fig4.after(made), dgs_fig4.postponed(made)) == (1.0, 1.0)
+
+
+def test_jobs_that_fail_within_reach():
+    """Of five jobs two fail of no more nodes than were reached, and one of more."""
+    made = result(
+        applications={"failed": [1, 1, 1, 0, 0], "tasks": [5, 9, 9, 1, 9], "reached": [5, 10, 6, 8, 8]}
+    )
+    assert dgs_table2.within_reach(made) == pytest.approx(40.0)
+    assert dgs_table2.reach(made) == pytest.approx(7.0)
+
+
+def test_what_follows_from_the_protocol():
+    """Each of five neighbours asks for 1 + m; each node of a job tells once, each cancelled one twice."""
+    told = {
+        "searched": {"pull": 2.0, "push": 50.0},
+        "opened": {"pull": 3.0, "push": 50.0},
+        "nodes": {"pull": 50.0, "push": 4.0},
+        "cancelled": {"pull": 50.0, "push": 3.0},
+    }
+    values = {metric: {name: np.array([each]) for name, each in of.items()} for metric, of in told.items()}
+    assert dgs_common.predicted(Replicates((1,), values), "pull", "push") == pytest.approx([4.0])
+
+
+def test_refusals_and_searches():
+    """Of four jobs one meets three refusals and is searched for twice, another one is never placed."""
+    made = result(
+        applications={
+            "conflicts": [3, 0, 0, 1],
+            "searches": [2, 1, 1, 1],
+            "failed": [0, 1, 0, 0],
+            "tasks": [1, 9, 2, 5],
+            "release": [10.0, 30.0, 20.0, 25.0],
+        },
+        messages={"kind": ["cancel", "commit"], "sent": [6, 99]},
+    )
+    made.mean_waiting = 17.0
+    told = {
+        "refused": 50.0, "refusals": 100.0, "again": 25.0, "never": 25.0, "searched": 1.25, "nodes": 2.0,
+        "cancelled": 1.5, "jobs": 4.0, "span": 20.0, "waiting": 17.0,
+    }  # fmt: skip
+    assert {name: dgs_common.METRICS[name](made) for name in told} == pytest.approx(told)
+
+
+def test_schedules_of_a_policy():
+    """Polls from the first to the last submission are a half of the run."""
+    made = result(
+        exchanges={"kind": ["poll", "retrieve", "push"], "schedules": [40, 10, 99]},
+        applications={"release": [0.0, 50.0]},
+        machines={"tasks": [0] * 8},
+    )
+    made.scheduler, made.makespan = {"parameters": {"policy": "poll"}}, 100.0
+    assert (dgs_common.exchanged(made), dgs_common.retrieved(made)) == (40.0, 10.0)
+    assert (dgs_common.polled(made), dgs_common.per_node(made)) == (20.0, 5.0)
