@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridsim.estimates import estimate
 from gridsim.measures import Metric
-from gridsim.reproduce.common import CALIBRATIONS, Make, Report, Row, Run, failing, judge, near
+from gridsim.reproduce.common import BELOW, CALIBRATIONS, Make, Report, Row, Run, failing, judge, near
 from gridsim.results import Result
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import FairTree
@@ -84,7 +84,7 @@ def run(how: Run) -> Report:
         rows.append(Row(f"{kind}: largest / smallest {FAILING}", "1.22", estimate(width[FAILING])))
         narrower = estimate(width[FAILING] / width[CALM])
         what = f"{kind}: largest / smallest, with failures over without"
-        rows.append(judge(what, "< 1", narrower, 0.0, 1.0, cannot=small))
+        rows.append(judge(what, "< 1", narrower, 0.0, BELOW, cannot=small))
         for case in (FAILING, LITERAL):
             share = made.mean(case, "completed")
             what = f"{kind}: tasks completed {case}"

@@ -10,6 +10,7 @@ from gridsim.network import Network
 from gridsim.replication import Replicates
 from gridsim.reproduce.common import (
     CALIBRATIONS,
+    POSITIVE,
     Grid,
     Make,
     Report,
@@ -134,14 +135,14 @@ def _claims(kind: str, sizes: tuple[int, ...], made: list[Replicates]) -> list[R
     ratios = [each["max_stretch"][TREE] / each["max_stretch"][BASE] for each in made]
     rise = estimate(per_doubling(sizes, ratios) * math.log2(sizes[-1] / sizes[0]))
     growth = f"{kind}: growth of the ratio, N = {sizes[0]} to {sizes[-1]}, B = 2"
-    rows.append(judge(growth, "> 0, slight", rise, 0.0, 0.25, cannot=cannot))
+    rows.append(judge(growth, "> 0, slight", rise, POSITIVE, 0.25, cannot=cannot))
     for tree in (name for name in FAILING if name.startswith("tree")):
         calm = tree.split(",")[0]
         worse = f"{at}: {tree} - without failures"
-        rows.append(judge(worse, "> 0", _apart(last, tree, calm), 0.0, math.inf, cannot=cannot))
+        rows.append(judge(worse, "> 0", _apart(last, tree, calm), POSITIVE, math.inf, cannot=cannot))
         for fcfs in (ECT, RANDOM):
             better = f"{at}: {fcfs} without failures - {tree}"
-            rows.append(judge(better, "> 0", _apart(last, fcfs, tree), 0.0, math.inf, cannot=cannot))
+            rows.append(judge(better, "> 0", _apart(last, fcfs, tree), POSITIVE, math.inf, cannot=cannot))
         same = f"{at}: FCFS ect, failures - {tree}"
         rows.append(Row(same, "-", _apart(last, "FCFS ect, failures", tree)))
     for fcfs in (ECT, RANDOM):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gridsim.estimates import Estimate, estimate, ratio_of_means
 from gridsim.reproduce.common import (
     CALIBRATIONS,
+    POSITIVE,
     Grid,
     Make,
     Report,
@@ -58,7 +59,7 @@ def run(how: Run) -> Report:
             unit="s",
             cannot=cannot,
         ),
-        judge("growth per doubling of N", "> 0", slope, 0.0, math.inf, unit="s", cannot=cannot),
+        judge("growth per doubling of N", "> 0", slope, POSITIVE, math.inf, unit="s", cannot=cannot),
         judge(
             f"growth per doubling above N = {sizes[half]} over that below",
             "1 (logarithm)",

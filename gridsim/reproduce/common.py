@@ -35,6 +35,9 @@ CALIBRATIONS = {
     "U": "speeds 1000..3000 Mflop/s, uniform in steps of 200, tasks of 65536 Mflop",
     "V": "as U, tasks of 16384 Mflop",
 }
+#: Just below and above 1 and 0, for ratios and differences: to be the same is neither better nor worse.
+BELOW, ABOVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)
+NEGATIVE, POSITIVE = math.nextafter(0.0, -1.0), math.nextafter(0.0, 1.0)
 _TASK_SIZE: dict[str, Any] = {"K2": (65536.0, 131072.0), "V": 16384.0}
 
 
@@ -171,11 +174,11 @@ def sign(
 
 def _range(low: float, high: float) -> str:
     (least, above), (most, below) = _end(low, -math.inf), _end(high, math.inf)
-    if math.isinf(low):
-        return f"{'below' if below else 'at most'} {most:.4g}"
-    if math.isinf(high):
-        return f"{'above' if above else 'at least'} {least:.4g}"
-    return f"{low:.4g}..{high:.4g}"
+    if math.isfinite(low) and math.isfinite(high) and not (above or below):
+        return f"{low:.4g}..{high:.4g}"
+    lower = "" if math.isinf(low) else f"{'above' if above else 'at least'} {least:.4g}"
+    upper = "" if math.isinf(high) else f"{'below' if below else 'at most'} {most:.4g}"
+    return " and ".join(filter(None, (lower, upper)))
 
 
 def _end(end: float, towards: float) -> tuple[float, bool]:

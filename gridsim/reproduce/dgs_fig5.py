@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.measures import Metric
-from gridsim.reproduce.common import Grid, Report, Row, Run, judge
+from gridsim.reproduce.common import ABOVE, POSITIVE, Grid, Report, Row, Run, judge
 from gridsim.reproduce.dgs_common import DAY, HIGH, PROMPT, about_jobs, cannot, jobs_of, shown, span
 from gridsim.results import Result
 from gridsim.rigid_metrics import (
@@ -143,10 +143,10 @@ def run(how: Run) -> Report:
     made = how.replicate(jobs, SCHEDULERS, METRICS)
     no = cannot(how)
     wanted = {
-        "with load": ("waiting over time and EU", "increases", 0.0, 1.0),
+        "with load": ("waiting over time and EU", "increases", POSITIVE, 1.0),
         "nodes": ("waiting and nodes", "strong", 0.3, 1.0),
         "duration": ("waiting and duration", "little or none", -0.1, 0.1),
-        "area": ("waiting and area", "generally higher", 0.0, 1.0),
+        "area": ("waiting and area", "generally higher", POSITIVE, 1.0),
     }
     claims: list[Row] = [
         judge(f"rank correlation of {what}", paper, made.mean("push", metric), low, high, cannot=no)
@@ -154,7 +154,7 @@ def run(how: Run) -> Report:
     ]
     ranges = {"nodes": ("grows", 2.0, math.inf), "duration": ("little or none", 0.5, 2.0)}
     for kind, (least, below) in ENDS.items():
-        paper, low, high = ranges.get(kind, ("generally higher", 1.0, math.inf))
+        paper, low, high = ranges.get(kind, ("generally higher", ABOVE, math.inf))
         what = f"median waiting, {least:g} {UNITS[kind]} and more / below {below:g}"
         claims.append(judge(what, paper, made.mean("push", f"{kind} ends"), low, high, cannot=no))
     found = made.mean("push", "prompt")

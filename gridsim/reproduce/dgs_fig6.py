@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.estimates import Estimate, estimate
-from gridsim.reproduce.common import Grid, Report, Row, Run, judge
+from gridsim.reproduce.common import POSITIVE, Grid, Report, Row, Run, judge
 from gridsim.reproduce.dgs_common import DAY, HIGH, METRICS, Jobs, about_jobs, cannot, jobs_of, shown
 from gridsim.rigid_metrics import effective_series, intervals, rank_correlation, request_series
 from gridsim.scheduler import Scheduler
@@ -67,7 +67,9 @@ def run(how: Run) -> Report:
         ]
         for what, load in (("RU", ru), ("nodes in use", used)):
             found = estimate([_correlation(each[:, i], load[:, i]) for i in range(each.shape[1])])
-            claims.append(judge(f"{case}: rank correlation with {what}", "> 0", found, 0.0, 1.0, cannot=no))
+            claims.append(
+                judge(f"{case}: rank correlation with {what}", "> 0", found, POSITIVE, 1.0, cannot=no)
+            )
     rows = {
         f"sixth {k + 1}": [
             shown(estimate(100.0 * ru[k])),

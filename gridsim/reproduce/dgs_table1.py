@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gridsim.estimates import estimate
 from gridsim.measures import Metric
 from gridsim.replication import Replicates
-from gridsim.reproduce.common import Grid, Report, Row, Run, judge, near, per_doubling
+from gridsim.reproduce.common import ABOVE, POSITIVE, Grid, Report, Row, Run, judge, near, per_doubling
 from gridsim.reproduce.dgs_common import (
     AMONG,
     DAY,
@@ -131,7 +131,7 @@ def _costs(made: dict[str, Replicates], no: str) -> list[Row]:
     low, high = made
     for name, (before, after) in measured.items():
         rise = estimate(after / before)
-        rows.append(judge(f"{name}: {high} over {low}", "> 1", rise, 1.0, math.inf, cannot=no))
+        rows.append(judge(f"{name}: {high} over {low}", "> 1", rise, ABOVE, math.inf, cannot=no))
     return rows
 
 
@@ -142,12 +142,12 @@ def _failures(made: dict[str, Replicates], no: str) -> list[Row]:
             what = f"{case}: first commits refused, {name}"
             rows.append(near(what, paper, each.mean(name, "refused"), unit="%", cannot=no))
         more = each.difference(POLL, PUSH, "refused")
-        rows.append(judge(f"{case}: {POLL} - push", "> 0", more, 0.0, math.inf, unit="%", cannot=no))
+        rows.append(judge(f"{case}: {POLL} - push", "> 0", more, POSITIVE, math.inf, unit="%", cannot=no))
     case, each = next(iter(made.items()))
     for short, long in pairwise(PERIODS):
         more = each.difference(f"poll, {long} s", f"poll, {short} s", "refused")
         what = f"{case}: poll, {long} s - {short} s"
-        rows.append(judge(what, "> 0", more, 0.0, math.inf, unit="%", cannot=no))
+        rows.append(judge(what, "> 0", more, POSITIVE, math.inf, unit="%", cannot=no))
     return rows
 
 

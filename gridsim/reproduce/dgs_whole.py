@@ -12,7 +12,7 @@ from gridsim.estimates import estimate
 from gridsim.measures import Metric
 from gridsim.replication import Replicates
 from gridsim.reproduce import dgs_fig4
-from gridsim.reproduce.common import Report, Row, Run, judge
+from gridsim.reproduce.common import ABOVE, POSITIVE, Report, Row, Run, judge
 from gridsim.reproduce.dgs_common import (
     AMONG,
     HIGH,
@@ -85,7 +85,7 @@ def run(how: Run) -> Report:
     for short, long in ((SHORT, POLL), (POLL, LONG)):
         more = made[low].difference(long, short, "refused")
         what = f"{low}: first commits refused, {long} - {short}"
-        claims.append(judge(what, "> 0", more, 0.0, math.inf, unit="%", cannot=no))
+        claims.append(judge(what, "> 0", more, POSITIVE, math.inf, unit="%", cannot=no))
     for name in few:
         what = f"{low}: first commits refused, {name}, one submission at a time, messages take no time"
         claims.append(judge(what, "0", apart.mean(name, "refused"), 0.0, 0.0, unit="%", cannot=no))
@@ -126,16 +126,16 @@ def _costs(made: dict[str, Replicates], no: str) -> list[Row]:
         schedules = each["schedules"]
         poll = estimate(schedules[POLL] / np.maximum(schedules[PULL], schedules[PUSH]))
         what = f"{case}: poll / the greater of pull and push"
-        rows.append(judge(what, "> 1", poll, 1.0, math.inf, cannot=no))
+        rows.append(judge(what, "> 1", poll, ABOVE, math.inf, cannot=no))
         ratio = schedules[PULL] / schedules[PUSH]
         measured.append(ratio)
-        rows.append(judge(f"{case}: pull / push", "> 1", estimate(ratio), 1.0, math.inf, cannot=no))
+        rows.append(judge(f"{case}: pull / push", "> 1", estimate(ratio), ABOVE, math.inf, cannot=no))
         share = estimate(ratio / predicted(each, PULL, PUSH))
         what = f"{case}: pull / push over fwd (1 + m) searches / (E[n] + 2 cancelled)"
         rows.append(judge(what, "1", share, 0.9, 1.1, cannot=no))
     rise = estimate(measured[1] / measured[0])
     low, high = made
-    rows.append(judge(f"pull / push: {high} over {low}", "> 1", rise, 1.0, math.inf, cannot=no))
+    rows.append(judge(f"pull / push: {high} over {low}", "> 1", rise, ABOVE, math.inf, cannot=no))
     return rows
 
 

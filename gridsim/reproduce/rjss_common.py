@@ -18,7 +18,7 @@ from gridsim.metrics import prediction_errors
 from gridsim.network import Network
 from gridsim.platform import Platform
 from gridsim.replication import Replicates
-from gridsim.reproduce.common import Grid, Row, Run, judge
+from gridsim.reproduce.common import BELOW, NEGATIVE, Grid, Row, Run, judge
 from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
@@ -33,8 +33,6 @@ NODES, SMALL = 100, 40
 HORIZON, SHORT = 2000.0, 400.0
 #: Of the horizon, when the mean turnaround so far is looked at.
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
-#: Just below and above 1: to be the same is neither better nor worse.
-BELOW, ABOVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)
 
 REMARKS = (
     "The paper says neither the bandwidth (taken as 1 Mbit/s), nor the variances (all standard deviations "
@@ -162,7 +160,7 @@ def grows_less(made: Mapping[str, Replicates]) -> list[Row]:
             "< 0",
             estimate(_more(last, first, "RJSS", metric) - _more(last, first, other, metric)),
             -math.inf,
-            math.nextafter(0.0, -1.0),
+            NEGATIVE,
         )
         for metric, said in MEASURES.items()
         for other in ("RE", "NM")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gridsim.estimates import estimate
-from gridsim.reproduce.common import Grid, Report, Run, judge, per_doubling
+from gridsim.reproduce.common import NEGATIVE, Grid, Report, Run, judge, per_doubling
 from gridsim.reproduce.rjss_common import HORIZON, METRICS, REMARKS, SHORT, Jobs, judged
 from gridsim.scenario import Scenario
 from gridsim.schedulers import Rjss
@@ -65,7 +65,7 @@ def run(how: Run) -> Report:
             "< 0",
             estimate(slopes),
             -math.inf,
-            math.nextafter(0.0, -1.0),
+            NEGATIVE,
         )
     )
     names = {

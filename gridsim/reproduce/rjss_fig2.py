@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gridsim.reproduce.common import Grid, Report, Row, Run, judge
-from gridsim.reproduce.rjss_common import BELOW, METRICS, REMARKS, G, jobs, judged, means, panels, series
+from gridsim.reproduce.common import BELOW, Grid, Report, Row, Run, judge
+from gridsim.reproduce.rjss_common import METRICS, REMARKS, G, jobs, judged, means, panels, series
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import Rjss
 from gridsim.schedulers.walking import ProbeLatency

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from gridsim.reproduce.common import Report, Run
+from gridsim.reproduce.common import ABOVE, Report, Run
 from gridsim.reproduce.rjss_common import (
-    ABOVE,
     MEASURES,
     METRICS,
     REMARKS,

@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.estimates import estimate
-from gridsim.reproduce.common import Grid, Report, Row, Run, judge
-from gridsim.reproduce.rjss_common import (
-    BELOW,
-    MEASURES,
-    METRICS,
-    REMARKS,
-    G,
-    jobs,
-    judged,
-    means,
-    panels,
-    series,
-)
+from gridsim.reproduce.common import BELOW, Grid, Report, Row, Run, judge
+from gridsim.reproduce.rjss_common import MEASURES, METRICS, REMARKS, G, jobs, judged, means, panels, series
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import NoMigration, Rjss
 

@@ -13,8 +13,7 @@ import numpy as np
 from gridsim.measures import Metric
 from gridsim.platform import Platform
 from gridsim.replication import Replicates
-from gridsim.reproduce.common import Grid, Report, Row, Run, judge
-from gridsim.reproduce.wqr_common import ABOVE, BELOW
+from gridsim.reproduce.common import ABOVE, BELOW, Grid, Report, Row, Run, judge
 from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler

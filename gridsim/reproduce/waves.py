@@ -18,7 +18,7 @@ from gridsim.estimates import Estimate
 from gridsim.faults import Faults
 from gridsim.platform import Platform
 from gridsim.replication import Replicates
-from gridsim.reproduce.common import Grid, Report, Row, Run, judge
+from gridsim.reproduce.common import BELOW, Grid, Report, Row, Run, judge
 from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
@@ -308,7 +308,7 @@ def _better(made: Mapping[str, Replicates], cannot: str) -> list[Row]:
             "< 1",
             each.ratio(a, b, "turnaround"),
             -math.inf,
-            math.nextafter(1.0, 0.0),
+            BELOW,
             cannot=cannot,
         )
         for place, each in made.items()

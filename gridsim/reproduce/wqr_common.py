@@ -17,7 +17,7 @@ from gridsim.estimates import Estimate
 from gridsim.faults import Faults
 from gridsim.platform import Platform
 from gridsim.replication import Replicates
-from gridsim.reproduce.common import Desktops, Grid, Row, judge
+from gridsim.reproduce.common import ABOVE, BELOW, Desktops, Grid, Row, judge
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import WqrFt
@@ -137,10 +137,6 @@ class Bag:
             seed=seed,
             faults=Faults.trace(desktops.availability, seed, start=start),
         )
-
-
-#: Just below and above 1: to be the same is neither better nor worse.
-BELOW, ABOVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)
 
 
 # -- claims -----------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from gridsim.replication import Replicates
-from gridsim.reproduce.common import Grid, Report, Row, Run, judge
-from gridsim.reproduce.wqr_common import BELOW, METRICS, NODES, SMALL, Bag, kinds
+from gridsim.reproduce.common import BELOW, Grid, Report, Row, Run, judge
+from gridsim.reproduce.wqr_common import METRICS, NODES, SMALL, Bag, kinds
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import WqrFt
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from told import ABOVE, BELOW, SEEDS, Held, Told, check, held, judged, near, ratio, value
+from told import ABOVE, BELOW, POSITIVE, SEEDS, Held, Told, check, held, judged, near, ratio, value
 
 from gridsim.matrices import BRAUN_CLASSES, HEURISTICS
 from gridsim.reproduce import (
@@ -104,17 +104,17 @@ def test_celaya_fig4a():
         rows = f"{at}: the same of the means, B = 2"
         cases.append(held(rows, -INF, 1.25, ratio(tree, base, "max_stretch", of)))
         rows = f"{kind}: growth of the ratio, N = 50 to 1000, B = 2"
-        cases.append(held(rows, 0.0, 0.25, grown(kind), LITTLE))
+        cases.append(held(rows, POSITIVE, 0.25, grown(kind), LITTLE))
         for calm, failing in (
             ("tree B = 2", "tree B = 2, failures"),
             ("tree B = 2", "tree B = 2, idle = 0, failures"),
             ("tree B = 1.25", "tree B = 1.25, idle = 0, failures"),
         ):
             rows = f"{at}: {failing} - without failures"
-            cases.append(held(rows, 0.0, INF, apart(failing, calm, kind), LITTLE))
+            cases.append(held(rows, POSITIVE, INF, apart(failing, calm, kind), LITTLE))
             for fcfs in ("FCFS ect", "FCFS random"):
                 rows = f"{at}: {fcfs} without failures - {failing}"
-                cases.append(held(rows, 0.0, INF, apart(fcfs, failing, kind), LITTLE))
+                cases.append(held(rows, POSITIVE, INF, apart(fcfs, failing, kind), LITTLE))
         for fcfs in ("FCFS ect", "FCFS random"):
             cases.append(held(f"{at}: {fcfs} / MinCent", 1.8, 2.2, ratio(fcfs, base, "max_stretch", of)))
     check(celaya_fig4a, cases)
@@ -133,7 +133,7 @@ def test_celaya_fig4b():
         celaya_fig4b,
         [
             held("maximum update time, N = 1000, s", -INF, 4.0, last),
-            held("growth per doubling of N, s", 0.0, INF, line, LITTLE),
+            held("growth per doubling of N, s", POSITIVE, INF, line, LITTLE),
             held(
                 "growth per doubling above N = 200 over that below",
                 0.5,
@@ -166,7 +166,7 @@ def test_celaya_failures():
             rows = f"{kind}: tasks completed {case}, %"
             cases.append(held(rows, 100.0, 100.0, value(case, "completed", of)))
         rows = f"{kind}: largest / smallest, with failures over without"
-        cases.append(held(rows, 0.0, 1.0, narrower, LITTLE))
+        cases.append(held(rows, 0.0, BELOW, narrower, LITTLE))
         check(celaya_failures, cases, f"{kind}: *")
 
 

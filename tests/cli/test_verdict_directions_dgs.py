@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from told import FAR, Held, check, held, near, ratio, value
+from told import ABOVE, FAR, POSITIVE, Held, check, held, near, ratio, value
 
 from gridsim.reproduce import dgs_fig4, dgs_fig5, dgs_fig6, dgs_table1, dgs_table2, dgs_table3, dgs_whole
 from gridsim.rigid_metrics import rank_correlation
@@ -89,14 +89,14 @@ def test_dgs_table1():
             none(f"{case}: first commits refused, push, %", value(PUSH, "refused", of)),
             none(f"{case}: first commits refused, pull, %", value(PULL, "refused", of)),
             near(f"{case}: first commits refused, {POLL}, %", 0.21, value(POLL, "refused", of)),
-            held(f"{case}: {POLL} - push, %", 0.0, INF, more(POLL, PUSH, of), LITTLE),
+            held(f"{case}: {POLL} - push, %", POSITIVE, INF, more(POLL, PUSH, of), LITTLE),
         ]
     for name, tell in (("pull / push", plain), ("pull / push, cancelled nodes left out", left_out)):
         rise = risen(tell, at(DAY), at(HIGH))
-        cases.append(held(f"{name}: RU 0.95 over one day", 1.0, INF, rise, LITTLE))
+        cases.append(held(f"{name}: RU 0.95 over one day", ABOVE, INF, rise, LITTLE))
     for short, long in (("30", "120"), ("120", "480")):
         told = more(f"poll, {long} s", f"poll, {short} s", at(DAY))
-        cases.append(held(f"one day: poll, {long} s - {short} s, %", 0.0, INF, told, LITTLE))
+        cases.append(held(f"one day: poll, {long} s - {short} s, %", POSITIVE, INF, told, LITTLE))
     for name in (PUSH, PULL):
         rows = f"{name}: first commits refused, one submission at a time, messages take no time, %"
         cases.append(none(rows, value(name, "refused", at(DAY, alone=True))))
@@ -213,13 +213,13 @@ def test_dgs_fig4():
 def test_dgs_fig5():
     of = at(HIGH)
     ranges = {
-        "rank correlation of waiting over time and EU": ("with load", 0.0, 1.0),
+        "rank correlation of waiting over time and EU": ("with load", POSITIVE, 1.0),
         "rank correlation of waiting and nodes": ("nodes", 0.3, 1.0),
         "rank correlation of waiting and duration": ("duration", -0.1, 0.1),
-        "rank correlation of waiting and area": ("area", 0.0, 1.0),
+        "rank correlation of waiting and area": ("area", POSITIVE, 1.0),
         "median waiting, 64 nodes and more / below 2": ("nodes ends", 2.0, INF),
         "median waiting, 86400 s and more / below 3600": ("duration ends", 0.5, 2.0),
-        "median waiting, 1000 node hours and more / below 1": ("area ends", 1.0, INF),
+        "median waiting, 1000 node hours and more / below 1": ("area ends", ABOVE, INF),
     }
     cases = [
         held(rows, low, high, value(PUSH, metric, of), LITTLE) for rows, (metric, low, high) in ranges.items()
@@ -301,18 +301,18 @@ def test_dgs_whole():
         for greater, less in ((PULL, PUSH), (PUSH, PULL)):
             costs = {(greater, "schedules"): 4.0, (less, "schedules"): 2.0}
             told = where(of, lambda x, costs=costs: costs | {(POLL, "schedules"): 4.0 * x})
-            cases.append(held(f"{case}: poll / the greater of pull and push", 1.0, INF, told, LITTLE))
+            cases.append(held(f"{case}: poll / the greater of pull and push", ABOVE, INF, told, LITTLE))
         rows = f"{case}: pull / push over fwd (1 + m) searches / (E[[]n] + 2 cancelled)"
         cases += [
-            held(f"{case}: pull / push", 1.0, INF, plain(of), LITTLE),
+            held(f"{case}: pull / push", ABOVE, INF, plain(of), LITTLE),
             held(rows, 0.9, 1.1, as_protocol(of), LITTLE),
         ]
     rise = risen(plain, at(LOW), at(HIGH))
-    cases.append(held("pull / push: RU 0.95 over RU 0.28", 1.0, INF, rise, LITTLE))
+    cases.append(held("pull / push: RU 0.95 over RU 0.28", ABOVE, INF, rise, LITTLE))
     for short, long in (("30", "120"), ("120", "480")):
         told = more(f"poll, {long} s", f"poll, {short} s", at(LOW))
         rows = f"RU 0.28: first commits refused, poll, {long} s - poll, {short} s, %"
-        cases.append(held(rows, 0.0, INF, told, LITTLE))
+        cases.append(held(rows, POSITIVE, INF, told, LITTLE))
     for name in (PUSH, PULL):
         rows = f"RU 0.28: first commits refused, {name}, one submission at a time, messages take no time, %"
         cases.append(none(rows, value(name, "refused", at(LOW, alone=True))))

@@ -9,7 +9,8 @@ import pytest
 from gridsim.estimates import Estimate
 from gridsim.reproduce.common import judge
 
-BELOW, ABOVE, NEGATIVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0), math.nextafter(0.0, -1.0)
+BELOW, ABOVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)
+NEGATIVE, POSITIVE = math.nextafter(0.0, -1.0), math.nextafter(0.0, 1.0)
 INF = math.inf
 
 
@@ -31,6 +32,14 @@ INF = math.inf
         (-INF, 0.7, (0.7, 0.7), "reproduced", "wanted at most 0.7; the interval lies within"),
         (0.25, INF, (0.2, 0.3), "undecided", "wanted at least 0.25; the interval straddles an end"),
         (0.0, 0.0, (0.0, 0.0), "reproduced", "wanted 0..0; the interval lies within"),
+        (
+            POSITIVE,
+            1.0,
+            (-2.0, -1.0),
+            "not reproduced",
+            "wanted above 0 and at most 1; the interval lies below",
+        ),
+        (0.0, BELOW, (0.5, 0.6), "reproduced", "wanted at least 0 and below 1; the interval lies within"),
         (0.95, 1.05, (1.1, 1.2), "not reproduced", "wanted 0.95..1.05; the interval lies above"),
     ],
 )  # fmt: skip

@@ -13,8 +13,9 @@ from gridsim.replication import Replicates
 from gridsim.reproduce.common import Maker, Row, Run
 
 SEEDS = range(6)
-#: Just below and above 1: to be the same is neither better nor worse.
+#: Just below and above 1, and above 0: to be the same is neither better nor worse.
 BELOW, ABOVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)
+POSITIVE = math.nextafter(0.0, 1.0)
 #: What an end at infinity is tried with.
 FAR = 2.0**20
 
@@ -58,6 +59,7 @@ def held(rows: str, low: float, high: float, tell: Callable[[float], Tell], by: 
     """That the rows are reproduced from low to high, and only there.
 
     by : how far from the ends this is tried; 0: at the ends themselves, and at the next numbers outside.
+    What is the same, 0 or 1, is tried anyway where it is just outside.
     """
     least = low if math.isfinite(low) else (1 / FAR if high > 0 else -FAR)
     most = high if math.isfinite(high) else FAR
@@ -66,6 +68,7 @@ def held(rows: str, low: float, high: float, tell: Callable[[float], Tell], by: 
         wrong += [low - by if by else math.nextafter(low, -math.inf), low - FAR]
     if math.isfinite(high):
         wrong += [high + by if by else math.nextafter(high, math.inf), high + FAR]
+    wrong += [1.0] * (low == ABOVE or high == BELOW) + [0.0] * (low == POSITIVE)
     by = min(by, (most - least) / 2)
     return Held(rows, (least + by, most - by), wrong, tell)
 
