@@ -244,6 +244,23 @@ def test_jobs_that_did_not_run_and_waits_that_are_not_told(tmp_path: Path) -> No
         gs.check_same_jobs(result, result.scenario)
 
 
+def test_waits_are_those_of_their_jobs(tmp_path: Path) -> None:
+    """Job 2, which waited for 5 s, stands above job 1, which waited for 7 s; both come at 0 s."""
+    lines = [
+        f"{number} 0 {wait} 10 1 -1 -1 1 10 -1 1 1 1 -1 1 1 -1 -1\n" for number, wait in ((2, 5), (1, 7))
+    ]
+    (tmp_path / "x.swf").write_text("; MaxProcs: 4\n" + "".join(lines))
+    assert gs.result_from_log(tmp_path / "x.swf").applications["waiting"].tolist() == [7, 5]
+
+
+def test_jobs_of_unknown_wait_do_not_count_as_work(tmp_path: Path) -> None:
+    """One of two jobs ran for 10 s on one of two machines."""
+    path = log(tmp_path / "x.swf", [(0, 0, 10, 1, 10, 1), (0, -1, 10, 1, 10, 1)], "; MaxProcs: 2\n")
+    with pytest.warns(gs.TraceWarning, match="1 jobs of unknown wait"):
+        result = gs.result_from_log(path)
+    assert result.facts["utilization"] == 10 / (2 * 10)
+
+
 def test_windows_and_nodes_are_those_of_a_scenario(tmp_path: Path) -> None:
     path = tmp_path / "x.swf.gz"
     text = log(tmp_path / "x.swf", LOG, "; MaxProcs: 9 (of 12)\n").read_text()
@@ -273,6 +290,13 @@ def test_windows_and_nodes_are_those_of_a_scenario(tmp_path: Path) -> None:
     ):
         with pytest.raises(gs.ScenarioError, match=message):
             gs.check_same_jobs(result, scenario)
+
+
+def test_jobs_of_other_run_times_are_not_the_same(tmp_path: Path) -> None:
+    result = gs.result_from_log(log(tmp_path / "x.swf", [(0, 0, 10, 1, 30, 1)]))
+    other = gs.Workload.jobs_of(release=[0.0], nodes=1, run_time=[20.0], requested=30.0)
+    with pytest.raises(gs.ScenarioError, match="where task_size of application 0 is 10000 Mflop, got 20000 "):
+        gs.check_same_jobs(result, gs.Scenario(gs.Platform.equal(4), other))
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,13 @@ def test_listed_jobs() -> None:
     assert plain.requested is not None and plain.requested.tolist() == [7.0]
 
 
+def test_requested_times_follow_their_jobs() -> None:
+    """Jobs listed out of order are sorted by release, with what each asked for."""
+    workload = gs.Workload.jobs_of(release=[10.0, 0.0], nodes=1, run_time=[5.0, 7.0], requested=[50.0, 70.0])
+    jobs = workload.realize(CLUSTER)
+    assert jobs.requested is not None and jobs.requested.tolist() == [70.0, 50.0]
+
+
 @pytest.mark.parametrize(
     ("workload", "said"),
     [
@@ -199,6 +206,18 @@ def test_copies_keep_the_load(log: Path) -> None:
     assert once.submitter[0] == once.submitter[2]
     compressed = gs.Workload.jobs_from_log(log, copies=20, jitter=0.0, utilization=0.5)
     assert math.isclose(utilization(realized(compressed), CLUSTER), 0.5, rel_tol=1e-6)
+
+
+def test_copies_come_up_to_the_jitter_later(tmp_path: Path) -> None:
+    """Uniformly, and each job of the first copy at its time; 1000 jobs at 0 s."""
+    path = tmp_path / "log.swf"
+    line = "{} 0 0 10 1 -1 -1 1 10 -1 1 1 1 -1 1 1 -1 -1\n"
+    path.write_text("".join(line.format(number) for number in range(1, 1001)))
+    jobs = gs.Workload.jobs_from_log(path, copies=2, jitter=3600.0, seed=1).realize(CLUSTER)
+    late = np.sort(jobs.release)[1000:]
+    assert (np.sort(jobs.release)[:1000] == 0).all()
+    assert 0 < late[0] < 100 and 3500 < late[-1] < 3600
+    assert late.mean() == pytest.approx(1800, abs=5 * 3600 / math.sqrt(12 * 1000))
 
 
 def test_slowdown_is_bounded() -> None:

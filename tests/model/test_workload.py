@@ -114,6 +114,14 @@ def test_bags_of_a_log(log):
     assert Workload.from_log(log, gap=math.inf, span=math.inf).realize(GRID).tasks.tolist() == [4, 1]
 
 
+def test_run_times_of_a_log_count_at_the_mean_speed(tmp_path):
+    """60 s at the mean of 1000, 1000 and 4000 Mflop/s, which is not their median."""
+    path = tmp_path / "one.swf"
+    path.write_text(job(1, 0, 60, 1, 1) + "\n")
+    found = Workload.from_log(path).realize(Platform.of([1000.0, 1000.0, 4000.0]))
+    assert found.task_size.tolist() == [60 * 2000.0]
+
+
 def test_a_job_larger_than_the_platform_is_refused(log):
     with pytest.raises(ScenarioError, match=r"log.swf:4: job 3 needs 2 processors, but the platform has 1"):
         Workload.from_log(log).realize(Platform.of([1.0]))

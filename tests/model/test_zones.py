@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,13 @@ def test_night_by_hand() -> None:
     assert two.ahead([0, 1, 2, 3]).tolist() == [0, 12 * HOUR, 0, 12 * HOUR]
     at = 14 * HOUR + 9 * DAY
     assert two.night([0, 1, 2], at).tolist() == [False, True, False]
+
+
+def test_a_night_that_begins_at_half_past() -> None:
+    """From 22:30 to 6:30."""
+    where = Zones(zones=1, night_begin=22.5)
+    assert where.night(0, [22 * HOUR + 15 * MINUTE, 22 * HOUR + 30 * MINUTE]).tolist() == [False, True]
+    assert where.night_left(0, 23 * HOUR) == 7 * HOUR + 30 * MINUTE
 
 
 @given(st.integers(1, 1440), st.integers(0, 9000), st.floats(0, 23.9), st.floats(1, 23), st.integers(0, END))
@@ -106,6 +114,22 @@ def test_nights_without_spread_or_spells() -> None:
     assert faults.mean_up_time(3) == 8 * 3600.0
 
 
+def test_nights_begin_and_end_up_to_the_spread_early_or_late() -> None:
+    """Dawns are uniform in 6:00 +- 30 min, dusks in 22:00 +- 30 min, and independent of each other."""
+    nodes = 2000
+    faults = Faults.zones(1, Zones(zones=1), day_up=0.0, spread=1800.0)
+    found = rows(faults.course(nodes), 12 * HOUR)
+    assert len(found) == nodes
+    dawn, dusk = (np.array([row[k] for row in found]) / 1e9 for k in (0, 3))
+    deviation = 3600 / math.sqrt(12)
+    for times, hour in ((dawn, 6), (dusk, 22)):
+        assert times.mean() == pytest.approx(hour * 3600, abs=5 * deviation / math.sqrt(nodes))
+        assert hour * 3600 - 1800 <= times.min() < hour * 3600 - 1750
+        assert hour * 3600 + 1750 < times.max() <= hour * 3600 + 1800
+    # of the difference of two; the standard error of its deviation is about 19 s
+    assert (dusk - dawn).std() == pytest.approx(math.sqrt(2) * deviation, abs=100)
+
+
 SPELLS = st.sampled_from((60.0, 1800.0, 40_000.0))
 
 
@@ -150,6 +174,21 @@ def test_shares_and_means_are_those_asked_for() -> None:
     # nights begin and end half an hour early or late: a quarter on average, of which the share is up anyway
     assert state[night].mean() == pytest.approx(1 - 0.7 * (2 * 0.125 / 8), abs=0.01)
     assert state[~night].mean() == pytest.approx(0.3 + 0.7 * (2 * 0.125 / 16) - 0.3 * 840 / 57600, abs=0.01)
+
+
+def test_mean_up_time_by_hand() -> None:
+    """Spells and the gaps between them last 16 h, as the day does: the chain settles at a rate of 2 / 16 h.
+
+    The share of it that has settled when the day is over is 1 - exp(-2).  A machine is up in the day for
+    (16 h - settled * 8 h) / 2, and a night that begins in a spell is no up time of its own.
+    """
+    faults = Faults.zones(1, day_up=0.5, spell=57_600.0)
+    settled = 1 - math.exp(-2)
+    up = (57_600 - settled * 28_800) / 2
+    spells = (57_600 - up) / 57_600
+    assert (up, spells) == (pytest.approx(16_348.8, abs=0.1), pytest.approx(0.716166, abs=1e-6))
+    expected = (28_800 + up) / (1 + spells - settled / 2)
+    assert faults.mean_up_time(1) == pytest.approx(expected) == pytest.approx(35_167, abs=1)
 
 
 def test_the_end_of_the_clock() -> None:

@@ -33,6 +33,11 @@ def test_exact_values(write, name):
     assert [column.tolist() for column in trace.intervals(0)] == [[10, 30.5], [20, 40]]
 
 
+def test_the_horizon_is_the_last_end_of_all_hosts(write):
+    trace = read_avt(write("toy.avt", "a 1 0 50\nb 1 0 20\n"))
+    assert trace.horizon == 50 and trace.availability().tolist() == [1.0, 0.4]
+
+
 def test_repairs_are_counted_in_one_warning(write):
     path = write("toy.avt", "a 3 10 20 20 30 50 60\nb 1 5 5\nc 4 0 100 10 20 30 40 100.5 101\nd 2 8 9 1 2\n")
     with pytest.warns(TraceWarning) as caught:

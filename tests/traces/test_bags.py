@@ -63,6 +63,11 @@ def test_exact_values():
     assert bags.tasks.dtype == bags.user.dtype == bags.jobs.dtype == np.int64
 
 
+def test_offered_load_counts_from_the_first_release():
+    """100 processor seconds, and 2 machines for the 100 s between the releases."""
+    assert derive_bags(make_log((100, 1, 50, 1), (200, 2, 50, 1))).offered_load(2) == 0.5
+
+
 def test_long_submission_is_cut_again_and_again():
     log = make_log(*((t, 3, 1, 1) for t in range(0, 1000, 50)))
     assert derive_bags(log).release.tolist() == [0, 150, 300, 450, 600, 750, 900]

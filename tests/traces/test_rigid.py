@@ -49,6 +49,12 @@ def test_exact_values():
     assert derive_jobs(make_log((5, 1, 1), (5, 1, 1))).utilization(3) == math.inf
 
 
+def test_rows_are_those_of_the_log():
+    """Job 2 stands above job 1, released with it."""
+    jobs = derive_jobs(make_log((0, 10, 1, 20, 2), (0, 10, 1, 20, 1)))
+    assert jobs.job.tolist() == [1, 2] and jobs.row.tolist() == [1, 0]
+
+
 def test_the_window_is_half_open_and_begins_at_the_first_submission():
     log = make_log(*((100 + t, 1, 1) for t in range(6)))
     assert derive_jobs(log, start=1, end=4).release.tolist() == [101, 102, 103]
