@@ -425,16 +425,22 @@ def test_an_inner_source_runs_the_links() -> None:
 # -- what it records ----------------------------------------------------------------------------------------
 
 
-def test_use_of_interfaces() -> None:
+def watched(*sent: float, last: float) -> Transport:
+    """Machine 1 sends a word, which takes 0.5 s, to machine 0 at these times (s); watched from 1 s on."""
     engine = Engine()
     net = Transport(engine, Network(latency=0.0, bandwidth=1000.0, record_use=True), 2)
     net.kind("word", ROW, 500, lambda cohort: None, priority=0)
     engine.on("go", lambda items: net.send("word", rows((1, 0, 0))), priority=0, phase=TIMER)
     net.open(level_of=np.array([3, 0]))
-    for at in (1.0, 1.9, 15.0, 40.0):
+    for at in sent:
         engine.at(int(at * 1e9), "go")
-    net.watch(10**9, 21 * 10**9)
+    net.watch(10**9, int(last * 1e9))
     engine.run()
+    return net
+
+
+def test_use_of_interfaces() -> None:
+    net = watched(1.0, 1.9, 15.0, 40.0, last=21.0)
     use = {name: column.tolist() for name, column in net.use().items()}
     # 0.5 s each; at 40 s nobody looks any more
     assert use == {
@@ -444,6 +450,16 @@ def test_use_of_interfaces() -> None:
     assert [levels[name].tolist() for name in ("kind", "level", "messages", "bytes")] == [
         ["word"], [3], [4], [2000],
     ]  # fmt: skip
+
+
+def test_use_in_windows_of_ten_seconds() -> None:
+    """Two words of 500 bytes 8 s apart, of 10000 bytes."""
+    assert watched(1.0, 9.0, last=21.0).use()["use_peak_10s"].tolist() == [0.1, 0.1]
+
+
+def test_mean_use_is_that_of_the_time_watched() -> None:
+    """1500 bytes of 1000 a second in 20.5 s, though there are 21 windows."""
+    assert watched(1.0, 1.9, 15.0, last=21.5).use()["use_mean"] == pytest.approx([1.5 / 20.5] * 2)
 
 
 def test_use_of_too_much_to_record() -> None:

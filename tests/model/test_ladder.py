@@ -11,7 +11,7 @@ import pytest
 
 import gridsim as gs
 from gridsim import plots
-from gridsim.ladders import FAILURES, Ladder, Step, ladder
+from gridsim.ladders import FAILURES, Ladder, Step, ladder, steps_of_dgs_asap
 from gridsim.replication import Replicates
 from gridsim.seeding import replica
 
@@ -78,6 +78,18 @@ def test_values_are_those_of_single_runs_of_the_replicas(bags: Ladder) -> None:
     assert bound[2] == alone.bound().stretch
     calm = [name for name, step in steps.items() if step.scenario.faults is None]
     assert all((bags.replicates["max_stretch"][name] >= bound * (1 - 1e-9)).all() for name in calm)
+
+
+def test_failures_are_those_of_the_papers(bags: Ladder) -> None:
+    """Each machine is reset once in four hours on average."""
+    last = by_name(bags)["failures"]
+    assert last.adds == "machines fail (poisson, once in 14400 s)"
+    assert last.scenario.faults is not None and last.scenario.faults.recipe.mean == 4 * 3600
+
+
+def test_each_run_has_the_time_limit() -> None:
+    with pytest.raises(gs.GridSimError, match="0.001"):
+        ladder(BAGS, 1, time_limit=1e-3)
 
 
 def made_up() -> Ladder:
@@ -147,6 +159,13 @@ def test_rigid_jobs() -> None:
     assert found.measures[0] == "mean_waiting" and "mean waiting, s" in str(found)
     alone = gs.simulate(replica(JOBS, 1), gs.Asap(slot=30.0))
     assert found.replicates["mean_waiting"]["whole grid"][1] == alone.mean_waiting
+
+
+def test_only_the_second_step_of_rigid_jobs_has_free_messages() -> None:
+    steps = steps_of_dgs_asap(JOBS, gs.DgsAsap(), None)
+    free = steps[1].scenario.network
+    assert (free.latency, free.bandwidth) == (0.0, math.inf)
+    assert [step.scenario.network == JOBS.network for step in steps] == [True, False, True, True, True]
 
 
 def test_failures_of_rigid_jobs_are_those_of_the_scenario() -> None:

@@ -131,6 +131,22 @@ def test_a_sweep_is_drawn_over_the_axis_that_is_left() -> None:
         plots.swept(found, "speed", axes=axes_of())
 
 
+def test_a_sweep_over_three_axes_is_drawn_at_one_point_of_the_others() -> None:
+    labels = {"a": (1, 2), "b": (1, 2), "c": (10, 20)}
+    made = [Measured({"max_stretch": float(k)}) for k in range(8)]
+    found = SweepResult(labels, ("x",), 1, ("max_stretch",), None, made)
+    axes = plots.swept(found, where={"b": 1, "c": 10}, axes=axes_of())
+    wanted = [found.at(a=a, b=1, c=10).mean("x", "max_stretch").mean for a in (1, 2)]
+    assert axes.lines[0].get_ydata().tolist() == wanted == [0.0, 4.0]
+
+
+def test_bars_of_a_waterfall_begin_where_the_last_one_ended() -> None:
+    start, end, *steps = (Estimate(mean, NAN, NAN, 1) for mean in (10.0, 10.0, 2.0, -3.0, 1.0))
+    axes = plots.waterfall(["start", "x", "y", "z"], start, steps, end, axes=axes_of())
+    bars = [(bar.get_x(), bar.get_width()) for bar in axes.patches]
+    assert bars == [(0.0, 10.0), (10.0, 2.0), (12.0, -3.0), (9.0, 1.0), (0.0, 10.0)]
+
+
 def test_scaling_has_the_values_and_slopes() -> None:
     given = {"a": [2.0, None, 300.0], "b": [Estimate(1.0, 0.5, 2.0, 5), 20.0, NAN]}
     axes = plots.scaling([10, 100, 1000], given, axes=axes_of())

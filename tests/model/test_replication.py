@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.estimates import estimate, ratio_of_means
+from gridsim.estimates import Estimate, estimate, ratio_of_means
 from gridsim.records import to_json
-from gridsim.replication import Replicates, replicate
+from gridsim.replication import Replicates, _widest, replicate
 
 SCHEDULERS = {"tree": gs.FairTree(), "central": gs.MinCent(), "fcfs": gs.Fcfs(mode="random")}
 
@@ -44,6 +44,18 @@ def test_a_scenario_is_made_once_a_seed() -> None:
     seen: list[int] = []
     replicate(lambda seed: seen.append(seed) or small(seed), SCHEDULERS, [3, 1])
     assert seen == [3, 1]
+
+
+def test_the_widest_interval_is_told_to_one_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10 +- 1 is a tenth."""
+    found = Replicates((0, 1), {"max_stretch": {"a": np.array([9.0, 11.0])}})
+    monkeypatch.setattr(Replicates, "mean", lambda *_: Estimate(10.0, 9.0, 11.0, 2))
+    assert _widest(found) == pytest.approx(0.1)
+
+
+def test_less_confidence_is_a_narrower_interval() -> None:
+    half, usual = (estimate([3.0, 1.0, 4.0, 1.5, 5.0, 9.0], level=level) for level in (0.5, 0.95))
+    assert usual.low < half.low < half.mean == usual.mean < half.high < usual.high
 
 
 class Backwards(Executor):

@@ -101,6 +101,12 @@ def test_offered_load_is_work_over_capacity():
     assert offered_load(Workload.of([1.0, 1.0], 1, 1).realize(GRID), GRID) == math.inf
 
 
+def test_releases_are_rounded_to_the_nearest_ns():
+    """1.001 s times 1e9 is a little less than 1 001 000 000."""
+    assert int(1.001 * 1e9) == 1_000_999_999
+    assert Workload.of([1.001], 1, 1.0).realize(GRID).release_ns.tolist() == [1_001_000_000]
+
+
 def test_bags_of_a_log(log):
     workload = Workload.from_log(log)
     found = workload.realize(GRID)

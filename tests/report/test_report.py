@@ -7,6 +7,7 @@ import json
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -16,7 +17,7 @@ from report_pages import NAMES, bags, rigid
 
 import gridsim as gs
 from gridsim import series
-from gridsim.report import charts, schedules
+from gridsim.report import charts, schedules, tables
 from gridsim.report.figures import GRID, GROUND, POINTS, TEXT
 from gridsim.schedulers import MODES
 
@@ -277,6 +278,23 @@ def test_a_log_has_its_report(tmp_path: Path, written: Any) -> None:
     assert "no scheduler made it" in found.text and "different scenarios" in found.text
     assert [str(log), next(iter(result.provenance["files"].values()))] in found.tables["Trace files"]
     assert found.tables["Scenarios"][1][0] == "platform"
+
+
+def test_quantiles_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 0, 1, ..., 100 each is its own."""
+    sample = {"stretch": ("s", {"a": np.arange(101.0)})}
+    monkeypatch.setattr(tables, "distributed", lambda results: sample)
+    (table,) = tables.quantiles({})
+    assert table.rows == [["a", "101 of 101", "0", "25", "50", "75", "95", "100"]]
+
+
+def test_bars_of_utilization_stand_in_the_middle_of_their_bins() -> None:
+    """Bins of 2.5 %: a machine that was busy for half of the time is in that from 50 % to 52.5 %."""
+    result: Any = SimpleNamespace(machines={"utilization": np.array([0.5])})
+    chart = charts.utilization({"a": result})
+    assert chart is not None
+    (bars,) = chart.figure["data"]
+    assert [(x, y) for x, y in zip(bars["x"], bars["y"], strict=True) if y] == [(51.25, 1)]
 
 
 def test_of_little_there_is_a_report_too(written: Any) -> None:

@@ -168,6 +168,8 @@ def test_wrong_parameters(make: Any, said: str) -> None:
 
 
 def test_the_classes_of_braun() -> None:
+    assert BRAUN_CLASSES["u_c_lohi"] == ("consistent", 100.0, 1000.0)
+    assert BRAUN_CLASSES["u_i_hilo"] == ("inconsistent", 3000.0, 10.0)
     assert len(BRAUN_CLASSES) == 12 and {"u_c_hihi", "u_s_lohi", "u_i_lolo"} <= set(BRAUN_CLASSES)
     drawn = gs.expected_times(consistency="inconsistent", seed=7)
     assert drawn.shape == (512, 16)
