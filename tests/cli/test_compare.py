@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import gridsim as gs
+from gridsim import cells
 from gridsim.cli import cli
 from gridsim.experiment import applicable, compare
 from gridsim.scheduler import registered
@@ -43,6 +44,26 @@ def test_replicas(tmp_path: Path) -> None:
         bags(), {"fair-tree": gs.FairTree(), "mincent": gs.MinCent(), "fcfs": gs.Fcfs()}, replicates=5
     )
     assert found.stdout == f"{library.format()}\nsaved {figure}\n"
+
+
+def test_whole_results_are_kept_in_the_store(tmp_path: Path) -> None:
+    where = ("--replicates", 2, "--workers", 1, "--store", tmp_path / "s", "--keep-results")
+    assert invoke(*SMALL, "--schedulers", "fcfs", *where).exit_code == 0
+    assert len(list((tmp_path / "s" / "results").iterdir())) == 2
+
+
+def test_what_failed_is_run_again_if_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = (*SMALL, "--schedulers", "fcfs", "--replicates", 2, "--workers", 1, "--store", tmp_path / "s")
+
+    def broken(*_: object, **__: object) -> None:
+        raise gs.GridSimError("out of order")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cells, "simulate", broken)
+        assert invoke(*where).exit_code == 1
+    known = invoke(*where)
+    assert known.exit_code == 1 and "out of order (in the store: retry runs it again)" in known.output
+    assert invoke(*where, "--retry").exit_code == 0
 
 
 def test_all_schedulers_that_apply(tmp_path: Path) -> None:

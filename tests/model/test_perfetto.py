@@ -161,6 +161,42 @@ def test_failures(tmp_path: Path) -> None:
     }
 
 
+def test_a_job_that_was_given_up_is_not_counted(tmp_path: Path) -> None:
+    """Of three machines one is down for good: a job that wants all of them never runs."""
+    scenario = gs.Scenario(
+        gs.Platform.equal(3),
+        gs.Workload.jobs_of(release=[0.0, 1.0], nodes=[1, 3], run_time=[10.0, 10.0]),
+        faults=gs.Faults.of([2], [0.0], [np.inf]),
+    )
+    events = written(gs.simulate(scenario, gs.Backfill(), record=True), tmp_path / "a.json")
+    counts = [(each["ts"], each["args"]) for each in events if each["ph"] == "C"]
+    assert [count for count in counts if "applications" in count[1]] == [
+        (0, {"applications": 1}), (10 * 10**9, {"applications": 0}),
+    ]  # fmt: skip
+    assert min(each.get("ts", 0) for each in events) == 0
+
+
+@pytest.mark.parametrize("up", [100.0, 10.000_000_001])
+def test_a_machine_that_is_up_again_after_the_run_is_down_to_its_end(up: float, tmp_path: Path) -> None:
+    scenario = gs.Scenario(
+        gs.Platform.equal(2, 1000.0),
+        gs.Workload.of([0.0], 1, 10_000.0),
+        faults=gs.Faults.of([1], [5.0], [up]),
+    )
+    events = written(gs.simulate(scenario, gs.MinCent(), record=True), tmp_path / "a.json")
+    down = [(machine(each), each["ts"], each["dur"]) for each in events if each.get("name") == "down"]
+    assert down == [(1, 5 * 10**9, 5 * 10**9)]
+
+
+def test_slices_of_messages_are_thin(tmp_path: Path) -> None:
+    """They last for 1 ms, or until the next one."""
+    workload = gs.Workload.of([0.0, 1.0, 1.0004], 1, 100.0, [0, 0, 0])
+    result = gs.simulate(gs.Scenario(gs.Platform.equal(1), workload), gs.MinCent(), record=True)
+    events = written(result, tmp_path / "a.json")
+    thin = [(each["ts"], each["dur"]) for each in events if each["ph"] == "X" and each["cat"] == "message"]
+    assert thin == [(0, 10**6), (10**9, 400_000), (10**9 + 400_000, 10**6)]
+
+
 def test_instances_that_were_too_slow(tmp_path: Path) -> None:
     result = gs.simulate(gs.Scenario(SMALL.platform, SMALL.workload), gs.WqrFt(), record=True)
     cut = [each["args"] for each in written(result, tmp_path / "a.json") if "cut off" in each.get("args", {})]

@@ -317,6 +317,13 @@ def test_large_levels_are_folded_and_said_to_be(tree, monkeypatch) -> None:
     assert "largest of up to 2" in axes.get_figure().axes[1].get_ylabel()
 
 
+def test_cells_of_nodes_without_a_value() -> None:
+    """The mean and the largest of those that have one."""
+    values, starts = np.array([1.0, NAN, 3.0, 5.0]), [0, 2]
+    assert trees._folded(values, starts, largest=False).tolist() == [1.0, 4.0]
+    assert trees._folded(values, starts, largest=True).tolist() == [1.0, 5.0]
+
+
 def test_trees_that_failures_moved_and_runs_without_one(tree) -> None:
     import dataclasses
 

@@ -68,6 +68,10 @@ def test_offered_load_counts_from_the_first_release():
     assert derive_bags(make_log((100, 1, 50, 1), (200, 2, 50, 1))).offered_load(2) == 0.5
 
 
+def test_bags_released_together_are_in_the_order_of_their_first_jobs():
+    assert derive_bags(make_log((0, 2, 10, 1), (0, 1, 10, 1))).user.tolist() == [2, 1]
+
+
 def test_long_submission_is_cut_again_and_again():
     log = make_log(*((t, 3, 1, 1) for t in range(0, 1000, 50)))
     assert derive_bags(log).release.tolist() == [0, 150, 300, 450, 600, 750, 900]

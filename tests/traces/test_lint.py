@@ -245,3 +245,9 @@ def test_real_traces(traces):
     assert (facts["records"], facts["intervals"], facts["never_up"]) == (131, 47_841, 2)
     facts = info(traces / "lcg2005-a/LCG-2005-a.swf.gz")
     assert (facts["users"], facts["span_s"], facts["cpu_s"]) == (171, 475_195, 634_297_940)
+
+
+def test_a_job_that_ran_for_all_it_asked_for_did_not_run_over(write):
+    assert "over-requested-time" not in codes(lint(write("log.swf", job(run=20, time=20))))
+    over = codes(lint(write("over.swf", job(run=21, time=20))))
+    assert over["over-requested-time"] == ("note", 1, 1)
