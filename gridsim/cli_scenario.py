@@ -168,6 +168,8 @@ def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed
             raise ScenarioError(f"--{name.replace('_', '-')} does not apply to a {where} of kind {kind!r}")
         changes[field], flag_of[f"{where}.{field}"] = given[name], "--" + name.replace("_", "-")
     changes |= {name: value for name, value in seed.items() if name in known}
+    if "tasks_per_node" in changes and "tasks" in known:
+        changes["tasks"] = None  # which would override the flag
     try:
         return msgspec.structs.replace(recipe, **changes)
     except ScenarioError as error:  # it begins with the path of a key; the user gave a flag

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,9 @@ from gridsim.cli_study import check_figure, draw, names_of, places, replica_opti
 from gridsim.errors import ScenarioError
 from gridsim.output import file_name, progress_of, say
 from gridsim.report_command import check_report
+
+if TYPE_CHECKING:
+    from gridsim.replication import Replicates
 
 #: Whether a workload has rigid jobs -> the schedulers that are compared on it.
 USUAL = {
@@ -54,6 +58,9 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
         if flags[flag] is not None:
             name = flag.removesuffix("_path").replace("_", "-")
             raise ScenarioError(f"--{name} needs --replicates")
+    for flag in ("retry", "keep_results"):
+        if flags[flag]:
+            raise ScenarioError(f"--{flag.replace('_', '-')} needs --replicates")
     _once(chosen, refused, baseline, flags)
 
 
@@ -121,6 +128,16 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
         click.echo(f"saved {file}")
 
 
+def _again(found: Replicates, flags: Flags) -> str:
+    """The command for the same replicas of the scenario in scenario.toml, which has the parameters."""
+    words = ["gridsim", "compare", "scenario.toml", "--schedulers", ",".join(found.schedulers)]
+    words += ["--baseline", str(found.baseline), "--replicates", str(len(found.seeds))]
+    for flag in ("hold", "metrics", "time_limit"):
+        if flags[flag] is not None:
+            words += ["--" + flag.replace("_", "-"), str(flags[flag])]
+    return shlex.join(words)
+
+
 def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None, flags: Flags) -> None:
     from gridsim import experiment
     from gridsim.extras import need
@@ -133,6 +150,8 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
             raise ScenarioError(
                 f"--{flag} is for a single run; with --replicates, --store keeps what was run"
             )
+    if flags["bound"] != "fluid":
+        raise ScenarioError("--bound is for a single run: the metric gap is over the fluid bound")
     need("scipy.stats", "stats", "--replicates")  # which is needed in the end: better now
     check_figure(flags["figure"])
     check_report(flags["report"])
@@ -154,7 +173,7 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
         )
     whole = keep()
     if flags["report"] is not None:
-        write_report(found, flags["report"], scenario=whole)
+        write_report(found, flags["report"], scenario=whole, command=_again(found, flags))
     if flags["figure"] is not None:
         draw(flags["figure"], found.figure())
     if flags["as_json"]:

@@ -23,6 +23,8 @@ from gridsim.workload import Workload, WorkloadRecipe
 
 StrPath = str | os.PathLike[str]
 
+#: What overrides another entry, and goes where that is set anew.
+_OVERRIDDEN = {"workload.tasks_per_node": "workload.tasks"}
 _KEYS = ("seed", "platform", "workload", "network", "faults", "fluctuation", "schedulers")
 _REQUIRED = ("platform", "workload")
 _TYPES = {  # what msgspec calls them -> what a reader of a scenario file does
@@ -182,6 +184,8 @@ class Scenario:
                 table.pop(last, None)
             else:
                 table[last] = copy.deepcopy(value)
+                if path in _OVERRIDDEN and _OVERRIDDEN[path] not in values:
+                    table.pop(_OVERRIDDEN[path].rpartition(".")[2], None)
         return self.from_document(document)
 
     @classmethod

@@ -58,6 +58,7 @@ UNITS = {
     "prediction_undefined": "jobs (that moved and did not have to wait)",
     "messages_per_job": "1 (messages sent / jobs)",
     "wasted": "1 (redundant, lost and overhead cycles / these and the useful ones)",
+    **dict.fromkeys(("useful", "redundant", "lost", "overhead", "slowed"), "Mflop"),
     "undisturbed": "tasks (completed that were never resubmitted)",
     "utilization": "1 (busy machine time / all machine time, first release to last finish)",
     "offered_load": "1 (work / (aggregate speed * first to last release))",

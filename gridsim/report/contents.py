@@ -139,8 +139,14 @@ def of_results(
     return Page(title or _listed(names) + where, lead, [each for each in sections if _holds(each)], notes)
 
 
-def of_replicates(found: Replicates, *, title: str | None = None, scenario: Scenario | None = None) -> Page:
-    """The page on replicas.  scenario : what they are replicas of, if that is known."""
+def of_replicates(
+    found: Replicates,
+    *,
+    title: str | None = None,
+    scenario: Scenario | None = None,
+    command: str | None = None,
+) -> Page:
+    """The page on replicas.  See `gridsim.report.html.write_report`."""
     names = list(found.schedulers)
     lead = {"replicas": f"{len(found.seeds)} ({_listed([str(seed) for seed in found.seeds], 12)})"}
     if found.baseline is not None:
@@ -159,20 +165,12 @@ def of_replicates(found: Replicates, *, title: str | None = None, scenario: Scen
         made = tables.by_run("Digests", digests, names, beside=len(names))
         sections.append(Section("digests", "Digests", tables=[made]))
     if scenario is not None:
-        words = ["gridsim compare scenario.toml", "--schedulers", ",".join(names)]
-        words += ["--baseline", found.baseline] if found.baseline is not None else []
-        again = " ".join([*words, "--replicates", str(len(found.seeds))])
-        sections += [
-            Section(
-                "scenario", "Scenario", codes=[Code("What the replicas are replicas of", scenario.to_toml())]
-            ),
-            Section(
-                "again",
-                "Run it again",
-                about="Save the scenario above as scenario.toml.",
-                codes=[Code("All of them", again, shown=True)],
-            ),
-        ]
+        codes = [Code("What the replicas are replicas of", scenario.to_toml())]
+        sections.append(Section("scenario", "Scenario", codes=codes))
+    if scenario is not None and command is not None:
+        about = "Save the scenario above as scenario.toml."
+        codes = [Code("All of them", command, shown=True)]
+        sections.append(Section("again", "Run it again", about=about, codes=codes))
     usual = f"{_listed(names)} over {len(found.seeds)} replicas"
     return Page(title or usual, lead, [each for each in sections if _holds(each)], found.remarks())
 

@@ -29,6 +29,7 @@ def write_report(
     title: str | None = None,
     scenario: Scenario | None = None,
     files: Mapping[str, str] | None = None,
+    command: str | None = None,
 ) -> None:
     """Write a report on `results` to `path`, whole or not at all: one HTML file that loads nothing.
 
@@ -38,6 +39,7 @@ def write_report(
     title : of the page; default: the names and the machines.
     scenario : what `Replicates` are replicas of, which they do not know themselves.
     files : name -> file in which a result is, for the commands that the report tells.
+    command : that which makes `Replicates` again of `scenario`, saved as scenario.toml; they do not know it.
 
     Equal results make equal files.  Charts hold at most some thousand points, however large a run was.
 
@@ -50,7 +52,7 @@ def write_report(
     if title is not None and not (isinstance(title, str) and title.strip()):
         raise ScenarioError(f"title must be a text that is not empty, got {title!r}")
     check_extra()
-    page = _page(results, title, scenario, files)
+    page = _page(results, title, scenario, files, command)
     with atomic_file(path) as stream:
         stream.write(html(page).encode(errors="backslashreplace"))  # names of files may be no text
 
@@ -62,12 +64,17 @@ def check_extra(what: str = "a report") -> None:
 
 
 def _page(
-    results: Any, title: str | None, scenario: Scenario | None, files: Mapping[str, str] | None
+    results: Any,
+    title: str | None,
+    scenario: Scenario | None,
+    files: Mapping[str, str] | None,
+    command: str | None,
 ) -> Page:
     if isinstance(results, Replicates):
-        return of_replicates(results, title=title, scenario=scenario)
-    if scenario is not None:
-        raise ScenarioError("scenario is for Replicates: results have their own")
+        return of_replicates(results, title=title, scenario=scenario, command=command)
+    if scenario is not None or command is not None:
+        what = "command" if scenario is None else "scenario"
+        raise ScenarioError(f"{what} is for Replicates: results have their own")
     if isinstance(results, Comparison):
         return of_results(
             results.results, title=title, baseline=results.baseline, bound=results.bound, files=files

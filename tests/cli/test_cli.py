@@ -190,6 +190,9 @@ def test_flags_override_the_file(folder, toy):
     assert effective("--speeds", "uniform").platform == Platform.desktop_grid(9, 4)
     changed = effective("--interarrival", 2, "--tasks-per-node", 3, "--task-size", "5..6").workload.recipe
     assert (changed.interarrival, changed.tasks_per_node, changed.task_size) == (2.0, 3.0, Range(5.0, 6.0))
+    Scenario(Platform.pareto(9, 4), Workload.bags(7, tasks=40, seed=5), seed=6).save("own.toml")
+    told = json.loads(good("run", "own.toml", "--scheduler", toy, "--json", "--tasks-per-node", 1).stdout)
+    assert told["tasks"] < 7 * 12  # 9 machines and a fifth more, and not 40 tasks and a fifth less
     assert effective("--task-size", "5,6").workload.recipe.task_size == (5.0, 6.0)
     network = effective("--latency", 0.1, "--bandwidth", "inf", "--interfaces", "equal").network
     assert (network.latency, network.bandwidth, network.interfaces) == (0.1, float("inf"), "equal")

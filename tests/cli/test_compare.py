@@ -138,6 +138,9 @@ def test_intervals_that_cannot_be_narrow(arguments: list[str], count: int) -> No
     [
         (["--store", "s"], "--store needs --replicates"),
         (["--figure", "f.png"], "--figure needs --replicates"),
+        (["--retry"], "--retry needs --replicates"),
+        (["--keep-results"], "--keep-results needs --replicates"),
+        (["--replicates", 2, "--bound", "discrete"], "--bound is for a single run: the metric gap is over"),
         (["--replicates", "2", "--out", "o"], "--out is for a single run"),
         (["--replicates", "2", "--record"], "--record is for a single run"),
         (["--replicates", "2", "--retry"], "--retry needs --store"),

@@ -274,5 +274,10 @@ def test_replaced() -> None:
     assert made.network.latency == 0.25 and made.faults == gs.Faults.poisson(5.0, 2)
     assert made.replaced({"faults": None}).faults is None
     assert small().replaced({}) == small()
+    many = small().replaced({"workload.tasks": 500.0})
+    few = many.replaced({"workload.tasks_per_node": 1.0})  # which tasks would override
+    assert (few.workload.recipe.tasks, few.workload.recipe.tasks_per_node) == (None, 1.0)
+    both = many.replaced({"workload.tasks_per_node": 1.0, "workload.tasks": 400.0}).workload.recipe
+    assert (both.tasks, both.tasks_per_node) == (400.0, 1.0)
     with pytest.raises(gs.ScenarioError, match="seed.x: seed is no table of a scenario"):
         small().replaced({"seed.x": 3})

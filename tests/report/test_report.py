@@ -79,7 +79,7 @@ def test_a_comparison_is_the_table_of_compare(compared: gs.Comparison, written: 
 
 
 def test_replicates_have_intervals(replicates: gs.Replicates, written: Any) -> None:
-    found = written(replicates, scenario=bags())
+    found = written(replicates, scenario=bags(), command="gridsim compare scenario.toml --replicates 6")
     printed = replicates.format()
     for caption, rows in list(found.tables.items())[: len(replicates.values)]:
         assert caption in printed
@@ -94,7 +94,9 @@ def test_replicates_have_intervals(replicates: gs.Replicates, written: Any) -> N
     assert one["x"] == pytest.approx([ratio.mean])
     assert one["error_x"]["array"] == [ratio.high - ratio.mean]
     assert found.tables["Digests"][1][1] == replicates.digests["fair-tree"][0]
-    assert "gridsim compare scenario.toml --schedulers fair-tree,mincent,fcfs" in found.text
+    assert "gridsim compare scenario.toml --replicates 6" in found.text
+    # who does not say how they were made gets no command
+    assert "Run it again" not in written(replicates, scenario=bags()).text
 
 
 def test_charts_show_the_series(single: gs.Result, written: Any) -> None:
@@ -386,6 +388,7 @@ def test_its_parts_are_in_order(compared: gs.Comparison, written: Any) -> None:
         ("single", "x.pdf", {}, "path must end in .html, got"),
         ("single", "x.html", {"title": " "}, "title must be a text that is not empty, got ' '"),
         ("single", "x.html", {"scenario": bags()}, "scenario is for Replicates"),
+        ("single", "x.html", {"command": "gridsim run"}, "command is for Replicates"),
         ({}, "x.html", {}, "results must name at least one, got none"),
         ({"a": 1}, "x.html", {}, "results['a'] must be a Result, got 1"),
         (3, "x.html", {}, "results must be a Result, name -> Result, a Comparison or Replicates, got 3"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,17 @@ def test_run_and_compare_write_one_too(folder: Path) -> None:
     # the scenario in it says the parameters, so that the command in it does the same
     assert "bound = 1.5" in found.text
     assert "--schedulers fair-tree,mincent,fcfs --baseline mincent --replicates 3" in found.text
+
+
+def test_the_command_in_a_report_of_replicas_makes_them_again(folder: Path) -> None:
+    flags = ["--schedulers", "fcfs,mincent", "--replicates", 2, "--hold", "platform", "--metrics", "makespan"]
+    first = invoke("compare", *SMALL, *flags, "--time-limit", "1e9", "--report", "r.html", "--json")
+    (command,) = re.findall(r"gridsim (compare scenario.toml [^<\n]*)", read(folder / "r.html").html)
+    assert invoke("compare", *SMALL, "--save-scenario", "scenario.toml").exit_code == 0
+    again = invoke(*shlex.split(command), "--json")
+    assert (first.exit_code, again.exit_code) == (0, 0), first.output + again.output
+    told, same = (json.loads(done.stdout) | {"report": None} for done in (first, again))
+    assert told == same and "--hold platform" in command and "--time-limit" in command
 
 
 @pytest.mark.parametrize(
