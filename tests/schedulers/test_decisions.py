@@ -232,6 +232,15 @@ def test_central_schedulers(name: str) -> None:
     assert (table["true"] == table["saw"]).all() and not table["age"].any() and (table["decider"] == -1).all()
 
 
+def test_replan_counts_on_who_is_up() -> None:
+    """Machine 1 goes at 5 s: three tasks of 10 Mflop wait, 5 Mflop are left of one; done at 40 s of 40 Mflop."""
+    faults = gs.Faults.of([1], [5.0], [math.inf])
+    scenario = bags([1.0, 1.0], [0.0], 4, 10.0, faults=faults)
+    table = gs.simulate(scenario, gs.MinCent(), record="decisions").tables["decisions"]
+    columns = (table[name].tolist() for name in ("action", "time", "tasks", "saw"))
+    assert list(zip(*columns, strict=True)) == [("ordered", 0.0, 4, 0.5), ("ordered", 5.0, 3, 1.0)]
+
+
 # -- work queues --------------------------------------------------------------------------------------------
 
 PLAIN = {"task_order": "small", "machine_choice": "cpu", "checkpoint_interval": math.inf}

@@ -123,6 +123,37 @@ def test_the_most_tasks_that_wait() -> None:
     assert result.applications["resubmitted"].sum() == 3 and result.facts == {"peak_waiting": 3}
 
 
+@pytest.mark.parametrize("scheduler", [gs.Olb(), gs.SwitchingAlgorithm()], ids=lambda each: each.name)
+def test_a_machine_that_was_idle_is_free_when_what_it_gets_then_ends(scheduler: gs.Scheduler) -> None:
+    """Machine 0 is idle from 10 to 100 s; at 101 s it has 19 s left to do."""
+    result = run([1.0, 1.0], [0.0, 100.0, 101.0], [10.0, 20.0, 30.0], scheduler)
+    assert rows(result) == [(0, 0, 0.0, 10.0), (1, 0, 100.0, 120.0), (2, 1, 101.0, 131.0)]
+
+
+def test_of_sizes_that_suffer_alike_the_first_application_goes_first() -> None:
+    """Both sufferages are 0, and application 1 is the smaller."""
+    result = run([1.0, 1.0], [0.0, 0.0], [20.0, 10.0], gs.Sufferage())
+    assert rows(result) == [(0, 0, 0.0, 20.0), (1, 1, 0.0, 10.0)]
+
+
+def test_met_takes_the_lowest_of_machines_that_are_alike() -> None:
+    assert rows(run([1.0, 2.0, 2.0], [0.0], [20.0], gs.Met())) == [(0, 1, 0.0, 10.0)]
+
+
+def test_met_says_what_a_task_takes_where_it_goes() -> None:
+    """The fast machine is away."""
+    bags = gs.Workload.of([1.0], [1], [20.0])
+    faults = gs.Faults.of([1], [0.0], [inf])
+    scenario = gs.Scenario(gs.Platform.of([1.0, 4.0]), bags, faults=faults)
+    assert gs.simulate(scenario, gs.Met(), record="decisions").tables["decisions"]["saw"].tolist() == [20.0]
+
+
+def test_what_starts_at_a_mapping_event_still_waits_there() -> None:
+    """Two start at 0 s, the third one waits on."""
+    result = run([1.0, 1.0], [0.0] * 3, [10.0] * 3, gs.MinMin())
+    assert result.facts == {"peak_waiting": 3}
+
+
 @pytest.mark.parametrize("scheduler", BY_NAME.values(), ids=lambda each: each.name)
 def test_nobody_is_ever_up(scheduler: gs.Scheduler) -> None:
     with pytest.raises(gs.ScenarioError, match="faults must leave a machine up until all is done"):
