@@ -82,3 +82,69 @@ def test_the_next_machine_submits_for_one_that_is_away() -> None:
     first = np.flatnonzero(log["kind"] == "request")[0]
     assert (log["sender"][first], log["receiver"][first], log["sent"][first]) == (2, 0, 100.0)
     assert result.applications["resubmitted"].tolist() == [0]
+
+
+def test_the_children_of_a_router_that_is_reset_report_anew() -> None:
+    """Machine 0 has the root and leaf 3; machines 1 and 2, whose routers are its children, did not fail."""
+    resets = gs.Faults.of([0], [50.0], [50.0])
+    log = run(resets, [10.0], [4], [0]).tables["message_log"]
+    then = (log["kind"] == "summary") & (log["sent"] == 50.0)
+    ways = zip(log["sender"][then].tolist(), log["receiver"][then].tolist(), strict=True)
+    assert sorted(ways) == [(0, 1), (1, 0), (2, 0)]
+
+
+# -- with nothing on the way: machines of 1 Mflop/s, and messages that take no time --------------------------
+
+#: Nine failures of machine 0, each a second after a heartbeat.
+IN_STEP = [300.0 * k + 1.0 for k in range(9)]
+
+
+def starts(
+    faults: gs.Faults, *, machines: int = 1, release: float = 0.0, tasks: int = 1, task_size: float = 1000.0
+) -> list[tuple[int, float]]:
+    """(machine, start) of each task that was started, by machine and start."""
+    scenario = gs.Scenario(
+        gs.Platform.of([1.0] * machines),
+        gs.Workload.of([release], [tasks], task_size, [0]),
+        gs.Network(latency=0.0, bandwidth=np.inf),
+        faults=faults,
+    )
+    result = gs.simulate(scenario, gs.FairTree(samples=(4, 3, 2)), record=True, time_limit=20_000.0)
+    assert validate_result(result) == []
+    table = result.tables["schedule"]
+    return list(zip(table["machine"].tolist(), table["start"].tolist(), strict=True))
+
+
+def test_what_is_lost_at_a_heartbeat_is_submitted_at_the_next_one() -> None:
+    assert starts(gs.Faults.of([0], [300.0], [300.0])) == [(0, 0.0), (0, 600.0)]
+
+
+def test_who_is_back_before_it_is_missed_stays_in_the_tree() -> None:
+    """Machine 1 is away from 10 to 100 s; at 300 s it would have been noticed."""
+    away = gs.Faults.of([1], [10.0], [100.0])
+    assert starts(away, machines=2, release=400.0, tasks=2) == [(0, 400.0), (1, 400.0)]
+
+
+def test_what_is_lost_in_step_with_heartbeats_is_submitted_between_them() -> None:
+    """From the ninth time on: 8, 9 and 10 golden shares of 300 s after the heartbeat, whole ones left out."""
+    failures = [*IN_STEP, 2990.0, 3200.0]
+    found = [start for _, start in starts(gs.Faults.of([0] * 11, failures, failures))]
+    assert found[:9] == [300.0 * k for k in range(9)]
+    late = 2700.0 + 0.9442719 * 300.0, 3000.0 + 0.5623059 * 300.0, 3300.0 + 0.1803399 * 300.0
+    np.testing.assert_allclose(found[9:], late, rtol=0, atol=1e-4)
+
+
+def test_what_was_put_off_to_a_time_when_nobody_is_up_is_submitted_after_it() -> None:
+    """It is put off to 2983.3 s."""
+    failures = gs.Faults.of([0] * 10, [*IN_STEP, 2900.0], [*IN_STEP, 3100.0])
+    assert starts(failures)[9:] == [(0, 3100.0)]
+
+
+def test_what_is_lost_in_step_while_others_run_is_counted_anew() -> None:
+    """Machine 1 has a task of it until 2750 s, so that the ninth loss, told at 2700 s, is not all that is left.
+
+    The tenth one, told at 3000 s, is; but it counts as the second.
+    """
+    failures = [*IN_STEP, 2701.0]
+    found = starts(gs.Faults.of([0] * 10, failures, failures), machines=2, tasks=2, task_size=2750.0)
+    assert found == [*((0, 300.0 * k) for k in range(11)), (1, 0.0)]
