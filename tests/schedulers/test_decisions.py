@@ -204,6 +204,17 @@ def test_fair_tree_passes_on_what_it_would_do_too_late() -> None:
     close(late["true"], [(own + 1.0 + 6.0 - 2.0) / 12000])
 
 
+def test_fair_tree_counts_idle_leaves_by_their_own_speed() -> None:
+    """Router 1 has machines 0 and 1: the fast one, idle, is the least; the bound is three times that."""
+    scenario = bags([1000.0, 4000.0, 1000.0, 1000.0], [10.0], 2, submitter=[1])
+    grid = (0.001, 0.002), (2000.0,), (1000.0,)
+    tree = FairTree(grid=grid, bound=3.0, minimum_of="inverse-speed")
+    first = gs.simulate(scenario, tree, record="decisions").why(0).decisions
+    passed = chosen(first, "passed-on", "passed-on-idle", "accepted")
+    assert (passed["action"].tolist(), passed["decider"].tolist()) == (["passed-on"], [1])
+    close([passed["saw"][0], passed["limit"][0]], [0.001, 3 / 4000])
+
+
 # -- central schedulers -------------------------------------------------------------------------------------
 
 #: Two machines, of 1000 and 500 Mflop/s; 3 tasks of 1000 Mflop at 0 s, and 3 more at 1 s.
@@ -233,7 +244,7 @@ def test_central_schedulers(name: str) -> None:
 
 
 def test_replan_counts_on_who_is_up() -> None:
-    """Machine 1 goes at 5 s: three tasks of 10 Mflop wait, 5 Mflop are left of one; done at 40 s of 40 Mflop."""
+    """Machine 1 goes at 5 s: three tasks of 10 Mflop wait, 5 are left of one: done at 40 s, of 40 Mflop."""
     faults = gs.Faults.of([1], [5.0], [math.inf])
     scenario = bags([1.0, 1.0], [0.0], 4, 10.0, faults=faults)
     table = gs.simulate(scenario, gs.MinCent(), record="decisions").tables["decisions"]

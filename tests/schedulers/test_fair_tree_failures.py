@@ -141,7 +141,7 @@ def test_what_was_put_off_to_a_time_when_nobody_is_up_is_submitted_after_it() ->
 
 
 def test_what_is_lost_in_step_while_others_run_is_counted_anew() -> None:
-    """Machine 1 has a task of it until 2750 s, so that the ninth loss, told at 2700 s, is not all that is left.
+    """Machine 1 has a task of it until 2750 s: the ninth loss, told at 2700 s, is not all that is left.
 
     The tenth one, told at 3000 s, is; but it counts as the second.
     """
