@@ -128,6 +128,53 @@ def test_a_failure_takes_what_is_in_hand_and_leaves_the_notes(monkeypatch: pytes
     assert (given["tasks"].tolist(), given["at"].tolist()) == ([5, 5], [1.0, 4.0])
 
 
+class Canceller(Node):
+    def on_start(self, view: Any) -> None:
+        for seconds in (1.0, 2.0):
+            view.timer(seconds, "never")
+        view.timer(0.5, "run")
+
+    def on_timer(self, view: Any, name: str) -> None:
+        self.say(view, name)
+        view.cancel("never")
+
+
+def test_all_timers_of_a_name_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Keeper, "policy", Canceller)
+    told: list[Any] = []
+    bags = gs.Workload.of([5.0], 1, 1000.0, [0])
+    monkeypatch.setattr(Canceller, "on_release", lambda self, view, application, tasks: view.enqueue(0, 1))
+    gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), bags), Keeper(told=told))
+    assert [row[:3] for row in told] == [(0.5, 0, "run")]
+
+
+class OneByOne(Node):
+    """Sends one task at once, and another one a second later; runs the others itself."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.send(1, "share", application=0, tasks=1)
+        view.enqueue(0, tasks - 2)
+        view.timer(1.0, "tick")
+
+    def on_timer(self, view: Any, name: str) -> None:
+        view.send(1, "share", application=0, tasks=1)
+
+
+def test_who_gets_a_task_as_the_last_one_ends_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come at 1.6 and 2.6 s, and take 1 s each."""
+    monkeypatch.setattr(Halves, "policy", OneByOne)
+    told: list[Any] = []
+    bags = gs.Workload.of([1.0], 7, 1000.0, [0])
+    network = gs.Network(latency=0.5, bandwidth=10_000.0)
+    gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags, network), Halves(told=told))
+    assert [row[:3] for row in told if row[1] == 1] == [
+        (0.0, 1, "start"),
+        (1.6, 1, "share"),
+        (2.6, 1, "share"),
+        (3.6, 1, "idle"),
+    ]
+
+
 def test_one_machine_has_no_neighbours() -> None:
     result = gs.simulate(scenario(machines=1), Halves(told=[]))
     assert result.applications["finish"].tolist() == [6.0]

@@ -139,6 +139,17 @@ def test_a_search_of_two_machines() -> None:
     assert rows[3][:2] == (12.0, "paused") and rows[3][3:6] == (1.0, 2.0, 1.0)
 
 
+def test_who_is_away_is_not_free_in_truth() -> None:
+    """Machine 2 has been away since 1 s."""
+    bags = gs.Workload.of([10.0], 3, 100_000.0, [0])
+    away = gs.Faults.of([2], [1.0], [math.inf])
+    three = gs.Scenario(gs.Platform.of([1000.0] * 3), bags, EQUAL, seed=1, faults=away)
+    result = gs.simulate(three, gs.ExpandingRing(degree=2, hop_time=1.0, max_hops=1), record="decisions")
+    table = result.why(0).decisions
+    assert (table["time"][1], table["action"][1]) == (10.0, "asked")
+    assert (table["saw"][1], table["limit"][1], table["true"][1]) == (0.0, 2.0, 1.0)
+
+
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("scheduler", SEARCHES, ids=lambda each: each.name)
 def test_searches_do_not_depend_on_it(scheduler: gs.LocalScheduler, fails: bool) -> None:

@@ -147,6 +147,15 @@ def nightly(seed: int = 1) -> gs.Scenario:
     )
 
 
+def test_a_start_is_outside_the_night_where_no_zone_has_one() -> None:
+    """It begins at 5 h; the clocks show 0 h and 12 h."""
+    zones = gs.Zones(zones=2, night_begin=5.0, night_hours=1.0)
+    faults = gs.Faults.zones(1, zones, day_up=0.9, spread=0.0)
+    bag = gs.Workload.of([10.0], 1, 1000.0)
+    result = ran(gs.Scenario(gs.Platform.equal(2, 1000.0), bag, faults=faults), "wave-immediate")
+    assert len(result.tables["schedule"]) == 1 and result.facts["outside_night"] == 1
+
+
 def starts_outside(result: gs.Result) -> tuple[int, int]:
     """Starts on another host than before, where it is not night: how many, and while a host had night."""
     faults, nodes = result.scenario.faults, len(result.machines)

@@ -104,6 +104,11 @@ def test_a_sound_table(tmp_path: Path) -> None:
         ),
         ({"row1_finish_time": 16.0}, "duration", "job w0!2 from 10.0 s for 5.0 s cannot finish at 16.0 s"),
         ({"row1_execution_time": -5.0}, "duration", "job w0!2"),
+        (
+            {"row1_execution_time": -5.0, "row1_finish_time": 5.0},
+            "duration",
+            "job w0!2 from 10.0 s for -5.0 s cannot finish at 5.0 s",
+        ),
         ({"row0_allocated_resources": "0"}, "size", "job w0!1 has 1 resources, it requested 2"),
         ({"row3_allocated_resources": "2 5"}, "overlap", "on resource 2"),
         ({"row1_starting_time": 9.0, "row1_finish_time": 14.0}, "overlap", "starts at 9.0 s on resource 0"),
@@ -402,6 +407,14 @@ def test_capacity_is_that_of_each_instant(rows: list[tuple[int, int, int]], capa
     used = {t: int(amount[(start <= t) & (t < end)].sum()) for t in sorted({*start.tolist()})}
     first = next(((float(t), n) for t, n in used.items() if n > capacity), None)
     assert over_capacity(start.astype(float), end.astype(float), amount, capacity) == first
+
+
+def test_who_was_not_completed_may_have_run_for_longer_than_requested(tmp_path: Path) -> None:
+    """A job that was killed at its limit, or cancelled after it."""
+    path = swf(tmp_path / "log.swf", [(1, 0, 0, 25, 2, 20)])
+    assert laws(validate_swf(path)) == {"duration"}
+    path.write_text(path.read_text().replace("20 -1 1 1", "20 -1 5 1"))
+    assert validate_swf(path) == []
 
 
 def test_a_header_may_allow_overuse(tmp_path: Path) -> None:
