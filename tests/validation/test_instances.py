@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.fluctuation import Pace
 from gridsim.validation import instances
 from gridsim.validation.instances import FluctuatingRules, Instances, Rules, _begins, overtaken
+from gridsim.validation.results import validate_result
 
 SPEEDS = np.array([1.0, 2.0, 0.5])
 SIZES = np.full(4, 1e-6)
@@ -125,3 +127,14 @@ def test_many_instances_of_a_task() -> None:
     rows = Instances(none, none, times, np.full(count, 10**6), none > 0, np.zeros(count), str)
     with pytest.raises(ScenarioError, match=r"makes 4\.5\d+e\+10 checkpoints of instances that run"):
         _begins(rows, rules, work, SIZES, SPEEDS)
+
+
+def test_more_replicas_at_a_time_than_the_scheduler_makes() -> None:
+    """The only task runs on both machines; the scheduler is said to make no second one."""
+    scenario = gs.Scenario(gs.Platform.equal(2, 1000.0), gs.Workload.of([0.0], [1], 1000.0))
+    result = gs.simulate(scenario, gs.WqrFt(max_replicas=2), record=True)
+    assert result.tables["schedule"]["task"].tolist() == [0, 0] and validate_result(result) == []
+    scheduler = {**result.scheduler, "parameters": {**result.scheduler["parameters"], "max_replicas": 1}}
+    result.scheduler = scheduler
+    (found,) = validate_result(result)
+    assert found.message == "2 instances of a task run at a time, at most 1 may"

@@ -149,6 +149,13 @@ def test_a_wrong_value_is_found(
     assert any(name == each and place.startswith(where.format(k=k)) for each, place in found), found
 
 
+def test_who_moved_has_asked_somebody() -> None:
+    """With any reading of the pick: to take the first that is better is to ask it."""
+    probes = JOBS["probes"].copy()
+    probes[MOVED] = 0
+    assert ("jobs", f"jobs.probes[{MOVED}]") in laws(validate_result(changed(RJSS, jobs={"probes": probes})))
+
+
 def test_a_job_that_stayed_has_no_prediction() -> None:
     predicted = JOBS["predicted"].copy()
     predicted[STAYED] = 0.0
