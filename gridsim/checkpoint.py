@@ -7,6 +7,7 @@ it is written leaves the one before.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -18,7 +19,7 @@ import msgspec
 
 from gridsim.archive import Reader, Writer
 from gridsim.engine import Engine
-from gridsim.errors import CheckpointWarning, GridSimError
+from gridsim.errors import CheckpointWarning, GridSimError, ScenarioError
 from gridsim.inputs import opened
 from gridsim.provenance import code_version
 from gridsim.records import atomic_file
@@ -151,6 +152,30 @@ class Checkpoint:
             what.setstate(kept.state)
         except Exception as error:
             raise damaged(self.path, error) from error
+
+
+def check_replaceable(path: str | os.PathLike[str], about: About) -> None:
+    """That the file at `path`, if there is one, does not hold another run than `about`, which could go on.
+
+    Raises ScenarioError.
+    """
+    try:
+        with Checkpoint(path) as kept:
+            held = kept.about
+    except (GridSimError, OSError):  # there is none, or none with which anything goes on
+        return
+    if _which(held) != _which(about):
+        raise ScenarioError(
+            f"checkpoint {os.fspath(path)} holds another run, of {held.scheduler.name} after "
+            f"{held.worked:.3g} s of work: name another file, or remove that one"
+        )
+
+
+def _which(about: About) -> Any:
+    """What tells one run from another, of the same files: of others, none of them could go on."""
+    options = {key: value for key, value in about.options.items() if key not in ("threads", "cohort_limit")}
+    told = about.scenario, msgspec.to_builtins(about.scheduler), options
+    return json.loads(json.dumps(told))
 
 
 def damaged(path: str, error: Exception) -> Exception:

@@ -207,7 +207,7 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
         progress=progress_of(flags["progress"], flags["as_json"]),
         threads=flags["threads"],
         time_limit=flags["time_limit"],
-        record=recorded(flags),
+        record=recorded(flags, out, flags["report"], checkpoint),
         **_limits(flags),
         checkpoint=checkpoint,
         checkpoint_every=CHECKPOINT_EVERY if every is None else every,

@@ -52,7 +52,8 @@ def looked_at(files: Collection[str]) -> Iterator[None]:
 def _files(paths: Sequence[str]) -> list[str]:
     """The files that `paths` name, of a folder those in it that end as results do, in the order of names.
 
-    Raises ScenarioError for a folder without any, or for a file that is named twice.
+    Links in a folder to others of its files are passed over.  Raises ScenarioError for a folder without any,
+    or for a file that is named twice.
     """
     files: list[str] = []
     for path in paths:
@@ -62,7 +63,9 @@ def _files(paths: Sequence[str]) -> list[str]:
         inside = sorted(name for name in os.listdir(path) if name.endswith(ENDINGS))
         if not inside:
             raise ScenarioError(f"{path}: no result ({' or '.join(ENDINGS)}) in this folder")
-        files += [os.path.join(path, name) for name in inside]
+        listed = [os.path.join(path, name) for name in inside]
+        there = {os.path.realpath(file) for file in listed if not os.path.islink(file)}
+        files += [file for file in listed if not (os.path.islink(file) and os.path.realpath(file) in there)]
     seen: set[str] = set()
     for file in files:
         if (real := os.path.realpath(file)) in seen:

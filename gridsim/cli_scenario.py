@@ -93,10 +93,16 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
     return scenario_options(command)
 
 
-def recorded(flags: Flags) -> Record:
-    """What ``--record``, ``--decisions`` and ``--messages`` ask `simulate` to record."""
+def recorded(flags: Flags, *places: str | None) -> Record:
+    """What ``--record``, ``--decisions`` and ``--messages`` ask `simulate` to record.
+
+    places : where it may go, of which one must be given.
+    """
     wanted: dict[str, Recording] = {"record": "schedule", "decisions": "decisions", "messages": "messages"}
-    return tuple(name for flag, name in wanted.items() if flags[flag])
+    given = [flag for flag in wanted if flags[flag]]
+    if given and all(place is None for place in places):
+        raise ScenarioError(f"--{given[0]} needs --out, where that is saved")
+    return tuple(wanted[flag] for flag in given)
 
 
 def inputs(flags: Flags) -> dict[str, str | None]:

@@ -90,13 +90,15 @@ def places(flags: Flags, default_store: str | None = None) -> Iterator[Flags]:
 
 
 def _store(flags: Flags, default: str | None) -> Store | None:
-    path = flags["store_path"] or default
+    path = default if flags["store_path"] is None else flags["store_path"]
+    if path == "":
+        raise ScenarioError("--store must name a folder, got ''")
     if path is None:
         for flag in ("keep_results", "retry"):
             if flags[flag]:
                 raise ScenarioError(f"--{flag.replace('_', '-')} needs --store")
         return None
-    if not flags["store_path"] and os.path.islink(path):  # of whoever made the file, perhaps
+    if flags["store_path"] is None and os.path.islink(path):  # of whoever made the file, perhaps
         raise ScenarioError(f"--store must name where runs are kept, as {path} is a symbolic link")
     from gridsim.store import Store
 

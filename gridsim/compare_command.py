@@ -107,7 +107,7 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
             bound=flags["bound"],
             threads=flags["threads"],
             time_limit=flags["time_limit"],
-            record=recorded(flags),
+            record=recorded(flags, out, flags["report"]),
             executor=executor,
         )
     keep()
@@ -150,6 +150,8 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
             raise ScenarioError(
                 f"--{flag} is for a single run; with --replicates, --store keeps what was run"
             )
+    if flags["at_most"] is not None and flags["half_width"] is None:
+        raise ScenarioError("--at-most needs --half-width")
     if flags["bound"] != "fluid":
         raise ScenarioError("--bound is for a single run: the metric gap is over the fluid bound")
     need("scipy.stats", "stats", "--replicates")  # which is needed in the end: better now

@@ -18,9 +18,14 @@ def printable(text: str) -> str:
     )
 
 
+def in_line(text: str) -> str:
+    """`text` as a part of one printable line."""
+    return printable(text).replace("\n", " ")
+
+
 def one_line(text: str) -> str:
     """`text` as one printable line, not too long."""
-    text = printable(text.strip()).replace("\n", " ")
+    text = in_line(text.strip())
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
 
 

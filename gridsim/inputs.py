@@ -61,12 +61,12 @@ def opened(path: StrPath) -> BufferedReader:
 
 
 def memory() -> int:
-    """Bytes that this process may hold at most: of the machine, or its own limit."""
+    """Bytes that this process may hold at most: of the machine, of its control group, or its own limit."""
     try:
         most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # a system that does not tell
         most = sys.maxsize
-    return min(most, _own_limit())
+    return min(most, _own_limit(), group_limit())
 
 
 def addresses() -> int:
@@ -85,6 +85,34 @@ def _own_limit() -> int:
         return sys.maxsize
     own, _ = resource.getrlimit(resource.RLIMIT_AS)
     return sys.maxsize if own == resource.RLIM_INFINITY else own
+
+
+def group_limit(told: StrPath = "/proc/self/cgroup", mounted: StrPath = "/sys/fs/cgroup") -> int:
+    """Bytes that the control group of this process may hold, as that of a container or of a batch job.
+
+    told : which groups it is in.  mounted : where they are, of version 2, or beside it those of version 1.
+    """
+    least = sys.maxsize
+    for line in _lines(told):
+        _, controllers, group = line.split(":", 2)
+        if not controllers:
+            top, limit = Path(mounted), "memory.max"
+        elif "memory" in controllers.split(","):
+            top, limit = Path(mounted, "memory"), "memory.limit_in_bytes"
+        else:
+            continue
+        folder = Path(f"{top}{group}")  # of those around it each has a limit, too; not all need be seen here
+        for each in (folder, *folder.parents[: len(folder.parts) - len(top.parts)]):
+            least = min([least, *(int(bytes_) for bytes_ in _lines(each / limit) if bytes_.isdecimal())])
+    return least
+
+
+def _lines(file: StrPath) -> list[str]:
+    """Of a file of the system, none if there is no such file."""
+    try:
+        return Path(file).read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return []
 
 
 def size_of(count: int) -> str:

@@ -45,13 +45,19 @@ def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Sc
     if name not in known:
         raise ScenarioError(f"unknown scheduler {name!r}; known: {', '.join(known)}")
     cls, preset = known[name]
-    for key, value in (parameters or {}).items():
-        if name != cls.name and value != preset.get(key, value):
+    check_preset(name, cls, parameters or {})
+    return build_scheduler(cls, {**preset, **(parameters or {})}, name)
+
+
+def check_preset(name: str, cls: type[Scheduler], parameters: Mapping[str, Any]) -> None:
+    """That no parameter contradicts what `name` stands for, if it is known as one of `cls`."""
+    known, preset = registered().get(name, (None, {}))
+    for key, value in parameters.items():
+        if known is cls and name != cls.name and value != preset.get(key, value):
             raise ScenarioError(
                 f"{name}.{key} must be {preset[key]!r}, for which the name stands, got {shown(value)}; "
                 f"say {cls.name} for others"
             )
-    return build_scheduler(cls, {**preset, **(parameters or {})}, name)
 
 
 def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Scheduler:

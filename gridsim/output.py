@@ -31,8 +31,9 @@ def check_output(flag: str, path: str) -> None:
         raise ScenarioError(f"{flag} must name a file, got ''")
     target = os.path.realpath(path)
     folder = os.path.dirname(path) or "."
-    if not os.path.isdir(os.path.dirname(target)) or not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
+    for needed in (folder, os.path.dirname(target)):  # a link may point into another folder
+        if not os.path.isdir(needed):
+            raise FileNotFoundError(errno.ENOENT, "no such folder", needed)
     if os.path.lexists(target) and not os.path.isfile(target):
         raise ScenarioError(f"{flag} {path}: not a regular file")
     if not os.access(os.path.dirname(target), os.W_OK | os.X_OK):

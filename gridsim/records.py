@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.errors import one_line
+from gridsim.errors import in_line, one_line
 from gridsim.extras import need
 
 Column = NDArray[Any]
@@ -166,7 +166,11 @@ class Table:
 
 
 def align(columns: list[list[str]], left: int = 0) -> list[str]:
-    """Lines of right-aligned columns; the first `left` columns are left-aligned."""
+    """Lines of right-aligned columns; the first `left` columns are left-aligned.
+
+    Whatever stands in a cell, as a name of somebody's, it is of that line and as wide as it looks.
+    """
+    columns = [[in_line(cell) for cell in column] for column in columns]
     widths = [max(map(len, column)) for column in columns]
     return [
         "  ".join(

@@ -164,16 +164,18 @@ class Scenario:
         """A scenario from TOML text, as `from_toml`, whatever the text: what is kept in a file names none."""
         return cls._read(toml, "<scenario>", "")
 
-    def replaced(self, values: Mapping[str, Any]) -> Scenario:
+    def replaced(self, values: Mapping[str, Any], *, folder: str = "") -> Scenario:
         """A copy in which these entries of its file have other values: ``{"platform.nodes": 200}``.
 
         values : path -> value; a table such as ``faults`` may be replaced as a whole, and None takes an
             entry out.  Entries of a table that is not there are set in an empty one.
+        folder : that files in `values` are relative to; the working directory unless given.
 
         Raises ScenarioError for a path or value that a scenario cannot have.
         """
         document = self.document()
         for path, value in values.items():
+            text("the path of an entry", path)
             *tables, last = path.split(".")
             table = document
             for name in tables:
@@ -183,7 +185,7 @@ class Scenario:
             if value is None:
                 table.pop(last, None)
             else:
-                table[last] = copy.deepcopy(value)
+                table[last] = _in_folder(path, copy.deepcopy(value), folder)
                 if path in _OVERRIDDEN and _OVERRIDDEN[path] not in values:
                     table.pop(_OVERRIDDEN[path].rpartition(".")[2], None)
         return self.from_document(document)
@@ -218,16 +220,21 @@ class Scenario:
         ):
             if name not in document:
                 continue
-            table = dict(document[name])
-            if isinstance(path := table.get("path"), str) and path and folder:
-                table["path"] = os.path.normpath(os.path.join(folder, path))
-            made[name] = kind(_one_of(union, table, name))
+            made[name] = kind(_one_of(union, _in_folder(name, document[name], folder), name))
         return cls(
             **made,
             network=_convert(Network, document.get("network", {}), "network"),
             seed=document.get("seed", 0),
             schedulers=document.get("schedulers", {}),
         )
+
+
+def _in_folder(path: str, value: Any, folder: str) -> Any:
+    """The value of an entry, with a file that it names as one of `folder`."""
+    if isinstance(value, dict) and "path" in value and path in _KEYS:
+        return {**value, "path": _in_folder(f"{path}.path", value["path"], folder)}
+    named = path.count(".") == 1 and path.endswith(".path") and isinstance(value, str)
+    return os.path.normpath(os.path.join(folder, value)) if named and value and folder else value
 
 
 def _one_of(union: Any, table: dict[str, Any], where: str) -> Any:

@@ -259,9 +259,19 @@ _REGISTRY: dict[str, tuple[type[Scheduler], Mapping[str, Any]]] = {}
 
 
 def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
-    """Make ``cls(**parameters)`` available under `name`."""
+    """Make ``cls(**parameters)`` available under `name`.
+
+    Raises ValueError for a name that is none or is taken, TypeError for a class or parameters that are none.
+    """
+    if not isinstance(name, str) or not name or ":" in name:
+        raise ValueError(f"the name of a scheduler must be a text without a colon, got {name!r}")
     if name in _REGISTRY:
         raise ValueError(f"scheduler {name!r} is registered already")
+    if not (isinstance(cls, type) and issubclass(cls, Scheduler)):
+        raise TypeError(f"scheduler {name!r} must be a subclass of Scheduler, got {cls!r}")
+    for key in parameters:
+        if key not in cls.__struct_fields__:
+            raise TypeError(f"{key!r} is not a parameter of {cls.__name__}, for the scheduler {name!r}")
     _REGISTRY[name] = cls, parameters
 
 

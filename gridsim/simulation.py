@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from gridsim import provenance
-from gridsim.checkpoint import About, Keeper, SchedulerAbout
+from gridsim.checkpoint import About, Keeper, SchedulerAbout, check_replaceable
 from gridsim.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.engine import NEVER, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import FileChanged, ScenarioError, SchedulerError
@@ -84,7 +84,7 @@ def simulate(
     decisions_limit, messages_limit : rows of ``decisions`` and ``message_log`` that are kept, the first ones;
         more are counted.
     checkpoint : a file in which the run is kept, and from which `gridsim.resume` goes on with it; it stays
-        when the run is over.
+        when the run is over.  One that holds another run, which could still go on, is refused.
     checkpoint_every : s of work after which the file is written anew, at the first moment at which it can be.
 
     Raises ScenarioError for a workload that does not fit the platform or a run that meets the time limit,
@@ -258,6 +258,8 @@ class Simulation(Stateful):
         every = real("checkpoint_every", every, low=0, unit="s")
         if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
             raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(path) or ".")
+        if not self.resumed:
+            check_replaceable(path, self.about(every))
         packed(self, lambda array: 0)  # an error that it cannot be kept is one to have at once
         self._keeper = Keeper(path, every, self, self.engine, lambda: self.about(every), self.resumed > 0)
         self.engine.at_wave_end(self._keeper)

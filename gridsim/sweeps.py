@@ -20,7 +20,7 @@ from gridsim.collecting import MOST_RUNS, collect
 from gridsim.errors import ScenarioError
 from gridsim.importing import names_code
 from gridsim.measures import METRICS, Metric, usual_metrics, wanted_metrics
-from gridsim.naming import build_scheduler, check_schedulers, named_scheduler
+from gridsim.naming import build_scheduler, check_preset, check_schedulers, named_scheduler
 from gridsim.platform import shown, text, whole
 from gridsim.progress import Progress
 from gridsim.records import plain
@@ -48,7 +48,8 @@ class Sweep:
         The points are all combinations, those of the last axis next to one another.
     replicates : of each point.  hold : what is the same in all of them; see `gridsim.seeding.replica`.
     metrics : as of `gridsim.replicate`.  baseline : the scheduler to compare with.
-    time_limit : as of `simulate`.
+    time_limit : as of `simulate`.  folder : that files named in ``over`` are relative to; of a sweep file its
+        own, else the working directory.
 
     Raises ScenarioError for what is none of that, naming the axis.
     """
@@ -61,6 +62,7 @@ class Sweep:
     metrics: Sequence[str] | Mapping[str, Metric] | None = None
     baseline: str | None = None
     time_limit: float | None = None
+    folder: str = ""
 
     def __post_init__(self) -> None:
         check_schedulers(self.schedulers)
@@ -134,6 +136,8 @@ class Sweep:
             name: named_scheduler(name, scenario.schedulers.get(name, {}))
             for name in changes.pop("schedulers", names)
         }
+        for name, table in scenario.schedulers.items():
+            named_scheduler(name, table)  # tables of schedulers that do not run must be right too
         for key, kind, said in (
             ("metrics", list, "a list of names"),
             ("hold", list, "a list of names"),
@@ -143,7 +147,7 @@ class Sweep:
             if not isinstance(document.get(key, kind()), kind):
                 raise ScenarioError(f"{file}: {key} must be {said}, got {document[key]!r}")
         _check_codeless(file, document.get("over", {}))
-        return cls(scenario=scenario, schedulers=schedulers, **{**document, **changes})
+        return cls(scenario=scenario, schedulers=schedulers, folder=folder, **{**document, **changes})
 
     @cached_property
     def labels(self) -> dict[str, tuple[Any, ...]]:
@@ -185,7 +189,7 @@ class Sweep:
             own, others = self._split(entries)
             said = json.dumps(others, sort_keys=True)
             if said not in scenarios:
-                point = self.scenario.replaced(others) if others else self.scenario
+                point = self.scenario.replaced(others, folder=self.folder) if others else self.scenario
                 scenarios[said] = [replica(point, k, self.hold) for k in range(self.replicates)]
             chosen = []
             for name, scheduler in self.schedulers.items():
@@ -240,10 +244,12 @@ class Sweep:
         own: dict[str, dict[str, Any]] = {name: {} for name in self.schedulers}
         others = {}
         for path, value in entries.items():
-            if not path.startswith(_SCHEDULERS):
+            if not f"{path}.".startswith(_SCHEDULERS):
                 others[path] = value
                 continue
             name, _, parameter = path.removeprefix(_SCHEDULERS).rpartition(".")
+            if not name:
+                raise ScenarioError(f"over.{path} must be of one parameter, {_SCHEDULERS}NAME.PARAMETER")
             if name not in own:
                 raise ScenarioError(f"over.{path}: no scheduler {name!r} here; there are {', '.join(own)}")
             own[name][parameter] = value
@@ -272,6 +278,7 @@ def _check_codeless(file: str, over: Mapping[str, Any]) -> None:
 def _changed(name: str, scheduler: Scheduler, parameters: Mapping[str, Any]) -> Scheduler:
     if not parameters:
         return scheduler
+    check_preset(name, type(scheduler), parameters)
     now = {key: getattr(scheduler, key) for key in scheduler.__struct_fields__}
     return build_scheduler(type(scheduler), {**now, **parameters}, name)
 

@@ -121,6 +121,17 @@ def text_lines(path: StrPath) -> Generator[str, None, None]:
         raise format_error(path, reached + 1, f"cannot be read ({error.strerror or error})") from error
 
 
+def torn_line(path: StrPath, otherwise: str) -> tuple[int, str]:
+    """Of a file each of whose lines is sound by its words: where and why numpy does not read it all the same.
+
+    That is a carriage return within a line; else it is what numpy says, `otherwise`.
+    """
+    for number, line in enumerate(text_lines(path), 1):
+        if "\r" in line.rstrip("\r") and not line.startswith((";", "#")):
+            return number, "a carriage return within the line, expected a newline at the end of each line"
+    return 1, otherwise
+
+
 def csv_rows(path: StrPath) -> Generator[tuple[int, list[str]], None, None]:
     """The rows of a CSV file that are not empty, each with its line (errors as `text_lines`)."""
     with closing(text_lines(path)) as lines:

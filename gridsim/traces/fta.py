@@ -20,7 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import TraceFormatError
-from gridsim.traces._text import LARGEST, StrPath, format_error, number_fault, text_lines, warn_repairs
+from gridsim.traces._text import (
+    LARGEST,
+    StrPath,
+    format_error,
+    number_fault,
+    text_lines,
+    torn_line,
+    warn_repairs,
+)
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, assemble, first_line
 
 UP = 1  # event_type; 0 is down
@@ -169,4 +177,4 @@ def _first_fault(file: StrPath, otherwise: str) -> TraceFormatError:
         for column, field in _COLUMNS.items():
             if fault := number_fault(field, words[column], whole=column < 6):
                 return format_error(file, number, fault)
-    return format_error(file, 1, otherwise)
+    return format_error(file, *torn_line(file, otherwise))

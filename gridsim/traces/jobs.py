@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import TraceFormatError, TraceWarning
-from gridsim.traces._text import LARGEST, LARGEST_COUNT, StrPath, format_error, number_fault, text_lines
+from gridsim.traces._text import (
+    LARGEST,
+    LARGEST_COUNT,
+    StrPath,
+    format_error,
+    number_fault,
+    text_lines,
+    torn_line,
+)
 
 # Times and memory may carry fractions in some logs; identifiers and counts may not.
 _KINDS: dict[str, type[np.int64] | type[np.float64]] = {
@@ -193,8 +201,8 @@ def warn_jobs(log: JobLog, rows: NDArray[np.bool_], what: str) -> None:
 
 def _first_fault(path: StrPath, format: JobFormat, otherwise: str) -> TraceFormatError:
     # The bulk parser says that a line is bad; only this second, slow pass can say which one and why.
-    number, fault = next(format.faulty_lines(path), (1, otherwise))
-    return format_error(path, number, fault)
+    fault = next(format.faulty_lines(path), None)
+    return format_error(path, *(torn_line(path, otherwise) if fault is None else fault))
 
 
 def _first_line(jobs: NDArray[np.void], chosen: NDArray[Any]) -> int:

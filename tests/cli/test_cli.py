@@ -110,6 +110,9 @@ def test_run_saves_result_and_scenario(folder, toy):
         ("run", "--out absent/r.npz", "absent: no such folder"),
         ("run", "--out absent/", "absent: no such folder"),
         ("run", "--out file/r.npz", "file: no such folder"),
+        ("run", "--out dangling", "{folder}/elsewhere: no such folder"),
+        ("run", "--record", "--record needs --out, where that is saved"),
+        ("run", "--decisions --messages", "--decisions needs --out, where that is saved"),
         ("run", "--out=", "--out must name a file, got ''"),
         ("run", "--out /dev/null", "--out /dev/null: not a regular file"),
         ("run", "--out full", "--out full/fair-tree.npz: not a regular file"),
@@ -157,6 +160,7 @@ def test_run_saves_result_and_scenario(folder, toy):
 def test_places_to_save_are_checked_before_anything_is_written(folder, command, flags, message):
     os.makedirs("full/fair-tree.npz")
     Path("file").write_text("x")
+    Path("dangling").symlink_to("elsewhere/r.npz")
     for log in ("log.swf", "x.svg"):
         Path(log).write_text(f"{job(1, 100, 10, 1)}\n")
     log = "x.svg" if command == "ladder" else "log.swf"
@@ -165,7 +169,7 @@ def test_places_to_save_are_checked_before_anything_is_written(folder, command, 
     )
     before = sorted(folder.rglob("*"))
     scenario = [] if "--save-scenario" in flags or command == "ladder" else ["--save-scenario", "s.toml"]
-    assert wrong(command, *flags.split(), *scenario) == message
+    assert wrong(command, *flags.split(), *scenario) == message.format(folder=os.path.realpath(folder))
     assert sorted(folder.rglob("*")) == before
 
 

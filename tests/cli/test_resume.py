@@ -54,6 +54,30 @@ def test_without_a_name_it_lies_here(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not Path("other").exists()
 
 
+def test_another_run_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor if it is over, as its file does not say so; the same run, another time, replaces its own."""
+    monkeypatch.chdir(tmp_path)
+    assert invoke("run", *SMALL, "--checkpoint-every", 0).exit_code == 0
+    file = Path("gridsim.checkpoint")
+    before = file.read_bytes()
+    for other in (
+        ["--seed", 2],
+        ["--scheduler", "fcfs"],
+        ["--set", "fair-tree.bound=2.5"],
+        ["--time-limit", 1e9],
+    ):
+        refused = invoke("run", *SMALL, *other, "--checkpoint-every", 0)
+        assert refused.exit_code == 2 and refused.stdout == ""
+        said = "checkpoint gridsim.checkpoint holds another run, of fair-tree after "
+        assert said in refused.stderr and "name another file, or remove that one" in refused.stderr
+        assert refused.stderr.count("\n") == 1 and file.read_bytes() == before
+    assert invoke("run", *SMALL, "--threads", 2, "--checkpoint-every", 0).exit_code == 0
+    assert file.read_bytes() != before
+    file.write_bytes(before[:1000])  # with which nothing goes on
+    assert invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0).exit_code == 0
+    assert invoke("resume", file).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

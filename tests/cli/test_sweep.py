@@ -95,6 +95,7 @@ def test_failed_cells_are_said_and_kept(file: Path) -> None:
         (["--schedulers", "nobody"], "unknown scheduler 'nobody'"),
         (["--replicates", "0"], "replicates must be a whole number >= 1, got 0"),
         (["--figure", "no/such.png"], "no: no such folder"),
+        (["--store", ""], "--store must name a folder, got ''"),
     ],
 )
 def test_bad_input_leaves_nothing(file: Path, arguments: list[str], said: str) -> None:

@@ -606,3 +606,30 @@ def run() -> Callable[[list[str]], str]:
 
 def test_memory_is_known() -> None:
     assert 1 << 20 < inputs.memory() <= sys.maxsize
+
+
+def test_memory_is_that_of_the_control_group(tmp_path: Path) -> None:
+    """The least limit of it and of those around it, of version 1 or 2, as far as they can be seen."""
+    told, top = tmp_path / "cgroup", tmp_path / "fs"
+    (top / "job/step").mkdir(parents=True)
+    (top / "memory/batch").mkdir(parents=True)
+    told.write_text("0::/job/step\n")
+    assert inputs.group_limit(told, top) == sys.maxsize
+    (top / "job/step/memory.max").write_text("max\n")
+    assert inputs.group_limit(told, top) == sys.maxsize
+    (top / "job/memory.max").write_text("3000000\n")
+    assert inputs.group_limit(told, top) == 3_000_000
+    (top / "memory.max").write_text("2000000\n")
+    assert inputs.group_limit(told, top) == 2_000_000
+    (tmp_path / "memory.max").write_text("1\n")  # of no group
+    assert inputs.group_limit(told, top) == 2_000_000
+    told.write_text("7:blkio:/\n4:cpu,memory:/elsewhere/x\n0::/\n")
+    assert inputs.group_limit(told, top) == 2_000_000
+    (top / "memory/memory.limit_in_bytes").write_text("1500000\n")
+    assert inputs.group_limit(told, top) == 1_500_000
+    assert inputs.group_limit(tmp_path / "none", top) == sys.maxsize
+
+
+def test_no_more_is_made_room_for_than_the_control_group_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "group_limit", lambda: 1 << 20)
+    assert inputs.memory() == 1 << 20

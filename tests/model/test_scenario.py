@@ -2,16 +2,20 @@ from __future__ import annotations
 
 import math
 import os
+import re
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gridsim as gs
 from gridsim.bags import LogUniform, Normal
 from gridsim.errors import ScenarioError
 from gridsim.network import Network
 from gridsim.platform import Platform
 from gridsim.scenario import Scenario
+from gridsim.scheduler import registered
 from gridsim.workload import Workload
 
 SEEDS = st.integers(0, 2**63 - 1)
@@ -243,3 +247,30 @@ def test_saving_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
         Scenario(scenario.platform, scenario.workload, seed=5).save(tmp_path / "s.toml")
     assert [path.name for path in tmp_path.iterdir()] == ["s.toml"]
     assert (tmp_path / "s.toml").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "cls", "parameters", "error", "said"),
+    [
+        (3, gs.Fcfs, {}, ValueError, "name of a scheduler must be a text without a colon, got 3"),
+        ("", gs.Fcfs, {}, ValueError, "a text without a colon, got ''"),
+        ("a:b", gs.Fcfs, {}, ValueError, "a text without a colon, got 'a:b'"),
+        ("fcfs", gs.Fcfs, {}, ValueError, "scheduler 'fcfs' is registered already"),
+        ("new", int, {}, TypeError, "scheduler 'new' must be a subclass of Scheduler, got <class 'int'>"),
+        ("new", gs.Fcfs(), {}, TypeError, "scheduler 'new' must be a subclass of Scheduler, got Fcfs"),
+        (
+            "new",
+            gs.Fcfs,
+            {"speed": 1},
+            TypeError,
+            "'speed' is not a parameter of Fcfs, for",
+        ),
+    ],
+)
+def test_what_is_no_scheduler_is_not_registered(
+    name: Any, cls: Any, parameters: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    before = registered()
+    with pytest.raises(error, match=re.escape(said)):
+        gs.register(name, cls, **parameters)
+    assert registered() == before

@@ -176,6 +176,14 @@ def test_from_a_file(tmp_path: Path) -> None:
         (("network.latency", "network.latencies"), "network.latencies is not a known key"),
         (("network.latency", "schedulers.fair.bound"), "no scheduler 'fair' here; there are fair-tree, fcfs"),
         (("network.latency", "schedulers.fcfs.bound"), "fcfs.bound is not a parameter of this scheduler"),
+        (
+            ("network.latency", "schedulers.fcfs"),
+            "over.schedulers.fcfs must be of one parameter",
+        ),
+        (
+            ("light = {", "light = { schedulers = {fair-tree = {bound = 3.0}},"),
+            "over.schedulers must be of one parameter",
+        ),
         (("network.latency", "scheduler"), "no axis may be called 'scheduler'"),
         (("light = {", "light = 3 #"), "over.load.light must be a table of entries, got 3"),
         (('baseline = "fcfs"', 'baseline = "x"'), "baseline must be one of fair-tree, fcfs, got 'x'"),
@@ -210,6 +218,80 @@ def test_bad_files(tmp_path: Path, change: tuple[str, str], said: str) -> None:
     (tmp_path / "s.toml").write_text(FILE.replace(*change))
     with pytest.raises(gs.ScenarioError, match=said):
         Sweep.from_toml(tmp_path / "s.toml").cells  # noqa: B018
+
+
+def test_files_on_axes_are_beside_that_of_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it is read from: of the same names there are others here."""
+    monkeypatch.chdir(tmp_path)
+    Path("study").mkdir()
+    for folder, up in ((Path(), 7.0), (Path("study"), 2.0)):
+        for name in ("a.avt", "b.avt"):
+            (folder / name).write_text(f"x 1 0 {up}\n")
+    small().save("study/scenario.toml")
+    about = 'scenario = "scenario.toml"\nschedulers = ["fcfs"]\nreplicates = 1\n[over]\n'
+    elsewhere = json.dumps(str(tmp_path / "a.avt"))
+    Path("study/tables.toml").write_text(
+        f'{about}faults = [{{ kind = "trace", path = "a.avt", seed = 1 }}, '
+        f'{{ kind = "trace", path = {elsewhere}, seed = 1 }}]'
+    )
+    made = Sweep.from_toml("study/tables.toml")
+    assert made.labels["faults"][0] == '{"kind": "trace", "path": "a.avt", "seed": 1}'
+    assert [cell.scenario.files for cell in made.cells] == [("study/a.avt",), (str(tmp_path / "a.avt"),)]
+    Path("study/cases.toml").write_text(
+        f'{about}[over.up]\na = {{ "faults.kind" = "trace", "faults.seed" = 1, "faults.path" = "a.avt" }}\n'
+        'b = { faults = { kind = "trace", seed = 2, path = "b.avt" } }\n'
+    )
+    made = Sweep.from_toml("study/cases.toml")
+    assert [cell.scenario.files for cell in made.cells] == [("study/a.avt",), ("study/b.avt",)]
+    small().replaced({"faults": {"kind": "trace", "seed": 1, "path": "a.avt"}}).save("study/scenario.toml")
+    Path("study/paths.toml").write_text(f'{about}"faults.path" = ["b.avt", "a.avt"]')
+    made = Sweep.from_toml("study/paths.toml")
+    assert made.labels["faults.path"] == ("b.avt", "a.avt")
+    assert [cell.scenario.files for cell in made.cells] == [("study/b.avt",), ("study/a.avt",)]
+    in_python = Sweep(scenario=made.scenario, schedulers=SCHEDULERS, over={"faults.path": ["b.avt"]})
+    assert in_python.cells[0].scenario.files == ("b.avt",)
+
+
+@pytest.mark.parametrize(
+    "over",
+    [
+        {"schedulers": [{"tree": {"bound": 1.0}}, {"tree": {"bound": 2.0}}]},
+        {"ax": {"a": {"schedulers": {"tree": {"bound": 1.0}}}}},
+        {"schedulers": [{"nobody": {}}]},
+    ],
+)
+def test_schedulers_as_a_whole_are_no_axis(over: dict[str, Any]) -> None:
+    said = "over.schedulers must be of one parameter, schedulers.NAME.PARAMETER"
+    with pytest.raises(gs.ScenarioError, match=said):
+        sweep(small(), SCHEDULERS, over, replicates=1)
+
+
+def test_what_a_name_stands_for_is_no_axis() -> None:
+    over = {"schedulers.fcfs-pull.mode": ["pull", "random"]}
+    schedulers = {"fcfs-pull": gs.Fcfs(mode="pull"), "mine": gs.Fcfs(mode="pull")}
+    with pytest.raises(gs.ScenarioError, match="fcfs-pull.mode must be 'pull', for which the name stands"):
+        Sweep(scenario=small(), schedulers=schedulers, over=over).cells  # noqa: B018
+    own = Sweep(scenario=small(), schedulers=schedulers, over={"schedulers.mine.mode": ["pull", "random"]})
+    assert [cell.scheduler.mode for cell in own.cells[:2]] == ["pull", "pull"]  # type: ignore[attr-defined]
+    assert [cell.scheduler.mode for cell in own.cells[-2:]] == ["pull", "random"]  # type: ignore[attr-defined]
+
+
+def test_tables_of_schedulers_that_do_not_run_are_right_too(tmp_path: Path) -> None:
+    for tables, said in (
+        ({"fair_tree": {"bound": 1.25}}, "unknown scheduler 'fair_tree'"),
+        ({"mincent": {"x": 1}}, "mincent.x is not a parameter"),
+    ):
+        dataclasses.replace(small(), schedulers=tables).save(tmp_path / "scenario.toml")
+        (tmp_path / "s.toml").write_text(FILE)
+        with pytest.raises(gs.ScenarioError, match=said):
+            Sweep.from_toml(tmp_path / "s.toml")
+
+
+def test_labels_are_of_their_line() -> None:
+    over = {"ax": {"a\nsaved /x": {"platform.nodes": 3}, "b\u202e": {"platform.nodes": 4}}}
+    lines = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1).format().splitlines()
+    assert [line.split("  ")[0] for line in lines[2:]] == ["a saved /x", "b\\u202e"]
+    assert len({line.index("fcfs") for line in lines[2:]}) == 1
 
 
 @pytest.mark.parametrize(
@@ -281,3 +363,5 @@ def test_replaced() -> None:
     assert (both.tasks, both.tasks_per_node) == (400.0, 1.0)
     with pytest.raises(gs.ScenarioError, match="seed.x: seed is no table of a scenario"):
         small().replaced({"seed.x": 3})
+    with pytest.raises(gs.ScenarioError, match="the path of an entry must be a non-empty text, got 1"):
+        small().replaced({1: 3})  # type: ignore[dict-item]

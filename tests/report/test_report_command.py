@@ -13,6 +13,7 @@ from report_pages import read
 
 import gridsim as gs
 from gridsim.cli import cli
+from gridsim.cli_results import named_files
 
 SMALL = ["--nodes", "12", "--applications", "4", "--no-progress"]
 
@@ -114,3 +115,15 @@ def test_bad_input(folder: Path, arguments: str, said: str) -> None:
     done = invoke(*arguments.split(" "))
     assert (done.exit_code, done.stdout) == (2, "") and said in done.stderr, done.output
     assert len(done.stderr.splitlines()) == 1 and sorted(folder.iterdir()) == before
+
+
+def test_links_to_files_of_the_same_folder_are_passed_over(folder: Path) -> None:
+    """One to a file elsewhere is a file like others."""
+    first, *_ = (folder / "results").glob("*.npz")
+    elsewhere = folder / "other.npz"
+    elsewhere.write_bytes(first.read_bytes())
+    (folder / "results" / "latest.npz").symlink_to(first.name)
+    (folder / "results" / "more.npz").symlink_to(elsewhere)
+    files = named_files([str(folder / "results")])
+    assert "latest" not in files and files["more"] == str(folder / "results" / "more.npz")
+    assert len(files) == len(list((folder / "results").glob("*.npz"))) - 1

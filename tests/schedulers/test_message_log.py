@@ -255,5 +255,5 @@ def test_the_command_tells_what_was_left_out(tmp_path: Path) -> None:
     done = command("export", file, "--format", "perfetto", "--out", str(tmp_path / "a.json"))
     assert done.exit_code == 0 and f"the first 5 messages; {more} more are not in it" in done.stderr
     assert json.loads((tmp_path / "a.json").read_text())["otherData"]["messages left out"] == more
-    refused = command(*common, "--messages-limit", "5")
+    refused = command(*common, "--messages-limit", "5", "--out", file)
     assert refused.exit_code == 2 and "--messages-limit needs --messages" in refused.output

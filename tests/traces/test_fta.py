@@ -86,6 +86,13 @@ def test_bad_files(write, content, line, message):
     assert str(caught.value).startswith(f"{path}:{line}: ") and message in str(caught.value)
 
 
+def test_carriage_returns_within_lines(write):
+    said = "event_trace.tab:2: a carriage return within the line, expected a newline at the end of each line"
+    row = "0\t0\t10\t5\tx\t1\t1000\t1100\tNULL"
+    with pytest.raises(TraceFormatError, match=said):
+        read_fta(write("event_trace.tab", f"{HEAD}{row}\r{row}\r").parent)
+
+
 def test_bad_node_table_and_empty_folder(write, tmp_path):
     with pytest.raises(TraceFormatError, match=f"^{tmp_path}: no event_trace"):
         read_fta(tmp_path)

@@ -73,6 +73,13 @@ def test_repairs_are_counted_in_one_warning(write):
     assert log.jobs["line"].tolist() == [2, 1, 3]
 
 
+def test_carriage_returns_within_lines(write):
+    """As a file of an old Mac has them, of which all is one line."""
+    said = r"a.swf:2: a carriage return within the line, expected a newline at the end of each line$"
+    with pytest.raises(TraceFormatError, match=said):
+        read_swf(write("a.swf", f"; a\rcomment\n{JOB}\r{JOB}\r"))
+
+
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
