@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model import MOST_DATA, Columns, Floats, Integers
-from gridsim.platform import Platform, normalise, real, sequence, shown, text, whole
+from gridsim.platform import Platform, flag, normalise, real, sequence, shown, text, whole
 from gridsim.room import OF_APPLICATION, OF_TASK, check_room
 from gridsim.streams import Streams, normal_factors
 
@@ -179,9 +179,8 @@ class LogRecipe(
             tasks_per_node=None if scale is None else real("workload.tasks_per_node", scale, above=0),
             min_tasks=whole("workload.min_tasks", self.min_tasks, low=1),
             skip=whole("workload.skip", self.skip),
+            own_sizes=flag("workload.own_sizes", self.own_sizes),
         )
-        if not isinstance(self.own_sizes, bool):
-            raise ScenarioError(f"workload.own_sizes must be true or false, got {shown(self.own_sizes)}")
 
     def columns(self, platform: Platform) -> Columns:
         from gridsim.traces import derive_bags, read_jobs

@@ -33,7 +33,7 @@ from gridsim.courses import (
     uncounted,
 )
 from gridsim.errors import ScenarioError
-from gridsim.platform import normalise, real, sequence, text, whole
+from gridsim.platform import flag, normalise, real, sequence, text, whole
 from gridsim.streams import Streams
 from gridsim.zones import DAY, ZoneFaults, Zones, turned
 
@@ -168,8 +168,7 @@ class TraceFaults(
 
     def __post_init__(self) -> None:
         for name in ("repeat", "never_up"):
-            if not isinstance(value := getattr(self, name), bool):
-                raise ScenarioError(f"faults.{name} must be true or false, got {value!r}")
+            normalise(self, **{name: flag(f"faults.{name}", getattr(self, name))})
         if not isinstance(self.zones, Zones | None):
             raise ScenarioError(f"faults.zones must be Zones or None, got {self.zones!r}")
         if self.zones is not None and not self.repeat:

@@ -29,7 +29,7 @@ from gridsim.platform import whole
 from gridsim.records import align
 from gridsim.records import to_json as as_json
 from gridsim.replication import Replicates, arranged
-from gridsim.scenario import Scenario
+from gridsim.scenario import Scenario, check_scenario
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import Asap, DgsAsap, FairTree, IdealTree, MinCent
 from gridsim.seeding import replica
@@ -226,6 +226,7 @@ def ladder(
 
     Raises ScenarioError for arguments that are none, GridSimError for the first run that fails.
     """
+    check_scenario(scenario)
     whole("replicates", replicates, low=1, high=1_000_000)
     rigid = scenario.workload.rigid
     kind: type[Scheduler] = DgsAsap if rigid else FairTree

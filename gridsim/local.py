@@ -8,7 +8,6 @@ first, and fast enough for 10,000 machines.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
@@ -16,6 +15,7 @@ from gridsim.errors import ScenarioError
 from gridsim.local_adapter import Adapter
 from gridsim.local_node import LocalPolicy, Message, View
 from gridsim.local_truth import TruthOf
+from gridsim.platform import normalise, real, whole
 from gridsim.scheduler import Policy, Run, Scheduler
 
 __all__ = ["LocalPolicy", "LocalScheduler", "Message", "View"]
@@ -48,10 +48,11 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self._check_policy()
-        if not (isinstance(self.degree, int) and self.degree >= 1):
-            raise ScenarioError(f"{self.name}.degree must be a whole number >= 1, got {self.degree!r}")
-        if not (0 <= self.detection < math.inf):
-            raise ScenarioError(f"{self.name}.detection must be finite and >= 0 s, got {self.detection!r}")
+        normalise(
+            self,
+            degree=whole(f"{self.name}.degree", self.degree, low=1),
+            detection=real(f"{self.name}.detection", self.detection, low=0, unit="s"),
+        )
 
     @property
     def order(self) -> Literal["edf", "fifo"]:

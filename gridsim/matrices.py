@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcore.mapping import map_batch, map_in_turn
 from gridsim.errors import ScenarioError
-from gridsim.platform import real, shown, whole
+from gridsim.platform import one_of, real, shown, whole
 from gridsim.streams import Streams
 
 Integers = NDArray[np.int64]
@@ -73,8 +73,7 @@ def expected_times(
         name: real(name, value, above=1)
         for name, value in (("task_range", task_range), ("machine_range", machine_range))
     }
-    if consistency not in get_args(Consistency):
-        raise ScenarioError(f"consistency must be one of {get_args(Consistency)}, got {consistency!r}")
+    one_of("consistency", consistency, get_args(Consistency))
     chance = Streams(whole("seed", seed))("expected-times")
     baseline = chance.uniform(1.0, ranges["task_range"], (shape[0], 1))
     made: Floats = baseline * chance.uniform(1.0, ranges["machine_range"], shape)
@@ -135,8 +134,10 @@ def map_tasks(
     Raises ScenarioError naming the argument and its value.
     """
     times = _numbers("etc", etc, ", as many in each row")
-    if heuristic not in HEURISTICS:
-        raise ScenarioError(f"heuristic must be one of {HEURISTICS}, got {heuristic!r}")
+    one_of("heuristic", heuristic, HEURISTICS)
+    percent, low, high = (
+        real(name, value) for name, value in (("percent", percent), ("low", low), ("high", high))
+    )
     if times.ndim != 2:
         raise ScenarioError(f"etc must have two dimensions, tasks and machines, got {times.ndim}")
     tasks, machines = times.shape

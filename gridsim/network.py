@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import msgspec
 
 from gridsim.errors import ScenarioError
-from gridsim.platform import real
+from gridsim.platform import flag, normalise, one_of, real
 
 #: Bytes of a task; so that their sum over all tasks is a number.
 _LARGEST = 1e15
@@ -63,15 +62,19 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         return cls(latency=congestion + 2 * distance / velocity, bandwidth=bandwidth, interfaces="equal")
 
     def __post_init__(self) -> None:
-        if not (self.latency >= 0 and math.isfinite(self.latency)):
-            raise ScenarioError(f"network.latency must be finite and >= 0 s, got {self.latency!r}")
-        if not 0 <= self.jitter <= self.latency:
-            raise ScenarioError(
-                f"network.jitter must be in 0..latency, {self.latency!r} s, got {self.jitter!r}"
-            )
-        if not self.bandwidth > 0:
-            raise ScenarioError(f"network.bandwidth must be > 0 bytes/s, got {self.bandwidth!r}")
-        if not 0 <= self.task_data <= _LARGEST:
-            raise ScenarioError(f"network.task_data must be in 0..{_LARGEST:g} bytes, got {self.task_data!r}")
-        if self.interfaces not in ("fifo", "equal"):
-            raise ScenarioError(f"network.interfaces must be 'fifo' or 'equal', got {self.interfaces!r}")
+        latency = real("network.latency", self.latency, low=0, unit="s")
+        jitter = real("network.jitter", self.jitter, low=0, unit="s")
+        if jitter > latency:
+            raise ScenarioError(f"network.jitter must be in 0..latency, {latency!r} s, got {jitter!r}")
+        task_data = real("network.task_data", self.task_data, low=0, unit="bytes")
+        if task_data > _LARGEST:
+            raise ScenarioError(f"network.task_data must be in 0..{_LARGEST:g} bytes, got {task_data!r}")
+        normalise(
+            self,
+            latency=latency,
+            jitter=jitter,
+            bandwidth=real("network.bandwidth", self.bandwidth, above=0, unit="bytes/s", finite=False),
+            interfaces=one_of("network.interfaces", self.interfaces, ("fifo", "equal")),
+            task_data=task_data,
+            record_use=flag("network.record_use", self.record_use),
+        )

@@ -63,6 +63,20 @@ def real(
     raise ScenarioError(f"{path} must be {expected}, got {shown(value)}")
 
 
+def one_of(path: str, value: Any, known: tuple[str, ...]) -> str:
+    """`value` if it is one of the `known` texts, or a ScenarioError naming `path`."""
+    if isinstance(value, str) and value in known:
+        return str(value)  # of numpy's texts, too
+    raise ScenarioError(f"{path} must be one of {known}, got {shown(value)}")
+
+
+def flag(path: str, value: Any) -> bool:
+    """`value` as a bool, or a ScenarioError naming `path`."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise ScenarioError(f"{path} must be true or false, got {shown(value)}")
+
+
 def text(path: str, value: Any) -> str:
     """`value` as a non-empty str that can name a file, or a ScenarioError naming `path`."""
     if isinstance(value, os.PathLike):

@@ -22,11 +22,11 @@ from gridsim.errors import ScenarioError
 from gridsim.estimates import FEW, LEVEL, Estimate, estimate, ratio_of_means
 from gridsim.measures import Metric, usual_metrics, wanted_metrics
 from gridsim.naming import check_schedulers
-from gridsim.platform import real, whole
+from gridsim.platform import real, sequence, whole
 from gridsim.progress import Progress
 from gridsim.provenance import FirstRead
 from gridsim.records import align
-from gridsim.scenario import Scenario
+from gridsim.scenario import Scenario, check_scenario
 from gridsim.scheduler import Scheduler
 from gridsim.seeding import replica
 from gridsim.store import Store, StorePath, store_of
@@ -261,6 +261,8 @@ def replicate(
         raise ScenarioError(f"replicates must make at most {MOST_RUNS} runs of all schedulers, got {runs}")
     target = None if half_width is None else real("half_width", half_width, above=0)
     whole("at_most", at_most, low=1 if target is None else len(numbers))
+    if not callable(scenario):
+        check_scenario(scenario)
     make = (lambda k: replica(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
     kept, read = store_of(store), FirstRead()
     made: list[Measured] = []  # replica after replica, of each scheduler
@@ -306,7 +308,7 @@ def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, 
         raise ScenarioError("replicate needs seeds or replicates, one of them")
     if seeds is None:
         return tuple(range(whole("replicates", replicates, low=1, high=MOST_RUNS)))
-    numbers = tuple(whole(f"seeds[{i}]", seed) for i, seed in enumerate(seeds))
+    numbers = tuple(whole(f"seeds[{i}]", seed) for i, seed in enumerate(sequence("seeds", seeds)))
     if not numbers or len(set(numbers)) < len(numbers):
         raise ScenarioError(f"seeds must be different and at least one, got {list(numbers)}")
     return numbers

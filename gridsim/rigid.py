@@ -13,7 +13,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.model import Columns, Floats, Integers
-from gridsim.platform import Platform, normalise, real, sequence, text, whole
+from gridsim.platform import Platform, flag, normalise, one_of, real, sequence, text, whole
 from gridsim.profiles import PROFILES
 from gridsim.streams import Streams
 
@@ -30,13 +30,11 @@ class JobRecipe(
     max_nodes: int | None = None
 
     def __post_init__(self) -> None:
-        if self.profile not in PROFILES:
-            known = ", ".join(PROFILES)
-            raise ScenarioError(f"workload.profile must be one of {known}, got {self.profile!r}")
         normalise(
             self,
             seed=whole("workload.seed", self.seed),
             jobs=whole("workload.jobs", self.jobs, low=1),
+            profile=one_of("workload.profile", self.profile, tuple(PROFILES)),
             utilization=real("workload.utilization", self.utilization, above=0),
             max_nodes=_max_nodes(self.max_nodes),
         )
@@ -89,9 +87,8 @@ class JobLogRecipe(
             utilization=None if share is None else real("workload.utilization", share, above=0),
             copies=whole("workload.copies", self.copies, low=1, high=10**6),
             jitter=real("workload.jitter", self.jitter, low=0, unit="s"),
+            at_home=flag("workload.at_home", self.at_home),
         )
-        if not isinstance(self.at_home, bool):
-            raise ScenarioError(f"workload.at_home must be true or false, got {self.at_home!r}")
 
     def columns(self, platform: Platform) -> Columns:
         from gridsim.traces import derive_jobs, read_jobs

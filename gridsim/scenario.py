@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import msgspec
+import numpy as np
 
 from gridsim import toml_files
 from gridsim.errors import ScenarioError
@@ -275,6 +276,12 @@ def converted(value: Any, kind: Any, where: str) -> Any:
         raise ScenarioError(f"{where}: {message}") from error
 
 
+def check_scenario(given: Any) -> None:
+    """Raise ScenarioError for what is no scenario, say the name of a file."""
+    if not isinstance(given, Scenario):
+        raise ScenarioError(f"scenario must be a Scenario, got {shown(given)}")
+
+
 def _has_nan(value: Any) -> bool:
     """Whether there is a number that is not itself: a scenario with one would not be equal to itself."""
     if isinstance(value, Mapping):
@@ -282,6 +289,17 @@ def _has_nan(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(map(_has_nan, value))
     return isinstance(value, float) and value != value
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy with Python's numbers, texts and lists in the place of numpy's, which a file can hold."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _copied(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_copied, value)) if isinstance(value, tuple) else list(map(_copied, value))
+    return copy.deepcopy(value)
 
 
 def _checked_schedulers(given: Any) -> dict[str, dict[str, Any]]:
@@ -303,5 +321,5 @@ def _checked_schedulers(given: Any) -> dict[str, dict[str, Any]]:
                 )
             if _has_nan(value):
                 raise ScenarioError(f"schedulers.{name}.{key} must have no nan, got {shown(value)}")
-        checked[name] = copy.deepcopy(dict(parameters))
+        checked[name] = {key: _copied(value) for key, value in parameters.items()}
     return checked

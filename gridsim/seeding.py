@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.platform import whole
-from gridsim.scenario import Scenario
+from gridsim.platform import shown, whole
+from gridsim.scenario import Scenario, check_scenario
 
 #: The parts of a scenario that have seeds; ``"run"`` is the scenario's own.
 PARTS = ("platform", "workload", "faults", "fluctuation", "run")
@@ -28,7 +28,10 @@ def replica(scenario: Scenario, number: int, hold: Collection[str] = ()) -> Scen
 
     Raises ScenarioError for a number or a part that is none.
     """
+    check_scenario(scenario)
     number = whole("replica", number, high=2**32 - 1)
+    if isinstance(hold, str) or not isinstance(hold, Collection):
+        raise ScenarioError(f"hold must be several of {', '.join(PARTS)}, got {shown(hold)}")
     for part in hold:
         if part not in PARTS:
             raise ScenarioError(f"hold must be of {', '.join(PARTS)}, got {part!r}")

@@ -37,7 +37,7 @@ from gridsim.reporting import (
     unfinished,
 )
 from gridsim.results import Result
-from gridsim.scenario import Scenario
+from gridsim.scenario import Scenario, check_scenario
 from gridsim.scheduler import Policy, Run, Scheduler
 from gridsim.states import Stateful, packed
 from gridsim.streams import Streams
@@ -171,6 +171,7 @@ class Simulation(Stateful):
     STATE = ("engine", "network", "outages", "released", "policy", "decisions")
 
     def __init__(self, scenario: Scenario, scheduler: Scheduler, options: Options) -> None:
+        check_scenario(scenario)
         if not isinstance(scheduler, Scheduler):
             raise ScenarioError(f"scheduler must be a Scheduler object, got {scheduler!r}")
         self.scenario, self.scheduler, self.options = scenario, scheduler, options
@@ -373,8 +374,12 @@ class Simulation(Stateful):
 def describe(scheduler: Scheduler) -> dict[str, Any]:
     """Name, class and parameters of a scheduler as plain values."""
     kind = type(scheduler)
-    parameters = msgspec.to_builtins(scheduler, enc_hook=repr)
+    parameters = msgspec.to_builtins(scheduler, enc_hook=_builtin)
     return {"name": kind.name, "class": f"{kind.__module__}:{kind.__qualname__}", "parameters": parameters}
+
+
+def _builtin(value: Any) -> Any:
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else repr(value)
 
 
 class _Releases(Stateful):

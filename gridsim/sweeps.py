@@ -24,7 +24,7 @@ from gridsim.naming import build_scheduler, check_preset, check_schedulers, name
 from gridsim.platform import shown, text, whole
 from gridsim.progress import Progress
 from gridsim.records import plain
-from gridsim.scenario import Scenario
+from gridsim.scenario import Scenario, check_scenario
 from gridsim.scheduler import Scheduler
 from gridsim.seeding import replica
 from gridsim.simulation import checked_limit
@@ -65,6 +65,7 @@ class Sweep:
     folder: str = ""
 
     def __post_init__(self) -> None:
+        check_scenario(self.scenario)
         check_schedulers(self.schedulers)
         whole("replicates", self.replicates, low=1)
         object.__setattr__(self, "time_limit", checked_limit(self.time_limit))

@@ -16,7 +16,7 @@ from gridsim.bags import BagRecipe, ListRecipe, LogRecipe, Range, Spread, TaskSi
 from gridsim.errors import ScenarioError
 from gridsim.job_streams import StreamRecipe
 from gridsim.model import Applications, Floats, Integers
-from gridsim.platform import Platform, sequence, text
+from gridsim.platform import Platform, real, sequence, text
 from gridsim.rigid import JobListRecipe, JobLogRecipe, JobRecipe, RigidRecipe
 
 #: Releases stay below this many seconds: the clock counts int64 nanoseconds.
@@ -106,7 +106,7 @@ class Workload:
                 )
             size = Range(*task_size)
         elif isinstance(task_size, (int, float, np.number)):
-            size = float(task_size)
+            size = real("workload.task_size", task_size, above=0, unit="Mflop")
         else:
             size = tuple(sequence("workload.task_size", task_size))
         recipe = BagRecipe(

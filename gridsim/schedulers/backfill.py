@@ -11,6 +11,7 @@ from gridsim.decisions import Words
 from gridsim.engine import NEVER, NS, Engine
 from gridsim.errors import ScenarioError
 from gridsim.model import reserved
+from gridsim.platform import normalise, one_of
 from gridsim.scheduler import SCHEDULE, Integers, Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.backfill_notes import WORDS, Replay
 
@@ -41,8 +42,7 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name, known in (("mode", ("easy", "fcfs")), ("duration", ("run", "requested"))):
-            if (value := getattr(self, name)) not in known:
-                raise ScenarioError(f"backfill.{name} must be one of {known}, got {value!r}")
+            normalise(self, **{name: one_of(f"backfill.{name}", getattr(self, name), known)})
 
     @property
     def order(self) -> Literal["list"] | None:

@@ -20,7 +20,7 @@ from gridcore.central import PullQueue
 from gridcore.edf import optimal_stretch
 from gridsim.decisions import Decisions, Words
 from gridsim.engine import NEVER, NS, Engine
-from gridsim.errors import ScenarioError
+from gridsim.platform import normalise, one_of
 from gridsim.scheduler import SCHEDULE, Integers, Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.bound import TIMED_WORDS, Bound, EarliestEnd
 from gridsim.schedulers.once import BOUND_WORDS, Once
@@ -62,7 +62,7 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
     mode: Literal["replan", "once"] = "replan"
 
     def __post_init__(self) -> None:
-        _check_mode(self.name, self.mode, ("replan", "once"))
+        normalise(self, mode=one_of("mincent.mode", self.mode, ("replan", "once")))
 
     @property
     def order(self) -> Literal["edf"] | None:
@@ -106,7 +106,7 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
     mode: Literal["ect", "pull", "random"] = "ect"
 
     def __post_init__(self) -> None:
-        _check_mode(self.name, self.mode, ("ect", "pull", "random"))
+        normalise(self, mode=one_of("fcfs.mode", self.mode, ("ect", "pull", "random")))
 
     @property
     def order(self) -> Literal["fifo", "list"]:
@@ -118,11 +118,6 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
         if self.mode == "pull":
             return Pull(run)
         return EarliestEnd(run) if self.mode == "ect" else Uniform(run)
-
-
-def _check_mode(name: str, mode: str, known: tuple[str, ...]) -> None:
-    if mode not in known:
-        raise ScenarioError(f"{name}.mode must be one of {known}, got {mode!r}")
 
 
 # -- one list, machines pull ----------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 
 from gridsim.decisions import Words
 from gridsim.errors import ScenarioError
-from gridsim.platform import real, whole
+from gridsim.platform import normalise, one_of, real, whole
 from gridsim.scheduler import Policy, Run, Scheduler
 from gridsim.schedulers.dgs_negotiation import Negotiation
 from gridsim.schedulers.dgs_notes import WORDS
@@ -27,6 +27,7 @@ _CHOICES = {
     "wide": ("widen", "fail"),
     "duration": ("run", "requested"),
 }
+_MOST = {"forward": 2**15, "degree": 2**15, "shuffle": 2**15, "hops": 64, "rounds": 10**6, "tries": 10**6}
 #: s, three years: of slots and polls many are added up, in int64 nanoseconds.
 _LONGEST = 1e8
 
@@ -80,16 +81,15 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ScenarioError(f"{self.name}.{name} must be one of {known}, got {getattr(self, name)!r}")
-        for name, high in (("forward", 2**15), ("degree", 2**15), ("shuffle", 2**15), ("hops", 64)):
-            whole(f"{self.name}.{name}", getattr(self, name), low=1, high=high)
-        for name in ("rounds", "tries"):
-            whole(f"{self.name}.{name}", getattr(self, name), low=1, high=10**6)
+            normalise(self, **{name: one_of(f"{self.name}.{name}", getattr(self, name), known)})
+        for name, high in _MOST.items():
+            normalise(self, **{name: whole(f"{self.name}.{name}", getattr(self, name), low=1, high=high)})
         for name in ("poll_period", "cycle", "slot", "retry", "detection", "patience"):
-            path, value = f"{self.name}.{name}", getattr(self, name)
-            if not 1e-9 <= real(path, value, above=0, unit="s") <= _LONGEST:
-                raise ScenarioError(f"{path} must be in 1e-09..{_LONGEST:g} s, got {value!r}")
+            path = f"{self.name}.{name}"
+            seconds = real(path, getattr(self, name), above=0, unit="s")
+            if not 1e-9 <= seconds <= _LONGEST:
+                raise ScenarioError(f"{path} must be in 1e-09..{_LONGEST:g} s, got {seconds!r}")
+            normalise(self, **{name: seconds})
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduler.Scheduler`."""

@@ -11,6 +11,7 @@ stretch.  The mathematics is in `gridcore` (`SummaryTree`, `TaskQueues`), the pr
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -20,10 +21,11 @@ from numpy.typing import NDArray
 from gridsim.decisions import Words
 from gridsim.errors import ScenarioError
 from gridsim.model import Applications
+from gridsim.platform import flag, normalise, one_of, real, sequence, shown, whole
 from gridsim.scheduler import Run, Scheduler
 from gridsim.schedulers.fair_tree_notes import WORDS
 from gridsim.schedulers.fair_tree_policy import FairTreePolicy
-from gridsim.schedulers.summary_grid import derive_grid, explicit_grid
+from gridsim.schedulers.summary_grid import derive_grid, explicit_grid, samples_of
 
 #: The longest period, s: the clock counts int64 nanoseconds.
 _LONGEST = 4e9
@@ -94,9 +96,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for field in ("bound", "update_rate", "hold_off", "release_cell", "refresh", "heartbeat"):
-            value = getattr(self, field)
-            if not (_is_number(value) and math.isfinite(value) and value >= 0):
-                raise ScenarioError(f"fair-tree.{field} must be finite and >= 0, got {value!r}")
+            normalise(self, **{field: real(f"fair-tree.{field}", getattr(self, field), low=0)})
         for field, zero, longest in (
             ("hold_off", "0 or ", _LONGEST_PART),
             ("release_cell", "0 or ", _LONGEST_PART),
@@ -106,21 +106,22 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
             value = getattr(self, field)
             if not (1e-9 <= value <= longest or (zero and value == 0)):
                 raise ScenarioError(f"fair-tree.{field} must be {zero}in 1e-9..{longest:g} s, got {value!r}")
-        if self.detection is not None and not (
-            _is_number(self.detection) and (self.detection == 0 or 1e-9 <= self.detection <= _LONGEST)
-        ):
-            raise ScenarioError(
-                f"fair-tree.detection must be 0 or in 1e-9..{_LONGEST:g} s, or none for the next heartbeat, "
-                f"got {self.detection!r}"
-            )
+        if self.detection is not None:
+            seconds = real("fair-tree.detection", self.detection, low=0, unit="s")
+            if not (seconds == 0 or 1e-9 <= seconds <= _LONGEST):
+                raise ScenarioError(
+                    f"fair-tree.detection must be 0 or in 1e-9..{_LONGEST:g} s, or none for the next "
+                    f"heartbeat, got {seconds!r}"
+                )
+            normalise(self, detection=seconds)
         for field in ("request_bytes", "accept_bytes", "completion_bytes", "spread_bytes", "summary_header"):
-            value = getattr(self, field)
-            if not (_is_whole(value) and 0 <= value < 2**31):
-                raise ScenarioError(f"fair-tree.{field} must be a whole number in 0..2**31-1, got {value!r}")
-        counts = self.samples if isinstance(self.samples, (tuple, list)) else ()
-        if len(counts) != 3 or not all(_is_whole(count) and count >= 1 for count in counts):
-            raise ScenarioError(f"fair-tree.samples must be three counts >= 1, got {self.samples!r}")
-        cells = math.prod(counts) if self.grid is None else explicit_grid(self.grid).cells
+            normalise(self, **{field: whole(f"fair-tree.{field}", getattr(self, field), high=2**31 - 1)})
+        normalise(self, samples=_counts(self.samples))
+        cells = math.prod(self.samples)
+        if self.grid is not None:
+            made = explicit_grid(self.grid)
+            cells = made.cells
+            normalise(self, grid=samples_of(made))
         nbytes = 4 * cells + self.summary_header
         if nbytes >= 2**31:
             raise ScenarioError(f"fair-tree.samples must make a summary below 2**31 bytes, got {nbytes}")
@@ -135,8 +136,8 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
             ("minimum_of", ("busy", "all", "inverse-speed")),
             ("spread", ("heartbeat", "change")),
         ):
-            if getattr(self, field) not in known:
-                raise ScenarioError(f"fair-tree.{field} must be one of {known}, got {getattr(self, field)!r}")
+            normalise(self, **{field: one_of(f"fair-tree.{field}", getattr(self, field), known)})
+        normalise(self, run_on=flag("fair-tree.run_on", self.run_on))
 
     @property
     def order(self) -> Literal["edf"]:
@@ -148,17 +149,16 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         if self.grid is not None:
             return self
         made = derive_grid(speeds, applications, self.samples)
-        axes = tuple(tuple(axis.tolist()) for axis in (made.stretch, made.size, made.task_size))
-        return msgspec.structs.replace(self, grid=axes)
+        return msgspec.structs.replace(self, grid=samples_of(made))
 
     def start(self, run: Run) -> FairTreePolicy:
         """Make the policy; see `gridsim.scheduler.Scheduler`."""
         return FairTreePolicy(self, run)
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return _is_whole(value) or isinstance(value, (float, np.floating))
+def _counts(samples: Any) -> tuple[int, ...]:
+    with suppress(ScenarioError):
+        counts = tuple(whole("fair-tree.samples", count, low=1) for count in sequence("", samples))
+        if len(counts) == 3:
+            return counts
+    raise ScenarioError(f"fair-tree.samples must be three counts >= 1, got {shown(samples)}")

@@ -18,7 +18,7 @@ from gridcore.mapping import map_in_turn
 from gridsim.decisions import Words
 from gridsim.engine import NS, nanoseconds
 from gridsim.errors import ScenarioError
-from gridsim.platform import real, shown
+from gridsim.platform import normalise, real, shown
 from gridsim.scheduler import Floats, Integers, Policy, Run, Scheduler
 from gridsim.schedulers.batches import Batches, lasting, sooner_than_never
 from gridsim.schedulers.bound import TIMED_WORDS, Bound, EarliestEnd, Timed
@@ -101,6 +101,7 @@ class SwitchingAlgorithm(InTurn, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         low, high = (real(f"{self.name}.{name}", getattr(self, name), low=0) for name in ("low", "high"))
+        normalise(self, low=low, high=high)
         if not low < high <= 1.0:
             raise ScenarioError(
                 f"{self.name}.low and .high must be 0 <= low < high <= 1, got {shown(low)} and {shown(high)}"
@@ -123,8 +124,10 @@ class KPercentBest(InTurn, frozen=True, kw_only=True):
     percent: float = 20.0
 
     def __post_init__(self) -> None:
-        if real(f"{self.name}.percent", self.percent, above=0) > 100.0:
-            raise ScenarioError(f"{self.name}.percent must be at most 100, got {shown(self.percent)}")
+        percent = real(f"{self.name}.percent", self.percent, above=0)
+        if percent > 100.0:
+            raise ScenarioError(f"{self.name}.percent must be at most 100, got {percent!r}")
+        normalise(self, percent=percent)
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduler.Scheduler`."""
@@ -163,6 +166,7 @@ class Batch(Scheduler, frozen=True, kw_only=True):
             raise ScenarioError(
                 f"{self.name}.interval must be 0 or in {_SHORTEST:g}..{_LONGEST:g} s, got {shown(given)}"
             )
+        normalise(self, interval=given)
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduler.Scheduler`."""

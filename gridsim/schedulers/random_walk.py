@@ -16,7 +16,7 @@ from gridcore.walk_states import MOST_BYTES
 from gridsim.decisions import Words
 from gridsim.errors import ScenarioError
 from gridsim.model import Applications
-from gridsim.platform import normalise, real, whole
+from gridsim.platform import normalise, one_of, real, whole
 from gridsim.scheduler import Floats, Policy, Run, Scheduler
 from gridsim.schedulers.walking import ProbeLatency, Walking
 from gridsim.schedulers.walking_notes import STAY, WORDS
@@ -60,14 +60,17 @@ class _Prober(_Walker, frozen=True, kw_only=True):
         share = real(f"{self.name}.k", self.k, low=0)
         if share > 1:
             raise ScenarioError(f"{self.name}.k must be in 0..1, a share of the nodes, got {self.k!r}")
-        if self.probe_latency != "network":
-            latency = self.probe_latency
-            if isinstance(latency, str):
+        latency = self.probe_latency
+        if isinstance(latency, str):
+            if latency != "network":
                 raise ScenarioError(f"{self.name}.probe_latency must be s >= 0 or 'network', got {latency!r}")
-            normalise(self, probe_latency=real(f"{self.name}.probe_latency", latency, low=0, unit="s"))
+            latency = "network"
+        else:
+            latency = real(f"{self.name}.probe_latency", latency, low=0, unit="s")
         normalise(
             self,
             k=share,
+            probe_latency=latency,
             load_packet=whole(f"{self.name}.load_packet", self.load_packet, high=MOST_BYTES),
             overlay=None if self.overlay is None else whole(f"{self.name}.overlay", self.overlay, low=1),
         )
@@ -129,8 +132,7 @@ class Rjss(_Prober, frozen=True, kw_only=True):
             ("pick", ("first", "best")),
             ("turnaround", ("complete", "printed")),
         ):
-            if (given := getattr(self, field)) not in known:
-                raise ScenarioError(f"rjss.{field} must be one of {known}, got {given!r}")
+            normalise(self, **{field: one_of(f"rjss.{field}", getattr(self, field), known)})
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduler.Scheduler`."""
@@ -170,8 +172,8 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.reading not in (known := ("completion", "fastest")):
-            raise ScenarioError(f"resource-exclusion.reading must be one of {known}, got {self.reading!r}")
+        reading = one_of("resource-exclusion.reading", self.reading, ("completion", "fastest"))
+        normalise(self, reading=reading)
         if self.min_speed is not None:
             least = real("resource-exclusion.min_speed", self.min_speed, low=0, unit="Mflop/s")
             normalise(self, min_speed=least)

@@ -16,7 +16,7 @@ from gridsim.decisions import Words
 from gridsim.engine import NS, TIMER, nanoseconds
 from gridsim.errors import ScenarioError
 from gridsim.model import reserved
-from gridsim.platform import real
+from gridsim.platform import normalise, one_of, real
 from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.rigid_runs import Runs
 
@@ -46,10 +46,10 @@ class Asap(Scheduler, frozen=True, kw_only=True):
     duration: Literal["run", "requested"] = "run"
 
     def __post_init__(self) -> None:
-        if self.duration not in ("run", "requested"):
-            raise ScenarioError(f"asap.duration must be run or requested, got {self.duration!r}")
-        if not 1e-9 <= real("asap.slot", self.slot, above=0, unit="s") <= 1e9:
-            raise ScenarioError(f"asap.slot must be in 1e-09..1e+09 s, got {self.slot!r}")
+        slot = real("asap.slot", self.slot, above=0, unit="s")
+        if not 1e-9 <= slot <= 1e9:
+            raise ScenarioError(f"asap.slot must be in 1e-09..1e+09 s, got {slot!r}")
+        normalise(self, slot=slot, duration=one_of("asap.duration", self.duration, ("run", "requested")))
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduler.Scheduler`."""

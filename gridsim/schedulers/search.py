@@ -6,7 +6,6 @@ system" (CCGrid 2004).  How nodes behave is in `search_nodes` and `search_points
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
@@ -14,6 +13,7 @@ from gridsim.decisions import Words
 from gridsim.errors import ScenarioError
 from gridsim.local import LocalPolicy, LocalScheduler, Message
 from gridsim.local_truth import TruthOf
+from gridsim.platform import normalise, one_of, real, whole
 from gridsim.schedulers.search_nodes import (
     COMMON,
     COMMON_TIMERS,
@@ -57,17 +57,11 @@ class Search(LocalScheduler, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         for field in ("hop_time", "retry", "promise"):
-            self._positive(field)
-
-    def _positive(self, field: str) -> None:
-        value = getattr(self, field)
-        if not 0 < value < math.inf:
-            raise ScenarioError(f"{self.name}.{field} must be finite and > 0 s, got {value!r}")
+            seconds = real(f"{self.name}.{field}", getattr(self, field), above=0, unit="s")
+            normalise(self, **{field: seconds})
 
     def _count(self, field: str) -> None:
-        value = getattr(self, field)
-        if not (isinstance(value, int) and value >= 1):
-            raise ScenarioError(f"{self.name}.{field} must be a whole number >= 1, got {value!r}")
+        normalise(self, **{field: whole(f"{self.name}.{field}", getattr(self, field), low=1)})
 
 
 class ExpandingRing(Search, frozen=True, kw_only=True):
@@ -159,9 +153,12 @@ class Rendezvous(Search, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._count("scope")
-        if not self.refresh > 0:
-            raise ScenarioError(f"{self.name}.refresh must be > 0 s, got {self.refresh!r}")
-        if not 0 <= self.share <= 1:
-            raise ScenarioError(f"{self.name}.share must be in 0..1, got {self.share!r}")
-        if self.pick not in ("longest", "random"):
-            raise ScenarioError(f"{self.name}.pick must be 'longest' or 'random', got {self.pick!r}")
+        share = real(f"{self.name}.share", self.share, low=0)
+        if share > 1:
+            raise ScenarioError(f"{self.name}.share must be in 0..1, got {share!r}")
+        normalise(
+            self,
+            share=share,
+            pick=one_of(f"{self.name}.pick", self.pick, ("longest", "random")),
+            refresh=real(f"{self.name}.refresh", self.refresh, above=0, unit="s", finite=False),
+        )

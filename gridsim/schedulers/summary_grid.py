@@ -69,6 +69,11 @@ def explicit_grid(grid: Sequence[Sequence[float]]) -> SummaryGrid:
         raise ScenarioError(f"fair-tree.grid: {error}") from None
 
 
+def samples_of(grid: SummaryGrid) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+    """What `explicit_grid` makes the same grid of."""
+    return tuple(grid.stretch.tolist()), tuple(grid.size.tolist()), tuple(grid.task_size.tolist())
+
+
 def fluid_stretch(speed: float, applications: Applications) -> float:
     """Maximum stretch (s/Mflop) of the divisible load on one machine of `speed` Mflop/s, on line.
 

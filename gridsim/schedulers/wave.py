@@ -18,7 +18,7 @@ import numpy as np
 from gridsim.decisions import Words
 from gridsim.engine import NEVER, NS, Engine, nanoseconds
 from gridsim.errors import ScenarioError
-from gridsim.platform import normalise, real
+from gridsim.platform import normalise, one_of, real
 from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.wave_notes import WORDS, HostNotes
 
@@ -60,8 +60,7 @@ class Wave(Scheduler, frozen=True, kw_only=True):
     migration_cost: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise ScenarioError(f"{self.name}.mode must be one of {MODES}, got {self.mode!r}")
+        normalise(self, mode=one_of(f"{self.name}.mode", self.mode, MODES))
         for field in ("linger", "migration_cost"):
             seconds = real(f"{self.name}.{field}", getattr(self, field), low=0, unit="s")
             if seconds > LONGEST:

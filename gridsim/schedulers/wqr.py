@@ -19,7 +19,7 @@ from gridsim.decisions import Words
 from gridsim.engine import NEVER, NS, Engine, nanoseconds
 from gridsim.errors import ScenarioError, SchedulerError, text_of
 from gridsim.importing import imported
-from gridsim.platform import normalise, real, whole
+from gridsim.platform import flag, normalise, one_of, real, whole
 from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.wqr_choices import CHOICES, ORDERS, MachineChoice, Machines, TaskOrder, Tasks
 from gridsim.schedulers.wqr_notes import WORDS, QueueNotes
@@ -91,12 +91,13 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
             ("checkpoint_store", ("server", "local")),
             ("predictor", ("exact", "past", "age")),
         ):
-            if (value := getattr(self, name)) not in known:
-                raise ScenarioError(f"{path(name)} must be one of {known}, got {value!r}")
+            normalise(self, **{name: one_of(path(name), getattr(self, name), known)})
         interval = self.checkpoint_interval
-        if isinstance(interval, str) and interval != "young":
-            raise ScenarioError(f'{path("checkpoint_interval")} must be s or "young", got {interval!r}')
-        if not isinstance(interval, str):
+        if isinstance(interval, str):
+            if interval != "young":
+                raise ScenarioError(f'{path("checkpoint_interval")} must be s or "young", got {interval!r}')
+            interval = "young"
+        else:
             interval = real(path("checkpoint_interval"), interval, low=1e-9, unit="s", finite=False)
         costs = {
             name: real(path(name), getattr(self, name), low=0, unit="s")
@@ -105,8 +106,6 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
         for name, value in costs.items():
             if value > LONGEST:
                 raise ScenarioError(f"{path(name)} must be at most {LONGEST:g} s, got {value!r}")
-        if not isinstance(self.as_printed, bool):
-            raise ScenarioError(f"{path('as_printed')} must be true or false, got {self.as_printed!r}")
         error = real(path("prediction_error"), self.prediction_error, low=0)
         if error > MOST_ERROR:
             raise ScenarioError(f"{path('prediction_error')} must be at most {MOST_ERROR:g}, got {error!r}")
@@ -119,6 +118,7 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
             max_replicas=whole(path("max_replicas"), self.max_replicas, low=1, high=MOST_REPLICAS),
             checkpoint_interval=interval,
             prediction_error=error,
+            as_printed=flag(path("as_printed"), self.as_printed),
             **costs,
         )
         if self.as_printed and self.machine_choice not in CHOICES:
@@ -154,7 +154,7 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
 def _named(path: str, value: Any, known: tuple[str, ...]) -> str:
     """The name of a selection, or of a function: ``"module:function"``."""
     if isinstance(value, str) and (value in known or all(value.partition(":"))):
-        return value
+        return str(value)
     if callable(value):
         name = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', repr(value))}"
         try:

@@ -191,8 +191,8 @@ def test_a_star() -> None:
         ({"congestion": math.inf}, "network.congestion must be a finite number >= 0 s, got inf"),
         ({"velocity": 0}, "network.velocity must be a number > 0 m/s, got 0"),
         ({"distance": "far"}, "network.distance must be a finite number >= 0 m, got 'far'"),
-        ({"bandwidth": 0.0}, "network.bandwidth must be > 0 bytes/s, got 0.0"),
-        ({"distance": 1e308, "velocity": 1e-3}, "network.latency must be finite and >= 0 s, got inf"),
+        ({"bandwidth": 0.0}, "network.bandwidth must be a number > 0 bytes/s, got 0.0"),
+        ({"distance": 1e308, "velocity": 1e-3}, "network.latency must be a finite number >= 0 s, got inf"),
     ],
 )
 def test_what_is_no_star(parameters: dict[str, Any], message: str) -> None:

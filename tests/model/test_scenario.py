@@ -180,7 +180,7 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
         ),
         (
             scenario_text() + "[network]\nlatency = -1\n",
-            "network.latency must be finite and >= 0 s, got -1.0",
+            "network.latency must be a finite number >= 0 s, got -1.0",
         ),
         (scenario_text() + '[network]\ninterfaces = "x"\n', "network.interfaces: invalid enum value 'x'"),
         (

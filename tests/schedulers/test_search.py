@@ -353,14 +353,21 @@ def test_the_tables_add_up(method: Any, scenario: gs.Scenario) -> None:
         (lambda: gs.RandomWalkSearch(walkers=0), "random-walk-search.walkers must be a whole number >= 1"),
         (lambda: gs.RandomWalkSearch(steps=1.5), "random-walk-search.steps must be a whole number >= 1"),
         (lambda: gs.Advertisement(scope=0), "advertisement.scope must be a whole number >= 1, got 0"),
-        (lambda: gs.Advertisement(retry=0.0), "advertisement.retry must be finite and > 0 s, got 0.0"),
-        (lambda: gs.Rendezvous(hop_time=INF), "rendezvous.hop_time must be finite and > 0 s, got inf"),
-        (lambda: gs.Rendezvous(promise=math.nan), "rendezvous.promise must be finite and > 0 s, got nan"),
-        (lambda: gs.Rendezvous(share=1.5), r"rendezvous.share must be in 0..1, got 1.5"),
-        (lambda: gs.Rendezvous(pick="any"), "rendezvous.pick must be 'longest' or 'random', got 'any'"),
-        (lambda: gs.Rendezvous(refresh=0.0), "rendezvous.refresh must be > 0 s, got 0.0"),
+        (lambda: gs.Advertisement(retry=0.0), "advertisement.retry must be a finite number > 0 s, got 0.0"),
+        (lambda: gs.Rendezvous(hop_time=INF), "rendezvous.hop_time must be a finite number > 0 s, got inf"),
+        (
+            lambda: gs.Rendezvous(promise=math.nan),
+            "rendezvous.promise must be a finite number > 0 s, got",
+        ),
+        (lambda: gs.Rendezvous(share=1.5), "rendezvous.share must be in 0..1, got 1.5"),
+        (
+            lambda: gs.Rendezvous(pick="any"),
+            "rendezvous.pick must be one of ('longest', 'random'), got",
+        ),
+        (lambda: gs.Rendezvous(refresh=0.0), "rendezvous.refresh must be a number > 0 s, got 0.0"),
     ],
 )
 def test_wrong_parameters(make: Any, said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
+    with pytest.raises(gs.ScenarioError) as caught:
         make()
+    assert said in str(caught.value)
