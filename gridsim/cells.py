@@ -10,6 +10,7 @@ import hashlib
 import inspect
 import json
 import multiprocessing
+import sys
 import threading
 import time
 import traceback
@@ -19,16 +20,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
+from gridsim.describing import Description
 from gridsim.errors import FileChanged, GridSimError, ScenarioError, text_of
-from gridsim.importing import imported
+from gridsim.importing import imported, located
 from gridsim.measures import Metric, measured
+from gridsim.platform import shown
 from gridsim.provenance import PACKAGES, code_version, digest_now, other_file, peak_memory, sha256
 from gridsim.records import plain
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Scheduler
-from gridsim.simulation import checked_limit, describe, simulate
+from gridsim.simulation import checked_limit, simulate
 
 Wanted = Mapping[str, "Metric | None"]
 
@@ -214,9 +216,15 @@ class Keys:
         time limit, functions of the user (with the source of their modules, but not what those import), the
         code of gridsim and the version of numpy.
 
-        Raises ScenarioError for a scheduler or function whose source is not in a file.
+        Raises ScenarioError for a scheduler or function whose source is not in a file, and for parameters
+        that plain values do not tell.
         """
-        scheduler = describe(cell.scheduler)
+        scheduler = Description(cell.scheduler)
+        for name, value in scheduler.unsaid.items():
+            raise ScenarioError(
+                f"{cell.scheduler.name}.{name} must be of plain values, structs, and functions or classes "
+                f"of modules to be kept in a store, got {shown(value)}"
+            )
         own = {
             name: self._function(name, metric)
             for name, metric in sorted(cell.metrics.items())
@@ -225,8 +233,8 @@ class Keys:
         said = {
             "code": code_version(),
             "scenario": self.scenario(cell.scenario),
-            "class": scheduler["class"],
-            "parameters": scheduler["parameters"],
+            "class": scheduler.told["class"],
+            "parameters": scheduler.told["parameters"],
             "modules": self._modules(scheduler),
             "metrics": own,
             "time_limit": cell.time_limit,
@@ -247,17 +255,19 @@ class Keys:
             )
         return f"{module}:{called} {self._module(module, name)}"
 
-    def _modules(self, scheduler: Mapping[str, Any]) -> dict[str, str]:
-        """Modules of the user that the scheduler, or functions among its parameters, come from."""
-        named = [scheduler["class"], *(v for v in scheduler["parameters"].values() if isinstance(v, str))]
-        modules = {text.partition(":")[0] for text in named if ":" in text}
-        return {
-            name: self._module(name, scheduler["name"])
-            for name in sorted(modules)
-            if name.partition(".")[0] not in PACKAGES
-        }
+    def _modules(self, scheduler: Description) -> dict[str, str]:
+        """The source of the user's modules that the scheduler and functions in parameters come from."""
+        whose = scheduler.told["name"]
+        found = {name: self._module(name, whose) for name in scheduler.modules if _of_user(name)}
+        for text in scheduler.texts:  # which may name a function, or be a time of day
+            name, _, attribute = text.partition(":")
+            if name and attribute and _of_user(name) and (file := located(name)) is not None:
+                found.setdefault(name, f"sha256:{self._file(file)}")
+        return found
 
     def _module(self, name: str, whose: str) -> str:
+        if name.partition(".")[0] in sys.stdlib_module_names:
+            return f"python {sys.version}"
         try:
             file = inspect.getsourcefile(import_module(name))
         except (ImportError, TypeError):
@@ -272,3 +282,7 @@ class Keys:
         if path not in self._files:
             self._files[path] = sha256(path)
         return self._files[path]
+
+
+def _of_user(module: str) -> bool:
+    return module.partition(".")[0] not in PACKAGES

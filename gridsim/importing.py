@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Mapping
@@ -30,10 +31,28 @@ def imported(name: str) -> Any:
     Modules of the current directory are found too, after installed ones.  Raises whatever goes wrong.
     """
     module, _, attribute = name.partition(":")
-    with suppress(FileNotFoundError):  # one that is gone has no modules
-        if "" not in sys.path and os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())
+    _look_here()
     found: Any = importlib.import_module(module)
     for part in attribute.split("."):
         found = getattr(found, part)
     return found
+
+
+def located(module: str) -> str | None:
+    """The file of the module that `imported` would take for one of this name; None if there is none.
+
+    The module is not imported, packages around it are.
+    """
+    _look_here()
+    try:
+        spec = importlib.util.find_spec(module)
+    except Exception:  # whatever finding raises
+        return None
+    return spec.origin if spec is not None and spec.has_location else None
+
+
+def _look_here() -> None:
+    """Let modules of the current directory be found."""
+    with suppress(FileNotFoundError):  # one that is gone has no modules
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())

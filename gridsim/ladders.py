@@ -21,6 +21,7 @@ import numpy as np
 from gridsim.bounds import BOUND_LIMIT
 from gridsim.cells import Cell
 from gridsim.collecting import collect
+from gridsim.describing import describe
 from gridsim.errors import ScenarioError
 from gridsim.estimates import LEVEL, Estimate
 from gridsim.faults import Faults
@@ -33,7 +34,6 @@ from gridsim.scenario import Scenario, check_scenario
 from gridsim.scheduler import Scheduler
 from gridsim.schedulers import Asap, DgsAsap, FairTree, IdealTree, MinCent
 from gridsim.seeding import replica
-from gridsim.simulation import describe
 from gridsim.store import store_of
 from gridsim.units import UNITS
 

@@ -15,7 +15,7 @@ import msgspec
 from gridsim import importing
 from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.importing import imported, names_code
-from gridsim.platform import shown
+from gridsim.platform import shown, text
 from gridsim.scheduler import Scheduler, registered
 
 
@@ -26,6 +26,7 @@ def check_schedulers(schedulers: Any) -> None:
     if not schedulers:
         raise ScenarioError("schedulers must name at least one, got none")
     for name, scheduler in schedulers.items():
+        text("schedulers: a name", name)
         if not isinstance(scheduler, Scheduler):
             raise ScenarioError(f"schedulers[{name!r}] must be a Scheduler object, got {scheduler!r}")
 
@@ -118,7 +119,7 @@ def scheduler_from(
 
 
 def _given(description: Mapping[str, Any], whose: str, imports: Collection[str]) -> dict[str, Any]:
-    given = {key: value for key, value in description["parameters"].items() if value is not None}
+    given = dict(description["parameters"])
     for key, value in given.items():
         if (code := names_code(value)) is not None and code not in imports:
             raise ScenarioError(
@@ -136,6 +137,8 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
         if key not in fields:
             known = ", ".join(fields) or "it has none"
             raise ScenarioError(f"{name}.{key} is not a parameter of this scheduler; known: {known}")
+        if value is None and fields[key].default is None:  # whatever its type says
+            continue
         try:
             values[key] = msgspec.convert(value, fields[key].type)
         except msgspec.ValidationError as error:

@@ -250,6 +250,9 @@ def replicate(
     """
     check_schedulers(schedulers)
     wanted = {} if metrics is None else wanted_metrics(metrics)
+    for name in wanted:
+        if not name or not name.isprintable():
+            raise ScenarioError(f"metrics must have names that can be printed, got {name!r}")
     if errors not in ("raise", "record"):
         raise ScenarioError(f"errors must be raise or record, got {errors!r}")
     if baseline is not None and baseline not in schedulers:
@@ -288,7 +291,8 @@ def replicate(
     names = list(wanted) or usual_metrics([each.values for each in made if not each.error], rigid)
 
     def study(enough: bool | None) -> Replicates:
-        return arranged(made, list(schedulers), numbers, names, baseline, reached=enough)
+        own = [name for name, metric in wanted.items() if metric is not None]
+        return arranged(made, list(schedulers), numbers, names, baseline, reached=enough, own=own)
 
     if target is None:
         return study(None)
@@ -342,8 +346,12 @@ def arranged(
     metrics: Sequence[str],
     baseline: str | None = None,
     reached: bool | None = None,
+    own: Collection[str] = (),
 ) -> Replicates:
-    """What was measured, replica after replica and of each of `schedulers`, as `Replicates`."""
+    """What was measured, replica after replica and of each of `schedulers`, as `Replicates`.
+
+    own : metrics of the user, whose units are not known.
+    """
     of = {name: made[k :: len(schedulers)] for k, name in enumerate(schedulers)}
     values: dict[str, dict[str, Floats]] = {}
     for metric in metrics:
@@ -355,7 +363,7 @@ def arranged(
     return Replicates(
         seeds=numbers,
         values=values,
-        units={metric: UNITS[metric] for metric in metrics if metric in UNITS},
+        units={metric: UNITS[metric] for metric in metrics if metric in UNITS and metric not in own},
         errors={
             (name, number): of[name][i].error
             for i, number in enumerate(numbers)

@@ -49,11 +49,12 @@ def resume(
     """
     from gridsim import provenance
     from gridsim.checkpoint import Checkpoint, damaged
+    from gridsim.describing import describe
     from gridsim.errors import ScenarioError, naming
     from gridsim.naming import scheduler_from
-    from gridsim.records import plain, remove_leftovers
+    from gridsim.records import remove_leftovers
     from gridsim.scenario import Scenario
-    from gridsim.simulation import Options, Simulation, describe
+    from gridsim.simulation import Options, Simulation
 
     name = os.fspath(path)
     with Checkpoint(path) as kept:
@@ -61,7 +62,7 @@ def resume(
         told = about.scheduler
         stated = {"name": told.name, "class": told.cls, "parameters": told.parameters}
         chosen = scheduler_from(stated, f"the run of {name}") if scheduler is None else scheduler
-        if scheduler is not None and plain(describe(scheduler)) != stated:
+        if scheduler is not None and describe(scheduler) != stated:
             raise ScenarioError(f"scheduler must be the run's, {stated}, got {scheduler!r}")
         with naming([name]):
             scenario = Scenario.from_text(about.scenario)

@@ -175,8 +175,13 @@ class Scenario:
         Raises ScenarioError for a path or value that a scenario cannot have.
         """
         document = self.document()
-        for path, value in values.items():
+        for path in values:
             text("the path of an entry", path)
+        for path, other in _OVERRIDDEN.items():
+            if values.get(path) is not None and values.get(other) is not None:
+                raise ScenarioError(f"{path} has no effect beside {other}: one of them, got both")
+        # a table as a whole goes before its entries, in whatever order they are given
+        for path, value in sorted(values.items(), key=lambda entry: entry[0].count(".")):
             *tables, last = path.split(".")
             table = document
             for name in tables:

@@ -12,12 +12,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-import msgspec
 import numpy as np
 
 from gridsim import provenance
 from gridsim.checkpoint import About, Keeper, SchedulerAbout, check_replaceable
 from gridsim.decisions import DECISIONS_LIMIT, Decisions
+from gridsim.describing import describe
 from gridsim.engine import NEVER, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import FileChanged, ScenarioError, SchedulerError
 from gridsim.message_log import MESSAGES_LIMIT, MOST_MESSAGES
@@ -25,7 +25,7 @@ from gridsim.outages import Outages
 from gridsim.platform import real, whole
 from gridsim.progress import Progress as Progress
 from gridsim.progress import bar
-from gridsim.records import Table, plain
+from gridsim.records import Table
 from gridsim.reporting import (
     application_table,
     check_contract,
@@ -271,7 +271,7 @@ class Simulation(Stateful):
         return About(
             scenario=self.scenario.to_toml(),
             files=self.files,
-            scheduler=SchedulerAbout(told["name"], told["class"], plain(told["parameters"])),
+            scheduler=SchedulerAbout(told["name"], told["class"], told["parameters"]),
             options=asdict(self.options),
             every=every,
             worked=self._wall_seconds(),
@@ -369,17 +369,6 @@ class Simulation(Stateful):
             },
             scenario=scenario,
         )
-
-
-def describe(scheduler: Scheduler) -> dict[str, Any]:
-    """Name, class and parameters of a scheduler as plain values."""
-    kind = type(scheduler)
-    parameters = msgspec.to_builtins(scheduler, enc_hook=_builtin)
-    return {"name": kind.name, "class": f"{kind.__module__}:{kind.__qualname__}", "parameters": parameters}
-
-
-def _builtin(value: Any) -> Any:
-    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else repr(value)
 
 
 class _Releases(Stateful):

@@ -22,6 +22,7 @@ from secrets import token_hex
 from typing import IO, Any
 
 from gridsim.cells import Cell, Keys, Measured
+from gridsim.describing import describe
 from gridsim.errors import GridSimError, ScenarioError, TraceFormatError
 from gridsim.extras import need
 from gridsim.inputs import memory, opened, size_of
@@ -29,7 +30,6 @@ from gridsim.measures import METRICS
 from gridsim.records import atomic_file, leftovers, plain
 from gridsim.results import Result
 from gridsim.scenario import Scenario
-from gridsim.simulation import describe
 
 StorePath = str | os.PathLike[str]
 

@@ -23,13 +23,14 @@ from gridsim.measures import METRICS, Metric, usual_metrics, wanted_metrics
 from gridsim.naming import build_scheduler, check_preset, check_schedulers, named_scheduler
 from gridsim.platform import shown, text, whole
 from gridsim.progress import Progress
-from gridsim.records import plain
+from gridsim.records import check_name, plain
 from gridsim.scenario import Scenario, check_scenario
 from gridsim.scheduler import Scheduler
 from gridsim.seeding import replica
 from gridsim.simulation import checked_limit
 from gridsim.store import Store, StorePath, store_of
 from gridsim.sweep_results import COLUMNS, Point, SweepResult, as_column, column_of, label_of
+from gridsim.units import UNITS
 
 #: What an axis goes through: values of the entry that it is called after, or name -> entries and values.
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
@@ -74,8 +75,7 @@ class Sweep:
             raise ScenarioError(f"baseline must be one of {known}, got {self.baseline!r}")
         if not isinstance(self.over, Mapping):
             raise ScenarioError(f"over must map axes to values, got {self.over!r}")
-        if self.metrics is not None:
-            wanted_metrics(self.metrics)
+        self._check_metrics()
         taken = {column: "a column of the table" for column in (*COLUMNS, *METRICS, *(self.metrics or ()))}
         for name in self.over:
             text("over: the name of an axis", name)
@@ -89,6 +89,17 @@ class Sweep:
         if runs > MOST_RUNS:
             raise ScenarioError(f"over and replicates must make at most {MOST_RUNS} runs, got {runs}")
         self._check_apart()
+
+    def _check_metrics(self) -> None:
+        """Functions have names that columns can have, and no other column has; units go by the name."""
+        for name, metric in ({} if self.metrics is None else wanted_metrics(self.metrics)).items():
+            if metric is not None and name in (*METRICS, *COLUMNS, *UNITS):
+                what = "a column of the table" if name in COLUMNS else "which is something of gridsim's"
+                raise ScenarioError(f"metrics: a function may not be called {name!r}, {what}")
+            try:
+                check_name(name)
+            except ValueError as error:
+                raise ScenarioError(f"metrics: {error}") from error
 
     def _check_apart(self) -> None:
         """No two axes change the same entry: which of them would count is nowhere said."""
@@ -155,7 +166,8 @@ class Sweep:
         """The labels of each axis: numbers and texts as they are, other values as JSON."""
         found = {}
         for name, axis in self.over.items():
-            if isinstance(axis, (str, bytes)) or not isinstance(axis, (Sequence, Mapping, np.ndarray)):
+            listed = isinstance(axis, np.ndarray) and axis.ndim or isinstance(axis, (Sequence, Mapping))
+            if isinstance(axis, (str, bytes)) or not listed:
                 raise ScenarioError(
                     f"over.{name} must be a list of values, or a table of cases, got {axis!r}"
                 )

@@ -64,7 +64,7 @@ def reproduction(name: str) -> Reproduction:
 @click.command()
 @click.argument("name", required=False, metavar="[NAME|all]")
 @click.option("--list", "listed", is_flag=True, help="List the experiments and what they claim.")
-@click.option("--quick", is_flag=True, help="In small, in less than a minute: shows that it runs.")
+@click.option("--quick", is_flag=True, help="In small, in a minute or so: shows that it runs.")
 @click.option("--seeds", type=int, metavar="N", help="Use seeds 1..N.  [as each experiment says]")
 @click.option("--out", metavar="DIR", help="Write DIR/NAME/table.md, table.json, figure.png, scenarios/.")
 @click.option("--workers", type=int, metavar="N", help="Processes.  [as many as there are processors]")

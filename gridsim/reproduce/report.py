@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from gridsim.describing import describe
 from gridsim.estimates import FEW, LEVEL, Estimate
 from gridsim.naming import command
 from gridsim.records import atomic_file, to_json
 from gridsim.reproduce.common import Ran, Report, Reproduction
-from gridsim.simulation import describe
 
 #: Where the scenarios are, within the folder of a reproduction.
 FOLDER = "scenarios"

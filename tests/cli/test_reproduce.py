@@ -16,6 +16,7 @@ from click.testing import CliRunner
 import gridsim as gs
 from gridsim import plots
 from gridsim.cli import cli
+from gridsim.describing import describe
 from gridsim.estimates import FEW, Estimate, estimate
 from gridsim.execution import executor_of
 from gridsim.records import Table
@@ -36,7 +37,6 @@ from gridsim.reproduce.common import (
 )
 from gridsim.reproduce.dgs_common import Jobs
 from gridsim.reproduce.report import write
-from gridsim.simulation import describe
 
 
 def invoke(*arguments):

@@ -13,8 +13,8 @@ import pytest
 
 import gridsim as gs
 from gridsim.cells import Cell, Keys
+from gridsim.describing import describe
 from gridsim.scheduler import registered
-from gridsim.simulation import describe
 
 SCHEDULERS = sorted({kind for kind, _ in registered().values()}, key=lambda kind: kind.name)
 NETWORK = gs.Network(latency=1.0, jitter=0.5, bandwidth=2.0, task_data=4.0)
@@ -78,7 +78,7 @@ def test_samples_of_a_grid_may_be_arrays() -> None:
     usual = gs.FairTree(grid=axes)
     same(usual, gs.FairTree(grid=[np.array(axis) for axis in axes]))
     same(usual, gs.FairTree(grid=[list(axis) for axis in axes]))
-    assert describe(usual)["parameters"]["grid"] == axes
+    assert describe(usual)["parameters"]["grid"] == [list(axis) for axis in axes]
 
 
 def test_parameters_in_a_scenario_can_be_written() -> None:
@@ -134,6 +134,9 @@ TWO = {"a": gs.Fcfs(), "b": gs.MinCent()}
         (lambda: gs.replicate(scenario(), TWO, seeds=5), "seeds must be a list of numbers, got 5"),
         (lambda: gs.replica(scenario(), 1, hold=None), "hold must be several of platform, .*, got None"),
         (lambda: gs.replica(scenario(), 1, hold="platform"), "hold must be several of .*, got 'platform'"),
+        (lambda: gs.compare(scenario(), {1: gs.Fcfs()}), "schedulers: a name must be a non-empty"),
+        (lambda: gs.simulate({}, gs.Fcfs()), "scenario must be a Scenario, got {}"),
+        (lambda: gs.sweep(scenario(), TWO, {"platform.nodes": np.array(3)}), "over.platform.nodes must be"),
         (lambda: gs.Network(latency=None), "network.latency must be a finite number >= 0 s, got None"),
         (lambda: gs.Network(latency="1"), "network.latency must be a finite number >= 0 s, got '1'"),
         (lambda: gs.Network(latency=True), "network.latency must be a finite number >= 0 s, got True"),

@@ -212,3 +212,16 @@ def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     replicate(small, SCHEDULERS, [1], progress="force")
     found = capsys.readouterr()
     assert found.out == "" and "3/3" in found.err
+
+
+def test_a_metric_of_the_user_has_no_unit_of_gridsims() -> None:
+    """Whatever its name: a function called ``makespan`` need not measure seconds."""
+    made = gs.replicate(
+        small(1), {"a": gs.Fcfs()}, replicates=1, metrics={"makespan": response, "v": response}
+    )
+    assert made.units == {}
+    usual = gs.replicate(small(1), {"a": gs.Fcfs()}, replicates=1, metrics=["makespan"])
+    assert usual.units == {"makespan": "s"}
+    for name in ("", "a\nb", "\ud800"):
+        with pytest.raises(gs.ScenarioError, match="^metrics must have names that can be printed, got "):
+            gs.replicate(small(1), {"a": gs.Fcfs()}, replicates=1, metrics={name: len})

@@ -10,7 +10,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.records import to_json
-from gridsim.seeding import replica
+from gridsim.seeding import PARTS, replica
 from gridsim.sweep_results import SweepResult
 from gridsim.sweeps import Sweep, sweep
 
@@ -103,6 +103,52 @@ def test_a_cell_that_fails_is_recorded() -> None:
     assert found.table()["error"].tolist()[::2] == ["", ""]
     assert found.errors and "dgs-asap" in found.errors[0]
     assert "failed: ScenarioError: " in found.format() and np.isnan(found.at()["max_stretch"]["dgs"]).all()
+
+
+def test_entries_of_a_case_have_no_order() -> None:
+    """A table as a whole goes before what stands in it, whatever other cases there are."""
+    bags = {"kind": "bags", "seed": 2, "applications": 5}
+    one: dict[str, Any] = {"workload": bags, "workload.applications": 20}
+    other = dict(reversed(one.items()))
+    for cases in ({"one": one}, {"other": other}, {"one": one, "other": other}, {"other": other, "one": one}):
+        made = Sweep(
+            scenario=small(), schedulers={"fcfs": gs.Fcfs()}, over={"load": cases}, replicates=1, hold=PARTS
+        )
+        assert [cell.scenario.workload.recipe.applications for cell in made.cells] == [20] * len(cases)
+        assert {cell.scenario.workload.recipe.seed for cell in made.cells} == {2}
+    assert small().replaced(one) == small().replaced(other)
+
+
+def test_an_entry_that_another_overrides_is_refused() -> None:
+    said = "workload.tasks_per_node has no effect beside workload.tasks: one of them, got both"
+    both = {"workload.tasks_per_node": 2.0, "workload.tasks": 7.0}
+    made = Sweep(
+        scenario=small(),
+        schedulers={"fcfs": gs.Fcfs()},
+        over={name: [value] for name, value in both.items()},
+        replicates=1,
+    )
+    with pytest.raises(gs.ScenarioError, match=f"^{said}$"):
+        made.run()
+    assert small().replaced({**both, "workload.tasks": None}).workload.recipe.tasks is None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("scheduler", "a function may not be called 'scheduler', a column of the table"),
+        ("replicate", "a function may not be called 'replicate', a column of the table"),
+        ("makespan", "a function may not be called 'makespan', which is something of gridsim's"),
+        ("work", "a function may not be called 'work', which is something of gridsim's"),
+        ("", "a table or column name must be letters, digits and _, got ''"),
+        ("a\nb", "a table or column name must be letters, digits and _, got 'a"),
+        ("\ud800", "a table or column name must be letters, digits and _, got '"),
+    ],
+)
+def test_metrics_of_the_user_have_names_of_their_own(name: str, said: str) -> None:
+    with pytest.raises(gs.ScenarioError, match="^metrics: ") as refused:
+        sweep(small(), {"fcfs": gs.Fcfs()}, {}, replicates=1, metrics={name: len})
+    assert said in str(refused.value)
 
 
 def test_values_may_be_tables_or_nothing() -> None:
@@ -359,8 +405,6 @@ def test_replaced() -> None:
     many = small().replaced({"workload.tasks": 500.0})
     few = many.replaced({"workload.tasks_per_node": 1.0})  # which tasks would override
     assert (few.workload.recipe.tasks, few.workload.recipe.tasks_per_node) == (None, 1.0)
-    both = many.replaced({"workload.tasks_per_node": 1.0, "workload.tasks": 400.0}).workload.recipe
-    assert (both.tasks, both.tasks_per_node) == (400.0, 1.0)
     with pytest.raises(gs.ScenarioError, match="seed.x: seed is no table of a scenario"):
         small().replaced({"seed.x": 3})
     with pytest.raises(gs.ScenarioError, match="the path of an entry must be a non-empty text, got 1"):

@@ -1,0 +1,167 @@
+"""What a scheduler is called where it is kept, in results, checkpoints and stores, tells all of it."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.cells import Cell, Keys
+from gridsim.describing import Description, describe
+from gridsim.errors import ScenarioError
+from gridsim.naming import scheduler_from
+
+MODULE = """
+import dataclasses, enum
+from typing import Any
+import msgspec
+import gridsim as gs
+
+class Own(gs.Scheduler, frozen=True, kw_only=True):
+    name = "own"
+    what: Any = None
+    limit: float | None = 5.0
+
+    def start(self, run):
+        return (gs.Met() if self.limit is None else gs.Mct()).start(run)
+
+class One(msgspec.Struct):
+    x: Any = 1
+
+class Two(msgspec.Struct):
+    x: Any = 1
+
+@dataclasses.dataclass
+class Three:
+    x: Any = 1
+
+class Kind(enum.Enum):
+    A = "a"
+    B = "b"
+
+class Opaque:
+    def __repr__(self):
+        return "opaque"
+
+def first(run): ...
+def second(run): ...
+"""
+SCENARIO = gs.Scenario(gs.Platform.equal(3), gs.Workload.of([0.0, 1.0], [4, 5], [1000.0, 500.0]), seed=2)
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module of the user."""
+    (tmp_path / "own_schedulers.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_schedulers", raising=False)
+    yield importlib.import_module("own_schedulers")
+    sys.modules.pop("own_schedulers", None)
+
+
+def key(scheduler: gs.Scheduler) -> str:
+    return Keys().key(Cell(SCENARIO, scheduler))
+
+
+def test_what_differs_is_told_apart(own: Any) -> None:
+    many = np.zeros(5000)
+    other = many.copy()
+    other[2500] = 1.0
+    values = [
+        None, True, 1, 1.5, "1", "a", [1], [[1]], {"x": 1}, {"x": 2}, {"a"}, {"a", "b"},
+        gs.Mct(), gs.Met(), gs.FairTree(bound=1.0), [gs.FairTree(bound=3.0)],
+        own.One(), own.One(2), own.Two(), own.Three(), own.Three({"x": gs.Olb()}), own.Kind.B,
+        own.first, own.second, {"rule": own.first}, gs.Fcfs, np.mean, many, other, many.reshape(50, 100),
+        1j, b"1", range(3), np.dtype("f4"),
+    ]  # fmt: skip
+    schedulers = [own.Own(what=value) for value in values]
+    told = [json.dumps(describe(scheduler)) for scheduler in schedulers]
+    assert len(set(told)) == len(values) == len(set(map(key, schedulers)))
+    assert not any(Description(scheduler).unsaid for scheduler in schedulers)
+
+
+def test_what_is_the_same_is_told_alike(own: Any) -> None:
+    for first, second in (
+        ((1, 2), [1, 2]),
+        (np.arange(3), [0, 1, 2]),
+        (np.float64(2.5), 2.5),
+        (own.One(gs.Mct()), own.One(gs.Mct())),
+        ({"b": 1, "a": 2}, {"a": 2, "b": 1}),
+        (Path("x"), "x"),
+    ):
+        one, two = own.Own(what=first), own.Own(what=second)
+        assert describe(one) == describe(two) and key(one) == key(two)
+
+
+def test_in_another_process_too(own: Any) -> None:
+    """Neither addresses nor the order of sets."""
+    code = (
+        "import own_schedulers as own; from gridsim.describing import describe\n"
+        "import json; print(json.dumps(describe(own.Own(what=[{'a', 'b', 'c', 'd'}, own.first, own.One]))))"
+    )
+    here = json.dumps(describe(own.Own(what=[{"a", "b", "c", "d"}, own.first, own.One])))
+    for seed in "123":
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        assert done.stdout.strip() == here, done.stderr
+
+
+def test_a_store_refuses_what_cannot_be_told(own: Any) -> None:
+    def local(run: Any) -> None: ...
+
+    class Local(own.One):  # type: ignore[name-defined,misc]
+        pass
+
+    for value in (
+        lambda run: 0, local, functools.partial(own.first, 1), own.Opaque(), [own.Opaque()],
+        {"a": own.Opaque()}, {1: 2, "1": 3}, Local(), "".join, np.array([own.Opaque()]), itertools.count(),
+    ):  # fmt: skip
+        with pytest.raises(ScenarioError, match="^own.what must be of plain values, structs, .*, got "):
+            key(own.Own(what=value))
+
+
+def test_a_text_with_a_colon_may_be_a_text(own: Any) -> None:
+    """A time of day, an address; and what is a module is not imported, but its source is in the key."""
+    times = ["22:00", "http://example.org", "a:", ":b", "no_such_module:x", "..:x"]
+    assert len({key(own.Own(what=text)) for text in times}) == len(times)
+    module = Path("module_of_a_text.py")
+    module.write_text("raise SystemExit(3)\n")
+    before = key(own.Own(what="module_of_a_text:function"))
+    module.write_text("raise SystemExit(4)\n")
+    assert key(own.Own(what="module_of_a_text:function")) != before
+    assert "module_of_a_text" not in sys.modules
+
+
+def test_sources_of_all_that_is_named_are_in_the_key(own: Any) -> None:
+    Path("others.py").write_text("def rule(run): return 1\n")
+    others = importlib.import_module("others")
+    try:
+        before = key(own.Own(what=[{"rule": others.rule}]))
+        Path("others.py").write_text("def rule(run): return 2\n")
+        assert key(own.Own(what=[{"rule": others.rule}])) != before
+    finally:
+        del sys.modules["others"]
+
+
+def test_none_is_none_when_it_is_made_again(own: Any) -> None:
+    """Though the default is something else."""
+    made = own.Own(limit=None)
+    again = scheduler_from(describe(made), "the run", imported_as="own_schedulers:Own")
+    assert again == made and describe(again) == describe(made)
+    result = gs.simulate(SCENARIO, made, checkpoint="run.checkpoint", checkpoint_every=0)
+    result.save("run.gridsim")
+    for command in ("repro run.gridsim", "resume run.checkpoint"):
+        words = [sys.executable, "-m", "gridsim", *command.split(), "--scheduler", "own_schedulers:Own"]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert done.returncode == 0 and result.digest in done.stdout, done.stderr
