@@ -11,9 +11,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.arguments import flag, normalise, real, sequence, shown, text, whole
 from gridsim.errors import ScenarioError
 from gridsim.model import MOST_DATA, Columns, Floats, Integers
-from gridsim.platform import Platform, flag, normalise, real, sequence, shown, text, whole
+from gridsim.platform import Platform
 from gridsim.room import OF_APPLICATION, OF_TASK, check_room
 from gridsim.streams import Streams, normal_factors
 

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
+from gridsim.arguments import shown
 from gridsim.describing import Description
 from gridsim.errors import FileChanged, GridSimError, ScenarioError, text_of
 from gridsim.importing import imported, located
 from gridsim.measures import Metric, measured
-from gridsim.platform import shown
 from gridsim.provenance import PACKAGES, code_version, digest_now, other_file, peak_memory, sha256
 from gridsim.records import plain
 from gridsim.scenario import Scenario

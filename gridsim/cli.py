@@ -256,7 +256,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 @_json
 def trace_info(file: str, kind: str | None, as_json: bool) -> None:
     """Size and shape of a trace (units in the names)."""
-    from gridsim.platform import text
+    from gridsim.arguments import text
     from gridsim.records import to_json
     from gridsim.traces.info import info
 
@@ -277,7 +277,7 @@ def trace_info(file: str, kind: str | None, as_json: bool) -> None:
 @click.pass_context
 def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -> None:
     """What is suspicious about a trace; exit code 1 if there are errors, 2 if it cannot be read."""
-    from gridsim.platform import text
+    from gridsim.arguments import text
     from gridsim.records import to_json
     from gridsim.traces.lint import lint
 

@@ -114,8 +114,9 @@ def scenario_of(flags: Flags) -> Scenario:
     """The scenario of the file, or the default one, with what the flags change."""
     import dataclasses
 
+    from gridsim.arguments import text, whole
     from gridsim.bags import LogRecipe
-    from gridsim.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds, text, whole
+    from gridsim.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds
     from gridsim.scenario import Scenario
     from gridsim.workload import Workload
 

@@ -28,10 +28,10 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, ClassVar
 
+from gridsim.arguments import whole
 from gridsim.cells import Cell, Measured, measure, measure_all
 from gridsim.errors import GridSimError, OutOfMemory, ScenarioError, text_of
 from gridsim.extras import need
-from gridsim.platform import whole
 from gridsim.provenance import code_version
 
 #: s that the cells of one task should take together: long beside what a task costs by itself, and short

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from gridsim.arguments import flag, normalise, real, sequence, text, whole
 from gridsim.courses import (
     END,
     LATEST,
@@ -33,7 +34,6 @@ from gridsim.courses import (
     uncounted,
 )
 from gridsim.errors import ScenarioError
-from gridsim.platform import flag, normalise, real, sequence, text, whole
 from gridsim.streams import Streams
 from gridsim.zones import DAY, ZoneFaults, Zones, turned
 

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.arguments import normalise, real, sequence, shown, whole
 from gridsim.errors import ScenarioError
-from gridsim.platform import normalise, real, sequence, shown, whole
 from gridsim.streams import Streams
 
 Integers = NDArray[np.int64]

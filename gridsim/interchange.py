@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim import provenance
+from gridsim.arguments import real, text, whole
 from gridsim.errors import ScenarioError, TraceWarning, one_line
 from gridsim.metrics import job_slowdown, total
-from gridsim.platform import Platform, real, text, whole
+from gridsim.platform import Platform
 from gridsim.records import Table, atomic_file
 from gridsim.results import Result
 from gridsim.scenario import Scenario

@@ -6,9 +6,10 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from gridsim.arguments import normalise, real, whole
 from gridsim.errors import ScenarioError
 from gridsim.model import MOST_DATA, Columns
-from gridsim.platform import Platform, normalise, real, whole
+from gridsim.platform import Platform
 from gridsim.room import OF_APPLICATION, check_room
 from gridsim.streams import Streams, normal_factors
 

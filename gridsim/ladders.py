@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from gridsim.arguments import whole
 from gridsim.bounds import BOUND_LIMIT
 from gridsim.cells import Cell
 from gridsim.collecting import collect
@@ -26,7 +27,6 @@ from gridsim.errors import ScenarioError
 from gridsim.estimates import LEVEL, Estimate
 from gridsim.faults import Faults
 from gridsim.naming import make_scheduler
-from gridsim.platform import whole
 from gridsim.records import align
 from gridsim.records import to_json as as_json
 from gridsim.replication import Replicates, arranged

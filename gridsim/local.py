@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from gridsim.arguments import normalise, real, whole
 from gridsim.errors import ScenarioError
 from gridsim.local_adapter import Adapter
 from gridsim.local_node import LocalPolicy, Message, View
 from gridsim.local_truth import TruthOf
-from gridsim.platform import normalise, real, whole
 from gridsim.scheduler import Policy, Run, Scheduler
 
 __all__ = ["LocalPolicy", "LocalScheduler", "Message", "View"]

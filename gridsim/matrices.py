@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridcore.mapping import map_batch, map_in_turn
+from gridsim.arguments import one_of, real, shown, whole
 from gridsim.errors import ScenarioError
-from gridsim.platform import one_of, real, shown, whole
 from gridsim.streams import Streams
 
 Integers = NDArray[np.int64]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from gridsim.arguments import shown
 from gridsim.bounds import BOUND_LIMIT
 from gridsim.errors import ScenarioError
-from gridsim.platform import shown
 from gridsim.results import Result
 
 Metric = Callable[[Result], float]

@@ -13,9 +13,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from gridsim import importing
+from gridsim.arguments import shown, text
 from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.importing import imported, names_code
-from gridsim.platform import shown, text
 from gridsim.scheduler import Scheduler, registered
 
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from gridsim.arguments import flag, normalise, one_of, real
 from gridsim.errors import ScenarioError
-from gridsim.platform import flag, normalise, one_of, real
 
 #: Bytes of a task; so that their sum over all tasks is a number.
 _LARGEST = 1e15

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.arguments import real, sequence, whole
 from gridsim.cells import Cell, Measured
 from gridsim.collecting import MOST_RUNS, collect
 from gridsim.errors import ScenarioError
 from gridsim.estimates import FEW, LEVEL, Estimate, estimate, ratio_of_means
 from gridsim.measures import Metric, usual_metrics, wanted_metrics
 from gridsim.naming import check_schedulers
-from gridsim.platform import real, sequence, whole
 from gridsim.progress import Progress
 from gridsim.provenance import FirstRead
 from gridsim.records import align

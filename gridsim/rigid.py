@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from gridsim.arguments import flag, normalise, one_of, real, sequence, text, whole
 from gridsim.errors import ScenarioError
 from gridsim.model import Columns, Floats, Integers
-from gridsim.platform import Platform, flag, normalise, one_of, real, sequence, text, whole
+from gridsim.platform import Platform
 from gridsim.profiles import PROFILES
 from gridsim.streams import Streams
 

@@ -13,12 +13,13 @@ import msgspec
 import numpy as np
 
 from gridsim import toml_files
+from gridsim.arguments import shown, text, whole
 from gridsim.errors import ScenarioError
 from gridsim.faults import Faults, FaultsRecipe
 from gridsim.fluctuation import Fluctuation, FluctuationRecipe
 from gridsim.importing import names_code
 from gridsim.network import Network
-from gridsim.platform import Platform, PlatformRecipe, shown, text, whole
+from gridsim.platform import Platform, PlatformRecipe
 from gridsim.records import atomic_file
 from gridsim.workload import Workload, WorkloadRecipe
 

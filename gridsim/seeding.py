@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from gridsim.arguments import shown, whole
 from gridsim.errors import ScenarioError
-from gridsim.platform import shown, whole
 from gridsim.scenario import Scenario, check_scenario
 
 #: The parts of a scenario that have seeds; ``"run"`` is the scenario's own.

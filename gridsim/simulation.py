@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from gridsim import provenance
+from gridsim.arguments import real, whole
 from gridsim.checkpoint import About, Keeper, SchedulerAbout, check_replaceable
 from gridsim.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.describing import describe
@@ -22,7 +23,6 @@ from gridsim.engine import NEVER, NS, TIMER, Engine, nanoseconds
 from gridsim.errors import FileChanged, ScenarioError, SchedulerError
 from gridsim.message_log import MESSAGES_LIMIT, MOST_MESSAGES
 from gridsim.outages import Outages
-from gridsim.platform import real, whole
 from gridsim.progress import Progress as Progress
 from gridsim.progress import bar
 from gridsim.records import Table

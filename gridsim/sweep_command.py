@@ -33,8 +33,8 @@ def sweep(
     What was run is kept in a store (--store; else SWEEP.store beside the file): run again, only what is
     missing is computed.  Exit code 1 if cells failed.
     """
+    from gridsim.arguments import text
     from gridsim.extras import need
-    from gridsim.platform import text
     from gridsim.records import to_json
     from gridsim.sweeps import Sweep
 

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from gridsim import toml_files
+from gridsim.arguments import shown, text, whole
 from gridsim.cells import Cell
 from gridsim.collecting import MOST_RUNS, collect
 from gridsim.errors import ScenarioError
 from gridsim.importing import names_code
 from gridsim.measures import METRICS, Metric, usual_metrics, wanted_metrics
 from gridsim.naming import build_scheduler, check_preset, check_schedulers, named_scheduler
-from gridsim.platform import shown, text, whole
 from gridsim.progress import Progress
 from gridsim.records import check_name, plain
 from gridsim.scenario import Scenario, check_scenario

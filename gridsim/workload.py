@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim import metrics
+from gridsim.arguments import real, sequence, text
 from gridsim.bags import BagRecipe, ListRecipe, LogRecipe, Range, Spread, TaskSize, TasksRecipe
 from gridsim.errors import ScenarioError
 from gridsim.job_streams import StreamRecipe
 from gridsim.model import Applications, Floats, Integers
-from gridsim.platform import Platform, real, sequence, text
+from gridsim.platform import Platform
 from gridsim.rigid import JobListRecipe, JobLogRecipe, JobRecipe, RigidRecipe
 
 #: Releases stay below this many seconds: the clock counts int64 nanoseconds.

@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.arguments import normalise, real, whole
 from gridsim.courses import NS, Count, Course, Integers, Piece, nanoseconds, streamed
 from gridsim.errors import ScenarioError
-from gridsim.platform import normalise, real, whole
 from gridsim.streams import Streams
 
 HOUR = 3600 * NS

@@ -91,7 +91,7 @@ def reproduce(
     as_json: bool,
 ) -> None:
     """Repeat published results, and say which of them hold here."""
-    from gridsim.platform import whole
+    from gridsim.arguments import whole
     from gridsim.records import to_json
 
     if listed:
@@ -145,7 +145,7 @@ def reproduce(
 
 def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log | None:
     """The log that is asked for, if it is for all of these experiments and can be read."""
-    from gridsim.platform import whole
+    from gridsim.arguments import whole
     from gridsim.reproduce.common import Log
     from gridsim.traces import read_jobs
 

@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from gridcore.backfill import BackfillQueue
+from gridsim.arguments import normalise, one_of
 from gridsim.decisions import Words
 from gridsim.engine import NEVER, NS, Engine
 from gridsim.errors import ScenarioError
 from gridsim.model import reserved
-from gridsim.platform import normalise, one_of
 from gridsim.scheduler import SCHEDULE, Integers, Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.backfill_notes import WORDS, Replay
 

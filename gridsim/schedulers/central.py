@@ -18,9 +18,9 @@ import numpy as np
 
 from gridcore.central import PullQueue
 from gridcore.edf import optimal_stretch
+from gridsim.arguments import normalise, one_of
 from gridsim.decisions import Decisions, Words
 from gridsim.engine import NEVER, NS, Engine
-from gridsim.platform import normalise, one_of
 from gridsim.scheduler import SCHEDULE, Integers, Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.bound import TIMED_WORDS, Bound, EarliestEnd
 from gridsim.schedulers.once import BOUND_WORDS, Once

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from gridsim.arguments import normalise, one_of, real, whole
 from gridsim.decisions import Words
 from gridsim.errors import ScenarioError
-from gridsim.platform import normalise, one_of, real, whole
 from gridsim.scheduler import Policy, Run, Scheduler
 from gridsim.schedulers.dgs_negotiation import Negotiation
 from gridsim.schedulers.dgs_notes import WORDS

@@ -18,10 +18,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsim.arguments import flag, normalise, one_of, real, sequence, shown, whole
 from gridsim.decisions import Words
 from gridsim.errors import ScenarioError
 from gridsim.model import Applications
-from gridsim.platform import flag, normalise, one_of, real, sequence, shown, whole
 from gridsim.scheduler import Run, Scheduler
 from gridsim.schedulers.fair_tree_notes import WORDS
 from gridsim.schedulers.fair_tree_policy import FairTreePolicy

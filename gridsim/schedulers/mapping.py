@@ -15,10 +15,10 @@ import numpy as np
 
 from gridcore.central import bind_earliest
 from gridcore.mapping import map_in_turn
+from gridsim.arguments import normalise, real, shown
 from gridsim.decisions import Words
 from gridsim.engine import NS, nanoseconds
 from gridsim.errors import ScenarioError
-from gridsim.platform import normalise, real, shown
 from gridsim.scheduler import Floats, Integers, Policy, Run, Scheduler
 from gridsim.schedulers.batches import Batches, lasting, sooner_than_never
 from gridsim.schedulers.bound import TIMED_WORDS, Bound, EarliestEnd, Timed

@@ -13,10 +13,10 @@ from typing import ClassVar, Literal
 import msgspec
 
 from gridcore.walk_states import MOST_BYTES
+from gridsim.arguments import normalise, one_of, real, whole
 from gridsim.decisions import Words
 from gridsim.errors import ScenarioError
 from gridsim.model import Applications
-from gridsim.platform import normalise, one_of, real, whole
 from gridsim.scheduler import Floats, Policy, Run, Scheduler
 from gridsim.schedulers.walking import ProbeLatency, Walking
 from gridsim.schedulers.walking_notes import STAY, WORDS

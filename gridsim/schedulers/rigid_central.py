@@ -12,11 +12,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from gridcore.slots import SlotSchedules
+from gridsim.arguments import normalise, one_of, real
 from gridsim.decisions import Words
 from gridsim.engine import NS, TIMER, nanoseconds
 from gridsim.errors import ScenarioError
 from gridsim.model import reserved
-from gridsim.platform import normalise, one_of, real
 from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.rigid_runs import Runs
 

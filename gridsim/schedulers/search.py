@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from gridsim.arguments import normalise, one_of, real, whole
 from gridsim.decisions import Words
 from gridsim.errors import ScenarioError
 from gridsim.local import LocalPolicy, LocalScheduler, Message
 from gridsim.local_truth import TruthOf
-from gridsim.platform import normalise, one_of, real, whole
 from gridsim.schedulers.search_nodes import (
     COMMON,
     COMMON_TIMERS,

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
+from gridsim.arguments import normalise, one_of, real
 from gridsim.decisions import Words
 from gridsim.engine import NEVER, NS, Engine, nanoseconds
 from gridsim.errors import ScenarioError
-from gridsim.platform import normalise, one_of, real
 from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.wave_notes import WORDS, HostNotes
 

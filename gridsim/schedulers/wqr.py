@@ -15,11 +15,11 @@ import numpy as np
 
 from gridcore.dispatch import WorkQueue
 from gridcore.dispatch_states import MOST_REPLICAS
+from gridsim.arguments import flag, normalise, one_of, real, whole
 from gridsim.decisions import Words
 from gridsim.engine import NEVER, NS, Engine, nanoseconds
 from gridsim.errors import ScenarioError, SchedulerError, text_of
 from gridsim.importing import imported
-from gridsim.platform import flag, normalise, one_of, real, whole
 from gridsim.scheduler import Integers, Outcome, Policy, Run, Scheduler
 from gridsim.schedulers.wqr_choices import CHOICES, ORDERS, MachineChoice, Machines, TaskOrder, Tasks
 from gridsim.schedulers.wqr_notes import WORDS, QueueNotes

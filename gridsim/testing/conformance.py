@@ -24,9 +24,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
+from gridsim.arguments import whole
 from gridsim.errors import ScenarioError, text_of
 from gridsim.execution import environment, unseeing
-from gridsim.platform import whole
 from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.scheduler import Order, Policy, Scheduler, registered

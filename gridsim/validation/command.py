@@ -37,10 +37,10 @@ def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -
 
 
 def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list[Violation]]:
+    from gridsim.arguments import whole
     from gridsim.cli_results import looked_at
     from gridsim.errors import ScenarioError
     from gridsim.inputs import opened
-    from gridsim.platform import whole
     from gridsim.results import Result
     from gridsim.traces._text import text_lines
     from gridsim.validation.logs import validate_batsim, validate_swf
