@@ -25,6 +25,7 @@ from concurrent.futures import (
     wait,
 )
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import islice
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, ClassVar
 
@@ -126,11 +127,12 @@ class _Tasks:
                 future.cancel()
 
     def _submit(self) -> None:
-        while self._todo and not self._suspects and len(self._running) < 2 * self._width:
-            self._send([self._todo.popleft() for _ in range(min(self._size(), len(self._todo)))])
+        taken = True
+        while taken and self._todo and not self._suspects and len(self._running) < 2 * self._width:
+            taken = self._send(self._todo, self._size())
         self._alone = not self._running and bool(self._suspects)
         if self._alone:
-            self._send([self._suspects.popleft()])
+            self._send(self._suspects, 1)
 
     def _size(self) -> int:
         if self._batch is not None:
@@ -140,12 +142,23 @@ class _Tasks:
         fair = math.ceil(len(self._todo) / (4 * self._width))
         return max(1, min(fair, int(TASK_SECONDS * self._done / max(self._seconds, 1e-9))))
 
-    def _send(self, numbers: list[int]) -> None:
+    def _send(self, queue: deque[int], count: int) -> bool:
+        """Hand over the first `count` of a queue; False if a worker was lost, as what is running will say."""
+        numbers = list(islice(queue, count))
+        cells = [self._cells[number] for number in numbers]
         try:
-            future = self._executor.submit(measure_all, [self._cells[number] for number in numbers])
+            future = self._executor.submit(measure_all, cells)
         except BrokenExecutor as error:
-            raise GridSimError(f"the executor is broken ({error}); what was finished is kept") from error
+            if not isinstance(self._executor, Processes):
+                raise GridSimError(f"the executor is broken ({error}); what was finished is kept") from error
+            if self._running:
+                return False
+            self._executor.renew()  # the worker had nothing to do
+            future = self._executor.submit(measure_all, cells)
+        for _ in numbers:
+            queue.popleft()
         self._running[future] = numbers
+        return True
 
     def _wait(self) -> None:
         """Until one is over; a pool whose thread has ended, as without memory, would not say that it is."""
@@ -170,6 +183,8 @@ class _Tasks:
                 raise error
             elif isinstance(error, BrokenExecutor) and not isinstance(self._executor, Processes):
                 raise GridSimError(f"the executor broke ({error}); what was finished is kept") from error
+            elif isinstance(error, BrokenExecutor) and _NO_THREAD in str(error.__cause__):
+                raise OutOfMemory(f"{_NO_THREADS}; what was finished is kept") from error
             else:
                 broken |= isinstance(error, BrokenExecutor)
                 self._lost(numbers, error)
@@ -359,6 +374,8 @@ class Processes(Executor):
 #: Threads of a pool: one waits for its workers, another one sends them what they do.
 _THREADS = 2
 _NO_THREADS = "not enough memory for the threads of a pool of workers"
+#: What Python says then; of the second thread some Pythons' pools tell it as text, others end without a word.
+_NO_THREAD = "can't start new thread"
 
 
 def _check_threads() -> None:

@@ -344,6 +344,40 @@ def test_a_worker_that_dies_stops_nothing(fatal: Any, tmp_path: Path) -> None:
         assert not any(each.error for each in gathered(cells, executor=pool, batch=2))
 
 
+def lose_one(pool: Processes) -> None:
+    """One worker is killed, and the pool has noticed."""
+    inner: Any = pool._pool
+    os.kill(next(iter(inner._processes)), signal.SIGKILL)
+    until = time.monotonic() + 20
+    while not inner._broken and time.monotonic() < until:
+        time.sleep(0.01)
+    assert inner._broken
+
+
+def test_a_worker_that_dies_idle_stops_nothing() -> None:
+    with Processes(2) as pool:
+        assert not any(each.error for each in gathered(some(4), executor=pool))
+        lose_one(pool)
+        assert not any(each.error for each in gathered(some(4), executor=pool))
+
+
+class LosesOne(Processes):
+    """A worker is lost between the first task and the second."""
+
+    sent = 0
+
+    def submit(self, fn, /, *args, **kwargs):
+        self.sent += 1
+        if self.sent == 2:
+            lose_one(self)
+        return super().submit(fn, *args, **kwargs)
+
+
+def test_a_worker_that_dies_while_others_are_sent_stops_nothing() -> None:
+    with LosesOne(2) as pool:
+        assert not any(each.error for each in gathered(some(6), executor=pool, batch=2))
+
+
 class OneBreaks(Processes):
     """Of the first two tasks one is lost with its worker, the other is not over; later ones are run here."""
 
