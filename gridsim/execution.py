@@ -150,6 +150,7 @@ class _Tasks:
             future = self._executor.submit(measure_all, cells)
         except BrokenExecutor as error:
             if not isinstance(self._executor, Processes):
+                self._finished()
                 raise GridSimError(f"the executor is broken ({error}); what was finished is kept") from error
             if self._running:
                 return False
@@ -168,9 +169,10 @@ class _Tasks:
                     return
                 raise OutOfMemory("not enough memory for a pool of workers; what was finished is kept")
 
-    def _collect(self) -> None:
+    def _finished(self) -> list[tuple[list[int], BaseException]]:
+        """Tell what was measured, and return the others that are over, with their errors."""
         over = [(numbers, future) for future, numbers in self._running.items() if future.done()]
-        broken = False
+        failed: list[tuple[list[int], BaseException]] = []
         for numbers, future in sorted(over, key=lambda entry: entry[0]):
             del self._running[future]
             error = CancelledError() if future.cancelled() else future.exception()
@@ -179,15 +181,21 @@ class _Tasks:
                 self._seconds += sum(each.wall_seconds for each in found)
                 self._done += len(found)
                 self._tell(list(zip(numbers, found, strict=True)))
-            elif not isinstance(error, Exception):
-                raise error
-            elif isinstance(error, BrokenExecutor) and not isinstance(self._executor, Processes):
-                raise GridSimError(f"the executor broke ({error}); what was finished is kept") from error
-            elif isinstance(error, BrokenExecutor) and _NO_THREAD in str(error.__cause__):
-                raise OutOfMemory(f"{_NO_THREADS}; what was finished is kept") from error
             else:
-                broken |= isinstance(error, BrokenExecutor)
-                self._lost(numbers, error)
+                failed.append((numbers, error))
+        return failed
+
+    def _collect(self) -> None:
+        broken = False
+        for numbers, error in self._finished():
+            if not isinstance(error, Exception):
+                raise error
+            if isinstance(error, BrokenExecutor) and not isinstance(self._executor, Processes):
+                raise GridSimError(f"the executor broke ({error}); what was finished is kept") from error
+            if isinstance(error, BrokenExecutor) and _NO_THREAD in str(error.__cause__):
+                raise OutOfMemory(f"{_NO_THREADS}; what was finished is kept") from error
+            broken |= isinstance(error, BrokenExecutor)
+            self._lost(numbers, error)
         if broken:  # with it all else that was running
             for numbers in self._running.values():
                 self._suspects.extend(numbers)

@@ -468,6 +468,34 @@ def test_a_pool_that_breaks_says_so(fatal: Any) -> None:
         gathered([Cell(small(), fatal())], executor=pool)
 
 
+class Breaking(Counted):
+    """Two at a time; breaks with the task of this number, which it refuses or loses."""
+
+    _max_workers = 2
+
+    def __init__(self, number: int, refuses: bool) -> None:
+        super().__init__()
+        self.number, self.refuses = number, refuses
+
+    def submit(self, fn, cells):
+        future = super().submit(fn, cells)
+        if len(self.sizes) - 1 != self.number:
+            return future
+        if self.refuses:
+            raise BrokenExecutor("no more")
+        future = Future()
+        future.set_exception(BrokenExecutor("no more"))
+        return future
+
+
+@pytest.mark.parametrize(("refuses", "kept"), [(True, [0]), (False, [0, 2, 3])])
+def test_what_an_executor_that_breaks_had_finished_is_told(refuses: bool, kept: list[int]) -> None:
+    told: list[Any] = []
+    with pytest.raises(gs.GridSimError, match="no more.; what was finished is kept"):
+        run_cells(some(4), told.extend, executor=Breaking(1, refuses), batch=1)
+    assert [number for number, _ in told] == kept
+
+
 def test_workers_with_other_code_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Counted()
     monkeypatch.setattr(execution, "code_version", lambda: "0+other")
