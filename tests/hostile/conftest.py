@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import resource
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,26 +16,22 @@ from gridsim.workload import Workload
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-#: Bytes that a test may take beside what the process has, and s.
-ROOM, SECONDS = 1 << 30, 20
+import clock
+
+#: Bytes that a test may take beside what the process has.
+ROOM = 1 << 30
 
 
 @pytest.fixture(autouse=True)
 def bounded() -> Iterator[None]:
     """What hangs, or takes the machine's memory, fails."""
 
-    def late(*_: Any) -> None:
-        raise TimeoutError(f"took more than {SECONDS} s")
-
     with open("/proc/self/statm") as stream:
         now = int(stream.read().split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
-    handler = signal.signal(signal.SIGALRM, late)
     resource.setrlimit(resource.RLIMIT_AS, (now + ROOM, before[1]))
-    signal.alarm(SECONDS)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, handler)
+    with clock.bounded():
+        yield
     resource.setrlimit(resource.RLIMIT_AS, before)
 
 
