@@ -75,8 +75,8 @@ class Reader:
     """Reads an archive from a stream; what a damaged one makes of zip, npy and JSON is raised as it is.
 
     Raises ValueError for one that unpacks to more than this machine's memory, for members that are neither
-    stored nor deflated, or of one name, or read twice, for JSON much larger than the archive, or of too many
-    values, and for arrays whose header does not agree with what there is of them.
+    stored nor deflated, or of one name, or in one place, or read twice, for JSON much larger than the
+    archive, or of too many values, and for arrays whose header does not agree with what there is of them.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -101,6 +101,9 @@ class Reader:
         if len(self._unread) < len(members):
             raise ValueError("it has members of the same name")
         self._packed = stream.seek(0, io.SEEK_END)
+        # else a few bytes, of many members, were as many as those of each
+        if sum(member.compress_size for member in members) > self._packed:
+            raise ValueError("it has members in the same place")
 
     def __enter__(self) -> Reader:
         return self

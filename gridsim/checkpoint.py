@@ -60,8 +60,8 @@ class Keeper:
     every : s between the end of one writing and the beginning of the next, at least.
     about : what is written beside the state.
 
-    A file that cannot be written, or for which there is no memory, is a `CheckpointWarning`; it is tried
-    again after `every` s.  `kept` says that there is one.
+    A file that cannot be written, for which there is no memory, or that holds another run by now, is a
+    `CheckpointWarning`; it is tried again after `every` s.
     """
 
     def __init__(
@@ -73,36 +73,83 @@ class Keeper:
         about: Callable[[], About],
         kept: bool = False,
     ) -> None:
-        self.path, self.kept = os.fspath(path), kept
+        self.path = os.fspath(path)
+        #: The file that may be replaced, whether it has the run, and the one that takes its place.
+        self._known, self._has = _identity(self.path), kept
+        self._next: _Identity | None = None
         self._every, self._what, self._engine, self._about = every, what, engine, about
         self._due = time.monotonic() + every
+
+    @property
+    def kept(self) -> bool:
+        """Whether the file has the run: it was written, and nobody has put another one in its place."""
+        there = _identity(self.path)  # an interrupt may come as soon as it is the next one
+        return there is not None and there in (self._known if self._has else None, self._next)
 
     def __call__(self) -> None:
         if time.monotonic() < self._due or self._engine.stopping:
             return
         try:
-            save(self.path, self._what, self._about())
-            self.kept = True
+            why = self._keep()
         except (OSError, MemoryError) as error:
             why = error.strerror if isinstance(error, OSError) else "not enough memory"
+        if why is not None:
             said = f"{self.path}: no checkpoint could be written ({why}); the run goes on"
             warnings.warn(said, CheckpointWarning, stacklevel=2)
         self._due = time.monotonic() + self._every
 
+    def _keep(self) -> str | None:
+        """Write the file, or say why not: another run may have begun to keep itself there."""
+        about, there = self._about(), _identity(self.path)
+        if there != self._known and (other := _other_run(self.path, about)) is not None:
+            return f"it holds {other}"
+        save(self.path, self._what, about, new=there is None, ready=self._ready)
+        self._known, self._has = self._next, True
+        return None
 
-def save(path: str | os.PathLike[str], what: Any, about: About) -> None:
-    """Write the state of `what` to one file, whole or not at all; arrays go there one by one, as they are."""
+    def _ready(self, identity: _Identity | None) -> None:
+        self._next = identity
+
+
+#: What tells a file from the one that takes its place.
+_Identity = tuple[int, int, int, int]
+
+
+def _identity(file: str | int) -> _Identity | None:
+    try:
+        of = os.stat(file)
+    except OSError:  # there is none, or none that can be read
+        return None
+    return of.st_dev, of.st_ino, of.st_mtime_ns, of.st_size
+
+
+def save(
+    path: str | os.PathLike[str],
+    what: Any,
+    about: About,
+    *,
+    new: bool = False,
+    ready: Callable[[_Identity | None], None] = lambda identity: None,
+) -> None:
+    """Write the state of `what` to one file, whole or not at all; arrays go there one by one, as they are.
+
+    new : there must be no file yet, see `gridsim.records.atomic_file`.
+    ready : is told which file it is, before it takes its place.
+    """
     arrays = 0
-    with atomic_file(path) as stream, Writer(stream, compress=False) as archive:
+    with atomic_file(path, new=new) as stream:
+        with Writer(stream, compress=False) as archive:
 
-        def put_aside(array: Array) -> int:
-            nonlocal arrays
-            archive.array(_member(arrays), array)
-            arrays += 1
-            return arrays - 1
+            def put_aside(array: Array) -> int:
+                nonlocal arrays
+                archive.array(_member(arrays), array)
+                arrays += 1
+                return arrays - 1
 
-        state = packed(what, put_aside)
-        archive.json(_ABOUT, {**_made_by(), "about": msgspec.to_builtins(about), "state": state})
+            state = packed(what, put_aside)
+            archive.json(_ABOUT, {**_made_by(), "about": msgspec.to_builtins(about), "state": state})
+        stream.flush()
+        ready(_identity(stream.fileno()))
 
 
 def _made_by() -> dict[str, Any]:
@@ -159,16 +206,22 @@ def check_replaceable(path: str | os.PathLike[str], about: About) -> None:
 
     Raises ScenarioError.
     """
+    if (other := _other_run(path, about)) is not None:
+        raise ScenarioError(
+            f"checkpoint {os.fspath(path)} holds {other}: name another file, or remove that one"
+        )
+
+
+def _other_run(path: str | os.PathLike[str], about: About) -> str | None:
+    """What other run than `about`, which could go on, the file at `path` holds; None if it holds none."""
     try:
         with Checkpoint(path) as kept:
             held = kept.about
     except (GridSimError, OSError):  # there is none, or none with which anything goes on
-        return
-    if _which(held) != _which(about):
-        raise ScenarioError(
-            f"checkpoint {os.fspath(path)} holds another run, of {held.scheduler.name} after "
-            f"{held.worked:.3g} s of work: name another file, or remove that one"
-        )
+        return None
+    if _which(held) == _which(about):
+        return None
+    return f"another run, of {held.scheduler.name} after {held.worked:.3g} s of work"
 
 
 def _which(about: About) -> Any:

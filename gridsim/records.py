@@ -237,14 +237,17 @@ def to_json(value: Any, *, indent: int | None = 2) -> str:
 
 
 @contextmanager
-def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def atomic_file(path: str | os.PathLike[str], *, new: bool = False) -> Iterator[IO[bytes]]:
     """A binary file that takes the place of `path` when all went well, and leaves no trace otherwise.
+
+    new : nothing may have come there by then, where the disk has hard links to make sure of it.
 
     Written beside `path`, synced to the disk, then renamed over it (a symbolic link stays one, and its
     mode what it was, but not its owner).  A process
     that is killed meanwhile leaves the file beside `path`; see `remove_leftovers`.
 
-    Raises OSError naming `path`, among others when something that is no regular file stands there.
+    Raises OSError naming `path`, among others when something that is no regular file stands there,
+    FileExistsError if it must be new and is not.
     """
     target = os.path.realpath(path)
     if os.path.lexists(target) and not os.path.isfile(target):
@@ -264,13 +267,30 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(temporary, target)
+        if new and _linked(temporary, target):
+            os.unlink(temporary)
+        else:
+            os.replace(temporary, target)
     except BaseException as error:
         with suppress(OSError):  # what went wrong before is what to tell
             os.unlink(temporary)
         if isinstance(error, OSError) and error.errno is not None and error.filename in (None, temporary):
             error.filename, error.filename2 = os.fspath(path), None
         raise
+
+
+def _linked(file: str, name: str) -> bool:
+    """Whether `file` has a second name now; False where there are no such links.
+
+    Raises FileExistsError if something has it already.
+    """
+    try:
+        os.link(file, name)
+    except FileExistsError:
+        raise
+    except OSError:
+        return False
+    return True
 
 
 def _short(name: str) -> str:

@@ -259,11 +259,12 @@ class Simulation(Stateful):
         every = real("checkpoint_every", every, low=0, unit="s")
         if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
             raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(path) or ".")
+        keeper = Keeper(path, every, self, self.engine, lambda: self.about(every), self.resumed > 0)
         if not self.resumed:
             check_replaceable(path, self.about(every))
         packed(self, lambda array: 0)  # an error that it cannot be kept is one to have at once
-        self._keeper = Keeper(path, every, self, self.engine, lambda: self.about(every), self.resumed > 0)
-        self.engine.at_wave_end(self._keeper)
+        self._keeper = keeper
+        self.engine.at_wave_end(keeper)
 
     def about(self, every: float) -> About:
         """What it takes to make this simulation again."""

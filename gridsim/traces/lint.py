@@ -123,6 +123,12 @@ def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
         ("warning", "negative-run-time", "run time below -1", (run_time < 0) & (run_time != -1)),
         ("warning", "unknown-run-time", "run time -1 (unknown)", run_time == -1),
         ("warning", "unknown-procs", "processors unknown, counted as 1", (used <= 0) & (requested <= 0)),
+        (
+            "note",
+            "requested-procs",
+            "processors unknown, counted as those requested",
+            (used <= 0) & (requested > 0),
+        ),
         ("warning", "unknown-user", "user -1 (unknown)", jobs["user"] < 0),
         ("note", "zero-run-time", "run time 0 s, below the log's resolution", run_time == 0),
         (

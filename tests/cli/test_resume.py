@@ -15,7 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 import gridsim as gs
+from gridsim.checkpoint import Keeper
 from gridsim.cli import cli
+from gridsim.states import packed
 
 SMALL = ["--nodes", 9, "--applications", 5, "--no-progress"]
 
@@ -76,6 +78,55 @@ def test_another_run_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     file.write_bytes(before[:1000])  # with which nothing goes on
     assert invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0).exit_code == 0
     assert invoke("resume", file).exit_code == 0
+
+
+def test_two_runs_at_a_time_do_not_take_one_anothers_file(
+    kept: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run is kept there when this one has been for a while: that is said, and this one goes on."""
+    other, _ = kept
+    content, file = other.read_bytes(), other.parent / "gridsim.checkpoint"
+    looks = 0
+    look = Keeper.__call__
+
+    def interrupted(keeper: Keeper) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            assert keeper.kept
+            other.replace(file)
+        look(keeper)
+        assert keeper.kept == (looks < 3)
+        if looks == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Keeper, "__call__", interrupted)
+    monkeypatch.chdir(other.parent)
+    done = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
+    assert done.exit_code == 130 and "has the run" not in done.stderr
+    assert "gridsim.checkpoint: no checkpoint could be written (it holds another run, of fair" in done.stderr
+    assert file.read_bytes() == content
+
+
+def test_of_two_runs_that_begin_the_first_file_stays(
+    kept: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one comes while the first checkpoint is written."""
+    other, _ = kept
+    content, file = other.read_bytes(), other.parent / "gridsim.checkpoint"
+
+    def slow(what: Any, put_aside: Any) -> Any:
+        file.write_bytes(content)
+        return packed(what, put_aside)
+
+    monkeypatch.setattr("gridsim.checkpoint.packed", slow)
+    monkeypatch.chdir(other.parent)
+    done = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
+    assert done.exit_code == 0
+    told = done.stderr.splitlines()
+    assert "no checkpoint could be written (File exists)" in told[0] and "holds another run" in told[1]
+    assert file.read_bytes() == content
+    assert sorted(path.name for path in other.parent.iterdir()) == ["gridsim.checkpoint", other.name]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import io
 import json
@@ -125,6 +126,17 @@ def test_members_of_one_name_and_one_place(file: Path) -> None:
     with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
         archive.writestr(BUSY, npy([7.0, 7.0]))
     with pytest.raises(GridSimError, match="members of the same name"):
+        gs.Result.load(file)
+
+
+def test_members_in_one_place(file: Path) -> None:
+    """They unpack to much for what the file has, and name themselves in what the one before is made of."""
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("tables/machines/a.npy", npy(np.random.default_rng(1).random(10_000)))
+        other = copy.copy(archive.getinfo("tables/machines/a.npy"))
+        other.filename = "tables/machines/b.npy"
+        archive.filelist.append(other)
+    with pytest.raises(GridSimError, match="members in the same place"):
         gs.Result.load(file)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import time
@@ -130,6 +131,36 @@ def test_atomic_file(tmp_path):
         pass
     with pytest.raises(OSError, match="not a regular file"), atomic_file(tmp_path):
         pass
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_that_must_be_new(tmp_path, monkeypatch, links):
+    """Nothing that came meanwhile is lost, where the disk has hard links."""
+
+    def none(*_):
+        raise PermissionError("no links here")
+
+    if not links:
+        monkeypatch.setattr("os.link", none)
+    path = tmp_path / "x"
+    with atomic_file(path, new=True) as stream:
+        stream.write(b"one")
+    assert path.read_bytes() == b"one" and os.listdir(tmp_path) == ["x"]
+    path.unlink()
+
+    def comes():
+        with atomic_file(path, new=True) as stream:
+            path.write_bytes(b"another")
+            stream.write(b"two")
+
+    if links:
+        with pytest.raises(FileExistsError, match=re.escape(str(path))):
+            comes()
+        assert path.read_bytes() == b"another"
+    else:
+        comes()
+        assert path.read_bytes() == b"two"
+    assert os.listdir(tmp_path) == ["x"]
 
 
 def test_a_symbolic_link_stays_one(tmp_path):

@@ -209,12 +209,13 @@ NO_MORE = """
 import resource
 from gridsim import checkpoint
 save = checkpoint.save
-def last(*arguments):
-    save(*arguments)
+def last(*arguments, **how):
+    kept = save(*arguments, **how)
     checkpoint.save = save
     with open("/proc/self/statm") as file:
         pages = int(file.read().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (4 << 20),) * 2)
+    return kept
 checkpoint.save = last
 """
 
@@ -242,7 +243,7 @@ def test_a_run_without_memory_is_kept_and_goes_on_where_there_is_more(tmp_path: 
 def test_a_checkpoint_for_which_there_is_no_memory_ends_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def none(*arguments: Any) -> Any:
+    def none(*_: Any, **__: Any) -> Any:
         raise MemoryError
 
     monkeypatch.setattr("gridsim.checkpoint.save", none)

@@ -131,6 +131,7 @@ def test_lint_of_a_log(write, recwarn):
             job(3, 20, run=0, user=-1),  # line 6
             job(4, 20, run=30, used=2, more=" extra"),  # line 7: over request
             job(4, 20, run=30),  # line 8
+            job(6, 20, used=-1, req=2),  # line 9: those requested
         )
     )
     findings = lint(write("log.swf", text))
@@ -143,6 +144,7 @@ def test_lint_of_a_log(write, recwarn):
         "unknown-procs": ("warning", 1, 5),
         "unknown-user": ("warning", 1, 6),
         "over-max-procs": ("warning", 1, 3),
+        "requested-procs": ("note", 1, 9),
         "zero-run-time": ("note", 1, 6),
         "over-requested-time": ("note", 2, 7),
         "over-requested-procs": ("note", 1, 7),
