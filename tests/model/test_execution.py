@@ -249,6 +249,7 @@ def test_what_comes_out_does_not_depend_on_where() -> None:
         assert values(gathered(cells[:3], executor=pool, batch=1)) == values(here[:3])
 
 
+@pytest.mark.filterwarnings("ignore:Couldn't detect a suitable IP address")  # where there is no network
 def test_dask() -> None:
     import distributed
 
