@@ -158,6 +158,8 @@ def test_run_saves_result_and_scenario(folder, toy):
     ],
 )
 def test_places_to_save_are_checked_before_anything_is_written(folder, command, flags, message):
+    if "--figure" in flags:
+        pytest.importorskip("matplotlib")
     os.makedirs("full/fair-tree.npz")
     Path("file").write_text("x")
     Path("dangling").symlink_to("elsewhere/r.npz")

@@ -42,6 +42,14 @@ def test_the_pythons_that_are_named_are_built_and_tested() -> None:
     assert f"python: {named}".replace("'", '"') in workflow
 
 
+def test_wheels_without_all_extras_are_tested_with_the_same_tools() -> None:
+    """Where a dependency of an extra has no wheel, the other extras are there, and what tests need."""
+    extras = PROJECT["project"]["optional-dependencies"]
+    (override,) = PROJECT["tool"]["cibuildwheel"]["overrides"]
+    assert override["test-requires"] == [need for need in extras["test"] if need != "gridcore[all]"]
+    assert extras["all"] == [f"gridcore[{','.join(sorted([*override['test-extras'], 'plot']))}]"]
+
+
 def test_the_citation_names_every_paper_that_the_documents_follow() -> None:
     """Who is named as the source on a page of a scheduler is somebody whom CITATION.cff names."""
     pages = sorted((ROOT / "docs" / "background").glob("*.md"))
