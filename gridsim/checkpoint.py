@@ -149,6 +149,7 @@ def save(
             state = packed(what, put_aside)
             archive.json(_ABOUT, {**_made_by(), "about": msgspec.to_builtins(about), "state": state})
         stream.flush()
+        os.fsync(stream.fileno())  # some disks give it another time then
         ready(_identity(stream.fileno()))
 
 
