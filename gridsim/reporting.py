@@ -186,11 +186,11 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
         raise InvariantViolation(
             f"machines: completed {int(done.sum())} tasks, the applications have {int(tasks.sum())}"
         )
-    end = int(max(finish.max(), outages.now if outages.failures.any() else 0))
+    end = max(int(finish.max()), outages.now if outages.failures.any() else 0)
     busy, span = outcome.machines["busy"], max(0, end - int(applications.release_ns.min()))
     for u in np.flatnonzero((busy < 0) | (busy > span))[:1]:
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns of {span} ns")
-    end = int(max(finish.max(), outages.now))
+    end = max(int(finish.max()), outages.now)
     up_time = end - outages.down_time(end)
     for u in np.flatnonzero(busy > up_time)[:1]:
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for {up_time[u]} ns only")

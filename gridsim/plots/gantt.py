@@ -89,7 +89,7 @@ def _bars(
 ) -> None:
     """Each piece as a bar; and when machines were down."""
     wide, high = extent(axes)
-    points = high / max(1, place.max() + 1)
+    points = high / max(1, int(place.max()) + 1)
     low = points < _LOW
     height = 1.0 if low else 0.8
     handles = _down(axes, result, place, factor, last)
@@ -98,7 +98,7 @@ def _bars(
     at = place[rows["machine"]]
     begin, end = rows["start"] / factor, rows["end"] / factor
     patch = need("matplotlib.patches", "plot", "a chart").Patch
-    rim = {"linewidth": _RIM * min(1.0, points)}
+    rim: dict[str, Any] = {"linewidth": _RIM * min(1.0, points)}
     _rectangles(axes, begin[~lost], end[~lost], at[~lost], height, colours[~lost], **rim)
     if lost.any():
         span = (last - float(rows["start"].min())) / factor

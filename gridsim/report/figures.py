@@ -129,7 +129,7 @@ def scale(title: str, values: ArrayLike, **more: Any) -> dict[str, Any]:
 
 def amounts(title: str, values: ArrayLike) -> dict[str, Any]:
     """An axis from 0 to the largest of `values`."""
-    return scale(title, [0.0, np.max(values, initial=0.0)], rangemode="tozero")
+    return scale(title, [0.0, np.asarray(values, np.float64).max(initial=0.0)], rangemode="tozero")
 
 
 def counts(title: str, largest: float) -> dict[str, Any]:
