@@ -171,7 +171,10 @@ def _header(content: bytes, name: str) -> tuple[tuple[int, ...], bool, np.dtype[
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"{name} is of npy version {version}, expected 1.0 or 2.0")
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = read(stream)
+    try:
+        shape, fortran, dtype = read(stream)
+    except MemoryError:  # of Python's parser, whose stack is too small for it
+        raise ValueError(f"{name} has a header that is none") from None
     if dtype.hasobject:
         raise ValueError(f"{name} holds objects, expected plain values")
     there, count = len(content) - stream.tell(), math.prod(shape)

@@ -7,6 +7,7 @@ it is written leaves the one before.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -103,12 +104,15 @@ class Keeper:
         about, there = self._about(), _identity(self.path)
         if there != self._known and (other := _other_run(self.path, about)) is not None:
             return f"it holds {other}"
-        save(self.path, self._what, about, new=there is None, ready=self._ready)
+
+        def ready(identity: _Identity | None) -> None:
+            if _identity(self.path) != there:  # writing takes long; the next time will tell what has come
+                raise FileExistsError(errno.EEXIST, "another file has come there", self.path)
+            self._next = identity
+
+        save(self.path, self._what, about, new=there is None, ready=ready)
         self._known, self._has = self._next, True
         return None
-
-    def _ready(self, identity: _Identity | None) -> None:
-        self._next = identity
 
 
 #: What tells a file from the one that takes its place.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -68,7 +69,8 @@ def resume(
             scenario = Scenario.from_text(about.scenario)
         _check_files(name, {file: provenance.sha256(file) for file in scenario.files}, about.files)
         try:
-            options = Options(**(about.options | ({} if threads is None else {"threads": threads})))
+            with naming([name]) if threads is None else nullcontext():
+                options = Options(**(about.options | ({} if threads is None else {"threads": threads})))
         except TypeError as error:
             raise damaged(name, error) from error
         with naming([name]):
@@ -78,7 +80,8 @@ def resume(
     remove_leftovers(path)
     simulation.worked, simulation.resumed = about.worked, about.resumed + 1
     try:
-        simulation.keep(path, about.every if checkpoint_every is None else checkpoint_every)
+        with naming([name]) if checkpoint_every is None else nullcontext():
+            simulation.keep(path, about.every if checkpoint_every is None else checkpoint_every)
         return simulation.run(progress)
     except _OF_STATES as error:
         if type(chosen).__module__.partition(".")[0] != "gridsim":  # which needs a traceback to be found

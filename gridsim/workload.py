@@ -362,9 +362,11 @@ class Workload:
             release, tasks, task_size, submitter, requested, sizes, data, rates = self.recipe.columns(
                 platform
             )
+        log = f"{self.recipe.path}: " if isinstance(self.recipe, (LogRecipe, JobLogRecipe)) else ""
         for i in np.flatnonzero(~(release <= LATEST_RELEASE))[:1]:
+            latest = f"{LATEST_RELEASE:g} s after the first" if log else f"{LATEST_RELEASE:g} s"
             raise ScenarioError(
-                f"workload.release[{i}] must be at most {LATEST_RELEASE:g} s, got {float(release[i])!r}"
+                f"{log}workload.release[{i}] must be at most {latest}, got {float(release[i])!r}"
             )
         release_ns = np.rint(release * _NS).astype(np.int64)
         order = np.argsort(release_ns, kind="stable")
@@ -375,7 +377,7 @@ class Workload:
                 size = tasks.astype(np.float64) * task_size
         for i in np.flatnonzero(~np.isfinite(size))[:1]:
             size_i = f"{task_size[i]:g} Mflop"
-            raise ScenarioError(f"workload.task_size[{i}] must leave tasks * size finite, got {size_i}")
+            raise ScenarioError(f"{log}workload.task_size[{i}] must leave tasks * size finite, got {size_i}")
         release_ns = release_ns[order]
         made = Applications(
             release_ns,

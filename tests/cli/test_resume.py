@@ -108,12 +108,15 @@ def test_two_runs_at_a_time_do_not_take_one_anothers_file(
     assert file.read_bytes() == content
 
 
+@pytest.mark.parametrize("before", [None, b"a checkpoint with which nothing goes on"])
 def test_of_two_runs_that_begin_the_first_file_stays(
-    kept: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    before: bytes | None, kept: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one comes while the first checkpoint is written."""
     other, _ = kept
     content, file = other.read_bytes(), other.parent / "gridsim.checkpoint"
+    if before is not None:
+        file.write_bytes(before)
 
     def slow(what: Any, put_aside: Any) -> Any:
         file.write_bytes(content)
@@ -124,7 +127,8 @@ def test_of_two_runs_that_begin_the_first_file_stays(
     done = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
     assert done.exit_code == 0
     told = done.stderr.splitlines()
-    assert "no checkpoint could be written (File exists)" in told[0] and "holds another run" in told[1]
+    assert "no checkpoint could be written (another file has come there)" in told[0]
+    assert "holds another run" in told[1]
     assert file.read_bytes() == content
     assert sorted(path.name for path in other.parent.iterdir()) == ["gridsim.checkpoint", other.name]
 

@@ -60,6 +60,14 @@ def test_headers_of_arrays(file: Path, member: bytes, said: str) -> None:
     assert said in message and message.startswith(f"{file}: ") and message.isprintable()
 
 
+def test_a_header_that_is_too_much_for_pythons_parser(file: Path) -> None:
+    """It says MemoryError of that."""
+    text = b"-" * 9000 + b"1\n"
+    header = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+    with pytest.raises(GridSimError, match="not a sound result file .*header"):
+        gs.Result.load(changed(file, {BUSY: header}))
+
+
 def test_other_orders_are_only_orders(file: Path, result: gs.Result) -> None:
     busy = result.machines["busy"]
     swapped = npy(busy.view(np.uint64).byteswap().view(np.float64), descr=">f8", fortran=True)

@@ -389,6 +389,17 @@ def test_faults_of_traces_of_extremes(times: str, zones: Zones | None, tmp_path:
                     due[machine], last = until, time
 
 
+def test_releases_of_a_log_that_are_too_late_are_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "log.swf"
+    rest = "0 60 1 -1 -1 1 90 -1 1 7 1 1 1 -1 -1 -1"
+    path.write_text(f"1 5 {rest}\n2 {2**33} {rest}\n")
+    for workload in (gs.Workload.from_log(path), gs.Workload.jobs_from_log(path)):
+        with pytest.raises(
+            ScenarioError, match=r"log.swf: workload.release\[1\] must be at most 4e\+09 s after"
+        ):
+            workload.realize(gs.Platform.equal(4))
+
+
 @pytest.mark.parametrize("times", ["1 0 9e15", "1 0 1e18", "1 5e17 1e18", "2 0 1 9e17 1e18"])
 @pytest.mark.parametrize("scheduler", ["fcfs", "WQR-FT", "wave-linger"])
 def test_runs_of_traces_of_extremes(times: str, scheduler: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,6 +34,21 @@ def noted(scenario: gs.Scenario, tmp_path: Path) -> Path:
     """A result in which all is recorded."""
     gs.simulate(scenario, gs.MinCent(), record="all").save(tmp_path / "noted.npz")
     return tmp_path / "noted.npz"
+
+
+@pytest.mark.parametrize(("part", "key", "value"), [("about", "every", -1.0), ("options", "threads", 10**9)])
+def test_what_a_checkpoint_says_is_of_its_file(
+    scenario: gs.Scenario, tmp_path: Path, part: str, key: str, value: Any
+) -> None:
+    file = tmp_path / "run"
+    gs.simulate(scenario, gs.FairTree(), checkpoint=file, checkpoint_every=0.0)
+
+    def put(told: Any) -> None:
+        (told["about"] if part == "about" else told["about"][part])[key] = value
+
+    changed(file, about=put, name="checkpoint.json")
+    with pytest.raises(GridSimError, match=f"^{re.escape(str(file))}: .*{key} must be"):
+        gs.resume(file)
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_a_broken_log_is_refused(log):
             lambda: Workload.of([0], 1, 1, [2]).realize(GRID),
             "workload.submitter[0] must be a machine in 0..1, got 2",
         ),
-        (lambda: Workload.of([5e9], 1, 1).realize(GRID), "workload.release[0] must be at most 4e+09 s"),
+        (lambda: Workload.of([5e9], 1, 1).realize(GRID), "workload.release[0] must be at most 4e+09 s, got"),
         (
             lambda: Workload.of([0], 2, 1e308).realize(GRID),
             "workload.task_size[0] must leave tasks * size finite",
