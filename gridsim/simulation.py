@@ -259,6 +259,7 @@ class Simulation(Stateful):
         every = real("checkpoint_every", every, low=0, unit="s")
         if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
             raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(path) or ".")
+        # it knows what is there before that is looked into, so that what comes in between is another file
         keeper = Keeper(path, every, self, self.engine, lambda: self.about(every), self.resumed > 0)
         if not self.resumed:
             check_replaceable(path, self.about(every))
