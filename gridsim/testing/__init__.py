@@ -1,13 +1,14 @@
 """Checks of schedulers, and Hypothesis strategies for your own property tests.
 
-Needs ``hypothesis``, which is imported only when a name of this package is used::
+Needs Hypothesis (extra ``testing``), which is imported only when a name of this package is used::
 
+    from gridcore import gap
+    from gridsim.testing import quarters, queues
     from hypothesis import given
-    from gridsim.testing import queues
 
-    @given(queues())
-    def test_something(queue):
-        gridcore.edf.optimal_stretch(*queue.entries, speed=queue.speed, now=queue.free_at)
+    @given(queues(), quarters(0.25, 8), quarters(0.25, 16))
+    def test_no_queue_leaves_more_room_than_none(queue, stretch, size):
+        assert gap(stretch, 0.0, size, *queue.entries, **queue.machine) <= stretch * size * queue.speed
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gridsim.extras import need
+
 if TYPE_CHECKING:
     from gridsim.testing.cases import fault_schedules, networks, scenarios
     from gridsim.testing.conformance import ConformanceError, check_scheduler
-    from gridsim.testing.strategies import QueueCase, batches, grids, queues, summaries
+    from gridsim.testing.strategies import QueueCase, batches, grids, quarters, queues, summaries
 
 _PLACES = {
     "conformance": ("ConformanceError", "check_scheduler"),
     "cases": ("fault_schedules", "networks", "scenarios"),
-    "strategies": ("QueueCase", "batches", "grids", "queues", "summaries"),
+    "strategies": ("QueueCase", "batches", "grids", "quarters", "queues", "summaries"),
 }
 
 __all__ = [
@@ -34,6 +37,7 @@ __all__ = [
     "fault_schedules",
     "grids",
     "networks",
+    "quarters",
     "queues",
     "scenarios",
     "summaries",
@@ -44,11 +48,8 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     [place] = [module for module, names in _PLACES.items() if name in names]
-    try:
-        module = import_module(f"gridsim.testing.{place}")
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"gridsim.testing needs hypothesis: {error}", name=error.name) from error
-    return getattr(module, name)
+    need("hypothesis", "testing", "gridsim.testing")
+    return getattr(import_module(f"gridsim.testing.{place}"), name)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,21 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class QueueCase:
-    """One node's queue: whole tasks of each application, and perhaps a pinned running task."""
+    """One leaf's queue: whole tasks of each application, and perhaps a pinned running task.
+
+    An application i of the queue was released at r_i and has size w_i; at a stretch S it is due at
+    r_i + S w_i.  The leaf serves the queue by earliest deadline from `free_at` on.
+
+    Attributes
+    ----------
+    release : float64[n], s; when each application was released.
+    size : float64[n], Mflop > 0; the whole application, on all machines.
+    task_size : float64[n], Mflop > 0, of one task.
+    tasks : int64[n], at least 1; how many tasks of the application wait here.
+    speed : Mflop/s.
+    free_at : s; when the processor can start the queue: the end of the running task, or now.
+    running_release, running_size : s and Mflop; the application of the running task, None without one.
+    """
 
     release: Floats
     size: Floats
@@ -29,7 +44,7 @@ class QueueCase:
 
     @property
     def work(self) -> Floats:
-        """Mflop left of each application."""
+        """float64[n], Mflop left of each application."""
         return self.task_size * self.tasks
 
     @property
@@ -42,10 +57,36 @@ class QueueCase:
         """The keyword arguments of the running task."""
         return {"running_release": self.running_release, "running_size": self.running_size}
 
+    @property
+    def machine(self) -> dict[str, float | None]:
+        """The keyword arguments of `gridcore.gap` and `gridcore.available_tasks`: all but the entries."""
+        return {"speed": self.speed, "free_at": self.free_at, **self.running}
+
 
 def quarters(low: float, high: float) -> st.SearchStrategy[float]:
-    """Multiples of 1/4, exact in float64 and in its sums, which makes ties likely."""
-    return st.integers(round(low * 4), round(high * 4)).map(lambda k: k / 4.0)
+    """Multiples of 1/4, for arithmetic without rounding.
+
+    Sums and products of a few of them are exact in float64, so that a property can be asserted without a
+    tolerance, and ties are likely.  Half of the draws are whole numbers, which examples shrink to.
+
+    Parameters
+    ----------
+    low, high : smallest and largest value, multiples of 1/4 with low <= high.
+
+    Returns
+    -------
+    A strategy of floats.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(quarters(0.25, 8), lambda size: size > 1.5)
+    2.0
+    """
+    numbers = st.integers(round(low * 4), round(high * 4)).map(lambda k: k / 4.0)
+    if math.ceil(low) > math.floor(high):
+        return numbers
+    return st.integers(math.ceil(low), math.floor(high)).map(float) | numbers
 
 
 def _numbers(low: float, high: float, exact: bool) -> st.SearchStrategy[float]:
@@ -65,10 +106,29 @@ def queues(
     free_at: float | None = None,
     max_tasks: int = 4,
 ) -> QueueCase:
-    """A queue with applications released around 0.
+    """Queues of one leaf as they stand at 0: instances of scheduling by earliest deadline.
 
-    ``exact`` draws multiples of 1/4, else any float in the same range. ``running`` asks for a pinned
-    running task or for none (None: either).
+    Releases are -8..0 s, sizes 0.25..12 Mflop, tasks 0.25..4 Mflop, speeds 0.5..3 Mflop/s.
+
+    Parameters
+    ----------
+    min_entries, max_entries : applications in the queue.
+    exact : draw multiples of 1/4 (see `quarters`); else any floats in the same ranges.
+    running : whether a running task is pinned, which ends at `free_at`; None for either.
+    free_at : s, when the processor is free; None for anything from 0 to 4 s.
+    max_tasks : the most tasks of one application.
+
+    Returns
+    -------
+    A strategy of `QueueCase`.  It shrinks towards few applications, released at 0, on a machine of
+    1 Mflop/s.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> case = find(queues(min_entries=1), lambda case: case.work.sum() > 5.0)
+    >>> case.speed, case.release.tolist()
+    (1.0, [0.0])
     """
     count = draw(st.integers(min_entries, max_entries))
 
@@ -76,7 +136,7 @@ def queues(
         values = draw(st.lists(_numbers(low, high, exact), min_size=count, max_size=count))
         return np.array(values, dtype=np.float64)
 
-    speeds = (0.5, 1.0, 1.5, 2.0, 3.0)
+    speeds = (1.0, 0.5, 1.5, 2.0, 3.0)
     release, size, task_size = column(-8.0, 0.0), column(0.25, 12.0), column(0.25, 4.0)
     tasks = draw(st.lists(st.integers(1, max_tasks), min_size=count, max_size=count))
     start = draw(_numbers(0.0, 4.0, exact)) if free_at is None else free_at

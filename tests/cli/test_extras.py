@@ -43,6 +43,7 @@ TABLE = "from gridsim import Table; Table({'x': [1]})"
         ("matplotlib", "plot", "from gridsim.plots import figure; figure()"),
         ("plotly", "report", "from gridsim import write_report; write_report({}, 'x.html')"),
         ("jinja2", "report", "from gridsim import write_report; write_report({}, 'x.html')"),
+        ("hypothesis", "testing", "from gridsim.testing import queues"),
         ("matplotlib", "plot", "from gridsim import plots; plots.scaling([1, 2], {'a': [1.0, 2.0]})"),
     ],
 )

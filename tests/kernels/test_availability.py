@@ -20,22 +20,18 @@ QUICK = settings(max_examples=80, deadline=None)
 quarter = st.integers(1, 48).map(lambda k: k / 4.0)
 
 
-def keywords(case):
-    return {"speed": case.speed, "free_at": case.free_at, **case.running}
-
-
 @QUICK
 @given(queues(exact=False, max_entries=40) | queues(), quarter, st.floats(-9, 9), quarter, quarter)
 def test_gap_and_count_equal_twin(case, stretch, release, size, task_size):
     least = edf.optimal_stretch(*case.entries, speed=case.speed, now=case.free_at, **case.running)
     for value in (stretch, least, least * 1.01):
         new = (value, release, size)
-        assert availability.gap(*new, *case.entries, **keywords(case)) == twin.gap(
-            *new, *case.entries, **keywords(case)
+        assert availability.gap(*new, *case.entries, **case.machine) == twin.gap(
+            *new, *case.entries, **case.machine
         )
         new = (value, release, size, task_size)
-        assert availability.available_tasks(*new, *case.entries, **keywords(case)) == twin.available_tasks(
-            *new, *case.entries, **keywords(case)
+        assert availability.available_tasks(*new, *case.entries, **case.machine) == twin.available_tasks(
+            *new, *case.entries, **case.machine
         )
 
 
@@ -46,12 +42,12 @@ def test_gap_is_the_best_of_all_orders(case, stretch, size, task_size, early):
     release = case.free_at - early / 4.0
     exact = gap_by_orders(node, Fraction(stretch), Fraction(release), Fraction(size))
     assert exact == gap(node, Fraction(stretch), Fraction(release), Fraction(size))
-    value = availability.gap(stretch, release, size, *case.entries, **keywords(case))
+    value = availability.gap(stretch, release, size, *case.entries, **case.machine)
     assert value == pytest.approx(float(exact), rel=1e-9, abs=1e-9)
     ratio = exact / Fraction(task_size)
     if abs(ratio - round(ratio)) > Fraction(1, 10**9):
         new = (stretch, release, size, task_size)
-        tasks = availability.available_tasks(*new, *case.entries, **keywords(case))
+        tasks = availability.available_tasks(*new, *case.entries, **case.machine)
         assert tasks == math.floor(ratio)
 
 
@@ -71,20 +67,20 @@ def test_the_queue_is_feasible_at_its_own_minimum(case, shift):
 @QUICK
 @given(queues(exact=False, max_entries=12), grids(max_samples=6), st.floats(-9, 9))
 def test_sampling_is_one_call_per_cell(case, grid, release):
-    cells = availability.sample_availability(grid, release, *case.entries, **keywords(case))
+    cells = availability.sample_availability(grid, release, *case.entries, **case.machine)
     assert cells.dtype == np.uint32 and cells.shape == grid.shape
     np.testing.assert_array_equal(
-        cells, twin.sample_availability(grid, release, *case.entries, **keywords(case))
+        cells, twin.sample_availability(grid, release, *case.entries, **case.machine)
     )
     i, j, k = (len(axis) // 2 for axis in (grid.stretch, grid.size, grid.task_size))
     new = (grid.stretch[i], release, grid.size[j], grid.task_size[k])
-    assert cells[i, j, k] == availability.available_tasks(*new, *case.entries, **keywords(case))
+    assert cells[i, j, k] == availability.available_tasks(*new, *case.entries, **case.machine)
 
 
 @QUICK
 @given(queues(exact=False, max_entries=12), grids(max_samples=8, exact=False), st.floats(-9, 9))
 def test_laws_of_a_summary(case, grid, release):
-    cells = availability.sample_availability(grid, release, *case.entries, **keywords(case)).astype(np.int64)
+    cells = availability.sample_availability(grid, release, *case.entries, **case.machine).astype(np.int64)
     # Equal in exact arithmetic, neighbours may differ by the rounding of h / a: none may turn around by more.
     assert (np.diff(cells, axis=0) >= -1).all() and (np.diff(cells, axis=1) >= -1).all()
     assert (np.diff(cells, axis=2) <= 0).all()
@@ -94,9 +90,9 @@ def test_laws_of_a_summary(case, grid, release):
 @given(queues(max_entries=6), quarter, quarter, quarter, quarter)
 def test_gap_grows_with_stretch_and_size(case, stretch, size, more_stretch, more_size):
     release = case.free_at - 1.0
-    here = availability.gap(stretch, release, size, *case.entries, **keywords(case))
-    bigger = availability.gap(stretch, release, size + more_size, *case.entries, **keywords(case))
-    later = availability.gap(stretch + more_stretch, release, size, *case.entries, **keywords(case))
+    here = availability.gap(stretch, release, size, *case.entries, **case.machine)
+    bigger = availability.gap(stretch, release, size + more_size, *case.entries, **case.machine)
+    later = availability.gap(stretch + more_stretch, release, size, *case.entries, **case.machine)
     assert bigger >= here - 1e-9 * max(1.0, here) and later >= here - 1e-9 * max(1.0, here)
 
 
@@ -263,7 +259,7 @@ def test_count_is_the_number_of_whole_tasks_that_fit(case, stretch, size, task_s
     # n tasks fit iff the queue with a share of n tasks keeps the stretch; n + 1 do not.
     node, s = node_of(case), Fraction(stretch)
     tasks = availability.available_tasks(
-        stretch, case.free_at, size, task_size, *case.entries, **keywords(case)
+        stretch, case.free_at, size, task_size, *case.entries, **case.machine
     )
     tasks = min(tasks, 50)
 
