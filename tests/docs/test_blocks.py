@@ -74,6 +74,7 @@ NOT_RUN = {
         "dask scheduler &": "starts servers; run by tests/model/test_execution.py",
         "# with_mpi.py": "mpi4py is no extra of ours",
     },
+    "docs/guides/lemmas.md": {'pip install ".[testing]"': "installs"},
     "docs/guides/experiments.md": {
         "SELECT scheduler, count(*) AS runs, avg(max_stretch) AS mean": "DuckDB is no extra of ours",
         "import polars as pl": "polars is no extra of ours",

@@ -156,7 +156,7 @@ def test_notebooks_are_clean(path):
             assert max(map(len, text.splitlines())) <= 110
         for target in re.findall(r"\]\(([^)\s#]+)", text if cell["cell_type"] == "markdown" else ""):
             assert (path.parent / target).is_file(), target
-    assert len(NOTEBOOKS) == 4
+    assert len(NOTEBOOKS) == 5
 
 
 @pytest.mark.parametrize(
