@@ -126,7 +126,7 @@ def queues(
     Examples
     --------
     >>> from hypothesis import find
-    >>> case = find(queues(min_entries=1), lambda case: case.work.sum() > 5.0)
+    >>> case = find(queues(min_entries=1, max_entries=1), lambda case: case.work.sum() > 5.0)
     >>> case.speed, case.release.tolist()
     (1.0, [0.0])
     """
