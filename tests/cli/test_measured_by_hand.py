@@ -16,6 +16,7 @@ from gridsim.reproduce import (
     dgs_fig4,
     dgs_fig5,
     dgs_table2,
+    rjss_fig1,
     waves,
 )
 from gridsim.reproduce.common import latest_update
@@ -204,3 +205,35 @@ def test_schedules_of_a_policy():
     made.scheduler, made.makespan = {"parameters": {"policy": "poll"}}, 100.0
     assert (dgs_common.exchanged(made), dgs_common.retrieved(made)) == (40.0, 10.0)
     assert (dgs_common.polled(made), dgs_common.per_node(made)) == (20.0, 5.0)
+
+
+# -- RJSS -------------------------------------------------------------------------------------------------
+
+
+def test_arrivals_while_a_job_is_on_its_way():
+    """Of node 1, of 50 Mflop/s, come 0.2 jobs a second of its own, and by 20 s two others were sent there."""
+    made = result(
+        jobs={
+            "machine": [1, 1, 0, 1, 1],
+            "predicted": [0.0, 3.0, math.nan, math.nan, 4.0],
+            "waited": [0.0, 4.0, 0.0, 9.0, 10.0],
+        }
+    )
+    given = SimpleNamespace(
+        release=np.array([5.0, 10.0, 11.0, 12.0, 20.0]),
+        submitter=np.array([0, 2, 0, 1, 0]),
+        data=np.array([100, 200, 100, 100, 300]),
+        rates=np.array([9.0, 0.2, 9.0]),
+        task_size=np.array([100.0, 200.0, 300.0, 200.0, 200.0]),
+    )
+    made.scenario = SimpleNamespace(
+        workload=SimpleNamespace(realize=lambda platform: given),
+        platform=SimpleNamespace(speeds=np.array([1.0, 50.0, 1.0])),
+        network=SimpleNamespace(latency=0.5, bandwidth=200.0),
+    )
+    # jobs of 200 / 50 s: (0.2 + Q) t' of them
+    second, last = (0.2 + 1 / 10) * 1.5 * 4.0, (0.2 + 2 / 20) * 2.0 * 4.0
+    assert rjss_fig1.arrivals(made)[[0, 1, 4]] == pytest.approx([0.2 * 1.0 * 4.0, second, last])
+    errors = [abs(3.0 + second - 4.0) / 4.0, abs(4.0 + last - 10.0) / 10.0]
+    assert rjss_fig1.mean_error(made) == pytest.approx(np.mean(errors))
+    assert rjss_fig1.deviation(made) == pytest.approx(np.std(errors))

@@ -55,13 +55,13 @@ def test_rjss_fig1():
             f"N = {n}: mean prediction error",
             -INF,
             0.7,
-            value("RJSS", "error", lambda make, n=n: (make.nodes, make.horizon) == (n, 2000.0)),
+            value("RJSS", "load error", lambda make, n=n: (make.nodes, make.horizon) == (n, 2000.0)),
         )
         for n in SIZES
     ]
     rows = "change of the mean prediction error with a doubling of N"
     cases.append(
-        below_zero(rows, lambda x: lambda make: {("RJSS", "error"): x * math.log2(make.nodes / 100)})
+        below_zero(rows, lambda x: lambda make: {("RJSS", "load error"): x * math.log2(make.nodes / 100)})
     )
     check(rjss_fig1, cases)
 
