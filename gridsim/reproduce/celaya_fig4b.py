@@ -9,6 +9,7 @@ from gridsim.estimates import Estimate, estimate, ratio_of_means
 from gridsim.reproduce.common import (
     CALIBRATIONS,
     POSITIVE,
+    TREE,
     Grid,
     Make,
     Report,
@@ -31,14 +32,14 @@ CLAIMS = (
 SEEDS = (20, 3)
 
 SIZES, SMALL = (50, 100, 200, 500, 1000), (50, 100, 200)
-TREE = FairTree(update_rate=10_000.0, update_on="completion")
+SCHEDULER = FairTree(update_rate=10_000.0, **TREE)
 
 
 def run(how: Run) -> Report:
     """The longest update of each run, at each size."""
     sizes = SMALL if how.quick else SIZES
     found = [
-        how.replicate(Make("U", nodes), {"tree": TREE}, {"time": latest_update})["time"]["tree"]
+        how.replicate(Make("U", nodes), {"tree": SCHEDULER}, {"time": latest_update})["time"]["tree"]
         for nodes in sizes
     ]
     cannot = "" if sizes == SIZES else f"the claim is about N = {SIZES[0]} to {SIZES[-1]}"

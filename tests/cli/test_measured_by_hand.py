@@ -69,6 +69,16 @@ def test_use_of_links():
     assert celaya_table1.summary_share(made) == pytest.approx(80.0)
 
 
+def test_task_data_and_messages_as_they_cross_interfaces():
+    """A message of 30 bytes crosses two, the 600 bytes that each machine fetches one."""
+    made = result(
+        machines={"data_in": [600.0, 600.0], "bytes_in": [10, 20], "bytes_out": [20, 10]},
+        messages={"kind": ["summary", "task"], "sent": [6, 9]},
+        applications={"tasks": [1, 3]},
+    )
+    assert (celaya_table1.data_ratio(made), celaya_table1.summaries_per_task(made)) == (20.0, 1.5)
+
+
 def test_stretches_and_tasks_with_failures():
     made = result(machines={"tasks": [3, 6]}, applications={"tasks": [6, 6], "resubmitted": [1, 2]})
     made.min_stretch, made.max_stretch = 2e-6, 1e-4
