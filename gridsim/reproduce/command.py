@@ -47,6 +47,7 @@ MODULES = {
 RIGID = tuple(name for name in MODULES if name.startswith("dgs-"))
 #: Those of desktops, which can be real ones, and the one that knows no others.
 DESKTOP, REAL = ("wqr-fig5", "wqr-information", "wqr-real"), "wqr-real"
+NEEDS_FILES = "needs --availability FILE, --speeds FILE and --log FILE"
 #: That of hosts of which only the availability matters.
 HOSTS = "waves"
 
@@ -64,7 +65,7 @@ def reproduction(name: str) -> Reproduction:
 @click.command()
 @click.argument("name", required=False, metavar="[NAME|all]")
 @click.option("--list", "listed", is_flag=True, help="List the experiments and what they claim.")
-@click.option("--quick", is_flag=True, help="In small, in a minute or so: shows that it runs.")
+@click.option("--quick", is_flag=True, help="In small, in a minute or so: verdicts are marked as quick.")
 @click.option("--seeds", type=int, metavar="N", help="Use seeds 1..N.  [as each experiment says]")
 @click.option("--out", metavar="DIR", help="Write DIR/NAME/table.md, table.json, figure.png, scenarios/.")
 @click.option("--workers", type=int, metavar="N", help="Processes.  [as many as there are processors]")
@@ -105,7 +106,8 @@ def reproduce(
     if hosts is None and name != "all" and (availability is not None or speeds is not None):
         _check_files([name], True)
     desktops = _desktops(availability, speeds, log) if hosts is None else None
-    names = [each for each in MODULES if each != REAL or desktops] if name == "all" else [name]
+    left_out = {REAL: NEEDS_FILES} if name == "all" else {}
+    names = [each for each in MODULES if each not in left_out] if name == "all" else [name]
     chosen = [reproduction(each) for each in names]
     if seeds is not None:
         whole("--seeds", seeds, low=1, high=1_000_000)
@@ -140,7 +142,10 @@ def reproduce(
             for file in files:
                 click.echo(f"saved {file}")
     if as_json:
-        click.echo(to_json({"reproductions": answers}))
+        click.echo(to_json({"reproductions": answers, "left_out": left_out}))
+        return
+    for each, why in left_out.items():
+        click.echo(f"left out: {each}, which {why}; and logs and traces in place of what is drawn")
 
 
 def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log | None:
@@ -196,7 +201,7 @@ def _check_files(names: list[str], real: bool) -> None:
         if real and name not in DESKTOP:
             raise ScenarioError(f"--availability and --speeds are for {', '.join(DESKTOP)}, not {name}")
         if name == REAL and not real:
-            raise ScenarioError(f"{REAL} needs --availability FILE, --speeds FILE and --log FILE")
+            raise ScenarioError(f"{REAL} {NEEDS_FILES}")
 
 
 def _list(as_json: bool) -> None:

@@ -1,12 +1,13 @@
-"""What every reproduction has: scenarios, runs, and claims with verdicts computed from intervals."""
+"""What every reproduction has: scenarios, runs, and claims whose verdicts are computed from intervals."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -87,9 +88,11 @@ class Make:
 class Row:
     """One quantity: what the paper says of it, what was measured, and what follows.
 
+    claim : the sentence that the row is about, one of the `CLAIMS` of its module; "" for none.
     verdict, why : empty where the paper says nothing of it.
     """
 
+    claim: str
     quantity: str
     paper: str
     measured: Estimate | None
@@ -99,6 +102,7 @@ class Row:
 
 
 def judge(
+    claim: str,
     quantity: str,
     paper: str,
     measured: Estimate | None,
@@ -107,18 +111,17 @@ def judge(
     *,
     unit: str = "",
     why: str = "",
-    cannot: str = "",
 ) -> Row:
     """A row whose verdict is told from the interval of `measured` against low..high.
 
     "reproduced" if the whole interval lies within, "not reproduced" if all of it lies outside, "undecided"
     if it straddles an end, is missing, or is one of fewer than `FEW` seeds; "cannot be compared" if nothing
-    was measured, or for the reason `cannot`.  `why` is added to the reason.
+    was measured.  `why` is added to the reason.
     """
     verdict: Verdict
     wanted = f"wanted {_range(low, high)}"
-    if cannot or measured is None:
-        verdict, reason = "cannot be compared", cannot or "not recorded"
+    if measured is None:
+        verdict, reason = "cannot be compared", "not recorded"
     elif math.isnan(measured.low):
         verdict, reason = "undecided", f"{wanted}; no interval: {measured.note}"
     elif measured.seeds < FEW:
@@ -132,46 +135,78 @@ def judge(
             verdict, reason = "not reproduced", f"{wanted}; the interval{digits} lies {where}"
         else:
             verdict, reason = "undecided", f"{wanted}; the interval{digits} straddles an end"
-    return Row(quantity, paper, measured, unit, verdict, "; ".join(part for part in (reason, why) if part))
+    return Row(claim, quantity, paper, measured, unit, verdict, _joined(reason, why))
 
 
 def near(
-    quantity: str, paper: float, measured: Estimate | None, *, within: float = 0.25, **named: Any
+    claim: str, quantity: str, paper: float, measured: Estimate | None, *, within: float = 0.25, **named: Any
 ) -> Row:
     """`judge` against a printed number and `within` of it on either side."""
     low, high = paper * (1 - within), paper * (1 + within)
-    return judge(quantity, f"{paper:g}", measured, low, high, **named)
+    return judge(claim, quantity, f"{paper:g}", measured, low, high, **named)
 
 
-def sign(
-    quantity: str,
-    paper: str,
-    differences: Any,
-    *,
-    unit: str = "",
-    why: str = "",
-    cannot: str = "",
-) -> Row:
+def sign(claim: str, quantity: str, paper: str, differences: Any, *, unit: str = "") -> Row:
     """A row whose verdict is told from the signs of n differences, one a seed, that should be above 0.
 
     "reproduced" if all are, "not reproduced" if none is, and "not robust" if some are; "undecided" of fewer
-    than `FEW` seeds; "cannot be compared" for the reason `cannot`.
+    than `FEW` seeds.
     """
     values = np.asarray(differences, dtype=np.float64)
     above = int((values > 0).sum())
     verdict: Verdict
-    if cannot:
-        verdict, reason = "cannot be compared", cannot
+    reason = f"wanted above 0; it is in {above} of {len(values)} seeds"
+    if len(values) < FEW:
+        verdict, reason = "undecided", f"{reason}; fewer than {FEW} seeds"
+    elif above == len(values):
+        verdict = "reproduced"
     else:
-        reason = f"wanted above 0; it is in {above} of {len(values)} seeds"
-        if len(values) < FEW:
-            verdict, reason = "undecided", f"{reason}; fewer than {FEW} seeds"
-        elif above == len(values):
-            verdict = "reproduced"
-        else:
-            verdict = "not robust" if above else "not reproduced"
-    reason = "; ".join(part for part in (reason, why) if part)
-    return Row(quantity, paper, estimate(values), unit, verdict, reason)
+        verdict = "not robust" if above else "not reproduced"
+    return Row(claim, quantity, paper, estimate(values), unit, verdict, reason)
+
+
+def exact(claim: str, quantity: str, paper: str, holds: bool, why: str) -> Row:
+    """A row about what does not depend on a seed, and so has no interval."""
+    return Row(claim, quantity, paper, None, "", "reproduced" if holds else "not reproduced", why)
+
+
+def incomparable(
+    claim: str, quantity: str, paper: str, measured: Estimate, why: str, *, unit: str = ""
+) -> Row:
+    """A row of which the paper has a value that cannot be compared with what was measured."""
+    return Row(claim, quantity, paper, measured, unit, "cannot be compared", why)
+
+
+class Conclusion(NamedTuple):
+    """What follows for a claim from the rows about it."""
+
+    claim: str
+    verdict: Verdict | Literal["partly reproduced"]
+    why: str
+
+
+def conclude(claim: str, rows: Sequence[Row]) -> Conclusion:
+    """The verdict that all of its rows have; else "partly reproduced" if any of them is reproduced, and "not
+    reproduced" if none is.
+
+    Rows without a verdict do not count, and those that cannot be compared only where there are no others.
+    """
+    about = [(row.verdict, row.why) for row in rows if row.claim == claim and row.verdict]
+    judged = [each for each in about if each[0] != "cannot be compared"] or about
+    if not judged:
+        return Conclusion(claim, "cannot be compared", "not measured")
+    counts = Counter(verdict for verdict, _ in judged)
+    [(first, why), *others] = judged
+    if others:
+        told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+        why = f"{len(judged)} rows: {told}"
+    if len(counts) == 1:
+        return Conclusion(claim, first, why)
+    return Conclusion(claim, "partly reproduced" if counts["reproduced"] else "not reproduced", why)
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
 
 
 def _range(low: float, high: float) -> str:
@@ -226,11 +261,11 @@ class Grid:
 
 @dataclass(frozen=True)
 class Report:
-    """What came out: claims, further tables, remarks, and the values that the figure shows."""
+    """What came out: rows about claims, further tables, remarks, and the values that the figure shows."""
 
     seeds: Sequence[int]
     quick: bool
-    claims: Sequence[Row]
+    rows: Sequence[Row]
     grids: Sequence[Grid] = ()
     remarks: Sequence[str] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -298,7 +333,8 @@ class Run:
 class Reproduction(Protocol):
     """A module of this package; the names below are what it defines.
 
-    NAME : of the command.  TITLE, CLAIMS : what is repeated, and what the paper says, in sentences.
+    NAME : of the command.  TITLE, CLAIMS : what is repeated, and what the paper says, in sentences; each is
+        the `Row.claim` of the rows from which its verdict follows.
     SEEDS : how many by default, in full and in small.
     run(how) : measures.  figure(report) : draws.
     """

@@ -136,11 +136,6 @@ def jobs_of(how: Run, count: int, load: float = 0.0, profile: str = "ricc2010") 
     return replace(made, nodes=SMALL, jobs=count // 10) if how.quick else made
 
 
-def cannot(how: Run) -> str:
-    """For `judge`: why a run in small says nothing about the claims."""
-    return f"the claim is about N = {NODES}" if how.quick else ""
-
-
 # -- what is measured -----------------------------------------------------------------------------------
 
 
@@ -291,6 +286,8 @@ def prices(title: str, made: Mapping[str, Replicates], name: str, others: Mappin
     return Grid(title, ["case", "mean waiting (s)", f"{name} - it (s)", f"{name} - it (%)"], rows)
 
 
+#: Why absolute numbers have no verdict.
+OTHER_JOBS = "the paper's jobs are not to be had"
 #: A remark beside `prices`.
 AMONG = "Mean waiting is that of the jobs that were placed: where some never were, it is of other jobs."
 

@@ -13,7 +13,7 @@ from gridsim.describing import describe
 from gridsim.estimates import FEW, LEVEL, Estimate
 from gridsim.naming import command
 from gridsim.records import atomic_file, to_json
-from gridsim.reproduce.common import Ran, Report, Reproduction
+from gridsim.reproduce.common import Ran, Report, Reproduction, conclude
 
 #: Where the scenarios are, within the folder of a reproduction.
 FOLDER = "scenarios"
@@ -24,11 +24,11 @@ def to_dict(this: Reproduction, report: Report, ran: Sequence[Ran]) -> dict[str,
     return {
         "name": this.NAME,
         "title": this.TITLE,
-        "claims": list(this.CLAIMS),
+        "claims": [conclude(claim, report.rows)._asdict() for claim in this.CLAIMS],
         "quick": report.quick,
         "seeds": list(report.seeds),
         "level": LEVEL,
-        "rows": [asdict(row) for row in report.claims],
+        "rows": [asdict(row) for row in report.rows],
         "grids": [
             {
                 "title": grid.title,
@@ -62,16 +62,13 @@ def markdown(this: Reproduction, report: Report) -> str:
     """The report as a page of Markdown tables; an interval holds the mean with the confidence stated."""
     lines = [f"# {this.NAME}: {this.TITLE}", ""]
     if report.quick:
-        lines += ["In small (`--quick`): this shows that it runs, not what the paper claims.", ""]
-    lines += [f"- {claim}" for claim in this.CLAIMS]
-    lines += ["", _seeds(len(report.seeds)), ""]
-    lines += _table(
-        ["quantity", "unit", "paper", "measured", "verdict", "why"],
-        [
-            [r.quantity, r.unit, r.paper, "-" if r.measured is None else _cell(r.measured), r.verdict, r.why]
-            for r in report.claims
-        ],
-    )
+        lines += ["In small (`--quick`): verdicts are about a smaller experiment than the paper's.", ""]
+    lines += [_seeds(len(report.seeds))]
+    for claim in this.CLAIMS:
+        _, verdict, why = conclude(claim, report.rows)
+        lines += ["", f"{claim}: **{verdict}{_mark(report)}** ({why})", "", *_rows(claim, report)]
+    if further := _rows("", report):
+        lines += ["", "Also measured:", "", *further]
     for grid in report.grids:
         lines += ["", f"## {grid.title}", ""]
         rows = [[name, *map(_cell, cells)] for name, cells in grid.rows.items()]
@@ -79,6 +76,28 @@ def markdown(this: Reproduction, report: Report) -> str:
     if report.remarks:
         lines += ["", "## Remarks", "", *(f"- {remark}" for remark in report.remarks)]
     return "\n".join(lines) + "\n"
+
+
+def _mark(report: Report) -> str:
+    """After a verdict."""
+    return " (quick)" if report.quick else ""
+
+
+def _rows(claim: str, report: Report) -> list[str]:
+    """The table of the rows about a claim; empty if there are none."""
+    rows = [
+        [
+            row.quantity,
+            row.unit,
+            row.paper,
+            "-" if row.measured is None else _cell(row.measured),
+            row.verdict and f"{row.verdict}{_mark(report)}",
+            row.why,
+        ]
+        for row in report.rows
+        if row.claim == claim
+    ]
+    return _table(["quantity", "unit", "paper", "measured", "verdict", "why"], rows) if rows else []
 
 
 def _seeds(count: int) -> str:

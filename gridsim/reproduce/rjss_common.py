@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -126,36 +126,29 @@ MEASURES = {"turnaround": "turnaround of all jobs", G: "G^t"}
 # -- claims and tables ----------------------------------------------------------------------------------
 
 
-def faster(where: str, made: Replicates, a: str, b: str, metric: str) -> Row:
+def faster(claim: str, where: str, made: Replicates, a: str, b: str, metric: str) -> Row:
     """That `a` has less of a metric than `b`."""
     measured = made.ratio(a, b, metric)
     quantity = f"{where}: {MEASURES.get(metric, metric)}, {a} / {b}"
-    return judge(quantity, "< 1", measured, -math.inf, BELOW)
+    return judge(claim, quantity, "< 1", measured, -math.inf, BELOW)
 
 
-def all_faster(made: Mapping[str, Replicates]) -> list[Row]:
+def all_faster(claim: str, made: Mapping[str, Replicates]) -> list[Row]:
     """That RJSS is the fastest of the three, in each column and by both measures."""
     return [
-        faster(where, each, "RJSS", other, metric)
+        faster(claim, where, each, "RJSS", other, metric)
         for metric in MEASURES
         for other in ("RE", "NM")
         for where, each in made.items()
     ]
 
 
-def judged(how: Run, rows: Sequence[Row]) -> list[Row]:
-    """The rows; in small nothing is compared."""
-    if not how.quick:
-        return list(rows)
-    why = f"the claim is about {NODES} nodes and {HORIZON:g} s here"
-    return [replace(row, verdict="cannot be compared", why=why) for row in rows]
-
-
-def grows_less(made: Mapping[str, Replicates]) -> list[Row]:
+def grows_less(claim: str, made: Mapping[str, Replicates]) -> list[Row]:
     """That from the first to the last column RJSS grows less than the others."""
     first, *_, last = made.values()
     return [
         judge(
+            claim,
             f"{said}, last column less first: RJSS less {other}, s",
             "< 0",
             estimate(_more(last, first, "RJSS", metric) - _more(last, first, other, metric)),
@@ -171,11 +164,13 @@ def _more(last: Replicates, first: Replicates, name: str, metric: str) -> Any:
     return last[metric][name] - first[metric][name]
 
 
-def rises(made: Mapping[str, Replicates], name: str, metric: str, low: float, high: float, said: str) -> Row:
+def rises(
+    claim: str, made: Mapping[str, Replicates], name: str, metric: str, low: float, high: float, said: str
+) -> Row:
     """That a scheduler's last column over the first lies in low..high."""
     first, *_, last = made.values()
     measured = estimate(last[metric][name] / first[metric][name])
-    return judge(f"{MEASURES[metric]}, last column / first: {name}", said, measured, low, high)
+    return judge(claim, f"{MEASURES[metric]}, last column / first: {name}", said, measured, low, high)
 
 
 def means(title: str, made: Mapping[str, Replicates], metric: str, names: Sequence[str] = ()) -> Grid:

@@ -13,7 +13,7 @@ from gridsim.estimates import estimate
 from gridsim.measures import Metric
 from gridsim.metrics import prediction_errors
 from gridsim.reproduce.common import NEGATIVE, Grid, Report, Run, judge, per_doubling
-from gridsim.reproduce.rjss_common import HORIZON, METRICS, REMARKS, SHORT, Jobs, judged
+from gridsim.reproduce.rjss_common import HORIZON, METRICS, REMARKS, SHORT, Jobs
 from gridsim.results import Result
 from gridsim.scenario import Scenario
 from gridsim.schedulers import Rjss
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 
 NAME = "rjss-fig1"
 TITLE = "prediction error of RJSS over the number of nodes"
-CLAIMS = (
-    "the prediction error is less than 70 % for most of the cases",
-    "it decreases as the number of nodes increases, and becomes stable",
-)
+SMALL_ERROR = "the prediction error is less than 70 % for most of the cases"
+FALLS = "it decreases as the number of nodes increases, and becomes stable"
+CLAIMS = (SMALL_ERROR, FALLS)
 SEEDS = (20, 5)
 
 SIZES, FEW_SIZES = (100, 200, 300, 400, 500), (40, 80)
@@ -113,12 +112,20 @@ def run(how: Run) -> Report:
     horizon = SHORT if how.quick else HORIZON
     made = {n: how.replicate(Ranges(n, horizon), {"RJSS": Rjss()}, _METRICS) for n in sizes}
     rows = [
-        judge(f"N = {n}: mean prediction error", "< 0.7", each.mean("RJSS", "load error"), -math.inf, 0.7)
+        judge(
+            SMALL_ERROR,
+            f"N = {n}: mean prediction error",
+            "< 0.7",
+            each.mean("RJSS", "load error"),
+            -math.inf,
+            0.7,
+        )
         for n, each in made.items()
     ]
     slopes = per_doubling(sizes, [each["load error"]["RJSS"] for each in made.values()])
     rows.append(
         judge(
+            FALLS,
             "change of the mean prediction error with a doubling of N",
             "< 0",
             estimate(slopes),
@@ -140,7 +147,7 @@ def run(how: Run) -> Report:
     return Report(
         tuple(how.seeds),
         how.quick,
-        judged(how, rows),
+        rows,
         [grid],
         (_REMARK, REMARKS[0]),
         {"sizes": sizes, "columns": columns},

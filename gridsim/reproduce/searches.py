@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 
 NAME = "searches"
 TITLE = "four methods to search for idle hosts, over the load"
-CLAIMS = (
-    "the rendezvous point search performs best under light workloads",
-    "under heavy workloads its performance falls below the other techniques",
-)
+LIGHT = "the rendezvous point search performs best under light workloads"
+HEAVY = "under heavy workloads its performance falls below the other techniques"
+CLAIMS = (LIGHT, HEAVY)
 SEEDS = (10, 5)
 
 NODES, SMALL = 300, 40
@@ -52,8 +51,8 @@ ANY_HOST = "rendezvous, any host"
 OTHERS = tuple(METHODS)[:3]
 #: Messages that are sent whether or not anybody searches.
 UPKEEP = ("hello", "profile", "beacon", "where", "known", "advert", "noted")
-#: By load, where the ratio of rendezvous to another method lies, as the paper has it.
-WANTED = {"light": ("< 1", -math.inf, BELOW), "heavy": ("> 1", ABOVE, math.inf)}
+#: By load, what the paper says, and where it has the ratio of rendezvous to another method.
+WANTED = {"light": (LIGHT, "< 1", -math.inf, BELOW), "heavy": (HEAVY, "> 1", ABOVE, math.inf)}
 
 
 @dataclass(frozen=True)
@@ -141,8 +140,7 @@ def run(how: Run) -> Report:
     """All methods under each load."""
     nodes, count = (SMALL, FEW_APPLICATIONS) if how.quick else (NODES, APPLICATIONS)
     made = {load: how.replicate(Bags(load, nodes, count), METHODS, METRICS) for load in LOADS}
-    cannot = f"the claim is about {NODES} machines here" if how.quick else ""
-    rows = [row for load, each in made.items() for row in _claims(load, each, cannot)]
+    rows = [row for load, each in made.items() for row in _claims(load, each)]
     grids = [_table(f"{said}; {nodes} machines", made, metric) for metric, said in SAID.items()]
     data = {
         "loads": list(LOADS.values()),
@@ -154,7 +152,7 @@ def run(how: Run) -> Report:
     return Report(tuple(how.seeds), how.quick, rows, grids, _REMARKS, data)
 
 
-def _claims(load: str, made: Replicates, cannot: str) -> list[Row]:
+def _claims(load: str, made: Replicates) -> list[Row]:
     """Rendezvous against each of the others; of medium load the paper says nothing."""
     rows = []
     for one, metric, other in (
@@ -163,10 +161,10 @@ def _claims(load: str, made: Replicates, cannot: str) -> list[Row]:
         quantity = f"{load}: {SAID[metric]}, {one} / {other}"
         ratio = made.ratio(one, other, metric)
         if load in WANTED:
-            said, low, high = WANTED[load]
-            rows.append(judge(quantity, said, ratio, low, high, cannot=cannot))
+            claim, said, low, high = WANTED[load]
+            rows.append(judge(claim, quantity, said, ratio, low, high))
         else:
-            rows.append(Row(quantity, "", ratio))
+            rows.append(Row("", quantity, "", ratio))
     return rows
 
 

@@ -16,24 +16,25 @@ import numpy as np
 from gridsim.estimates import Estimate, estimate
 from gridsim.faults import Faults
 from gridsim.platform import Platform
-from gridsim.reproduce.common import Grid, Report, Row, Run, judge
+from gridsim.reproduce.common import Grid, Report, Row, Run, exact, judge
 from gridsim.reproduce.wqr_common import (
     ALMOST,
     BASE,
     COUNT,
     METRICS,
     NODES,
+    ORDERINGS,
     SMALL,
     STATEMENTS,
     Bag,
-    claims,
+    judged,
     kinds,
     means,
     orderings,
     policies,
     relative,
+    sentences,
 )
-from gridsim.reproduce.wqr_common import CLAIMS as CLAIMS_OF_POLICIES
 from gridsim.reproduce.wqr_tables import FAULTS, POWERS, SIZES, Example, assigned, policy, table_iv
 from gridsim.scenario import Scenario
 from gridsim.schedulers.wqr_choices import POLICIES
@@ -45,13 +46,10 @@ if TYPE_CHECKING:
 
 NAME = "wqr-fig5"
 TITLE = "information-aware policies against WQR-FT, over RR: tasks of a bag, and tasks a machine"
-CLAIMS = (
-    "SmallET-NoInfo and GreatET-NoInfo are better than WQR-FT; GreatET-NoInfo almost 25 % faster at RR = 4",
-    "GreatET-NoInfo, -CpuInfo and -AvailInfo are alike; SmallET-NoInfo and -AvailInfo are alike",
-    "SmallET-AvailInfo is better than SmallET-CpuInfo, GreatET-CpuInfo than WQR-FT",
-    "GreatET-AllInfo is better than GreatET-CpuInfo, and the best of all",
-    "all of them waste fewer cycles than WQR-FT",
-)
+#: The two readings, and what is said in each.
+BAG, MACHINE = "bags of RR tasks: ", "RR tasks a machine: "
+COUNTED, TIMED = [each.counted for each in STATEMENTS], [*ORDERINGS, ALMOST]
+CLAIMS = (*sentences([*COUNTED, ALMOST], BAG), *sentences(TIMED, MACHINE))
 SEEDS = (20, 5)
 
 RATIOS, FEW_RATIOS = (1, 2, 4, 8, 16), (1, 4)
@@ -109,13 +107,12 @@ def run(how: Run) -> Report:
     rows, grids = _to_the_letter(how, ratios, data)
     nodes = SMALL if how.quick else NODES
     others = [name for name in POLICIES if name != BASE]
-    cannot = f"the claim is about {NODES} machines here" if how.quick else ""
     for kind, said in kinds(how.desktops).items():
         made = {
             f"RR = {ratio}": how.replicate(Bag(nodes, ratio, kind, how.desktops), policies(), METRICS)
             for ratio in ratios
         }
-        rows += claims(f"{kind}, {AT}", made[AT], cannot, (ALMOST, *CLAIMS_OF_POLICIES))
+        rows += judged(f"{kind}, {AT}", made[AT], TIMED, MACHINE)
         about = f"{kind} ({said}), {nodes} machines"
         grids += [
             relative(f"{about}: completion time / WQR-FT", made, "mean_completion", others),
@@ -142,10 +139,10 @@ def _to_the_letter(how: Run, ratios: tuple[int, ...], data: dict[str, Any]) -> t
     chosen = {name: policy(name) for name in POLICIES}
     for kind, said in DRAWN.items():
         made = {f"RR = {ratio}": how.replicate(Bags(ratio, kind), chosen, (COUNT,)) for ratio in ratios}
-        rows += claims(f"{kind}, {AT}", made[AT], these=[each.counted for each in STATEMENTS])
+        rows += judged(f"{kind}, {AT}", made[AT], COUNTED, BAG)
         counts = made[AT][COUNT]
         more = estimate((counts[ALMOST.policy] - counts[BASE]) / (BAGS * NAMED))
-        rows.append(judge(f"{kind}, {AT}: {_MORE}", "almost 0.25", more, *_ALMOST))
+        rows.append(judge(BAG + ALMOST.claim, f"{kind}, {AT}: {_MORE}", "almost 0.25", more, *_ALMOST))
         completed: dict[str, list[Estimate | str]] = {
             name: [estimate(each[COUNT][name] / BAGS) for each in made.values()] for name in POLICIES
         }
@@ -159,9 +156,7 @@ def _to_the_letter(how: Run, ratios: tuple[int, ...], data: dict[str, Any]) -> t
             for name in (*others, BASE)
         }
         if kind == RANDOM:  # of the example WQR-FT completes nothing at RR = 1
-            grids.append(
-                orderings(f"{about}: which claims hold, by RR", made, [c.counted for c in STATEMENTS])
-            )
+            grids.append(orderings(f"{about}: which claims hold, by RR", made, COUNTED))
     return rows, grids
 
 
@@ -174,18 +169,15 @@ def _table_xiii(seed: int) -> list[Row]:
     """The statements about the tasks completed of one bag of four, of which WQR-FT draws what is printed."""
     done = {name: float(assigned(Example()(seed), policy(name)).done) for name in POLICIES}
     rows = []
-    for each in (claim.counted for claim in STATEMENTS):
+    for each in COUNTED:
         other = each.rival(done)
         holds = each.low <= done[each.policy] / done[other] <= each.high
         why = f"{done[each.policy]:g} tasks, {other} {done[other]:g}"
-        rows.append(_exact(each.said, each.wanted, holds, why))
+        rows.append(exact(BAG + each.claim, f"Table XIII: {each.said}", each.wanted, holds, why))
     more = (done[ALMOST.policy] - done[BASE]) / NAMED
     why = f"{done[ALMOST.policy]:g} / {NAMED} - {done[BASE]:g} / {NAMED} = {more:g}"
-    return [*rows, _exact(_MORE, "almost 0.25", _ALMOST[0] <= more <= _ALMOST[1], why)]
-
-
-def _exact(said: str, paper: str, holds: bool, why: str) -> Row:
-    return Row(f"Table XIII: {said}", paper, None, "", "reproduced" if holds else "not reproduced", why)
+    holds = _ALMOST[0] <= more <= _ALMOST[1]
+    return [*rows, exact(BAG + ALMOST.claim, f"Table XIII: {_MORE}", "almost 0.25", holds, why)]
 
 
 _REMARKS = (

@@ -26,7 +26,9 @@ from gridsim.reproduce.common import (
     Log,
     Make,
     Report,
+    Row,
     Run,
+    conclude,
     failing,
     judge,
     latest_update,
@@ -68,7 +70,7 @@ def test_every_experiment_is_complete():
         assert name == this.NAME and len(this.SEEDS) == 2 and this.TITLE and this.figure
 
 
-def test_quick_writes_its_files_and_says_what_it_cannot_compare(tmp_path):
+def test_quick_writes_its_files_and_marks_its_verdicts(tmp_path):
     arguments = ("celaya-table1", "--quick", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress")
     found = invoke(*arguments)
     assert found.exit_code == 0, found.output
@@ -78,12 +80,15 @@ def test_quick_writes_its_files_and_says_what_it_cannot_compare(tmp_path):
     files = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     assert sorted(path.as_posix() for path in files) == names
     assert (folder / "table.md").read_text() in found.stdout
-    assert "cannot be compared | the claim is about N = 1000" in found.stdout
+    assert found.stdout.count("**undecided (quick)** (") == len(celaya_table1.CLAIMS)
+    assert "| undecided (quick) | wanted 95..100; no interval: one seed |" in found.stdout
     assert "Values of one seed: there are no intervals." in found.stdout
     assert all(str(folder / name) in found.stdout for name in names)
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
     table = json.loads((folder / "table.json").read_text())
     assert table["seeds"] == [1] and table["quick"] is True
+    assert [claim["claim"] for claim in table["claims"]] == list(celaya_table1.CLAIMS)
+    assert {claim["verdict"] for claim in table["claims"]} == {"undecided"}
     for ran in table["runs"]:
         assert gs.Scenario.from_toml(folder / ran["scenario"]).platform.nodes == 100
         for column in ran["values"].values():
@@ -187,16 +192,37 @@ def interval(low, high, seeds=10):
     ],
 )
 def test_verdicts(measured, verdict, why):
-    row = judge("q", "p", measured, 1.0, 1.25)
+    row = judge("c", "q", "p", measured, 1.0, 1.25)
     assert row.verdict == verdict and why in row.why
-    barred = judge("q", "p", measured, 1.0, 1.25, cannot="another N")
-    assert (barred.verdict, barred.why, barred.measured) == ("cannot be compared", "another N", measured)
 
 
 def test_near_is_a_quarter_on_either_side():
-    assert near("q", 4.0, interval(3.0, 5.0)).verdict == "reproduced"
-    assert near("q", 4.0, interval(2.9, 5.0)).verdict == "undecided"
-    assert near("q", 4.0, interval(5.1, 5.2)).why == "wanted 3..5; the interval lies above"
+    assert near("c", "q", 4.0, interval(3.0, 5.0)).verdict == "reproduced"
+    assert near("c", "q", 4.0, interval(2.9, 5.0)).verdict == "undecided"
+    assert near("c", "q", 4.0, interval(5.1, 5.2)).why == "wanted 3..5; the interval lies above"
+
+
+@pytest.mark.parametrize(
+    ("rows", "verdict", "why"),
+    [
+        (["reproduced"], "reproduced", "because"),
+        (["reproduced", "", "cannot be compared"], "reproduced", "because"),
+        (["reproduced", "reproduced"], "reproduced", "2 rows: 2 reproduced"),
+        (["undecided", "undecided"], "undecided", "2 rows: 2 undecided"),
+        (
+            ["undecided", "reproduced", "undecided"],
+            "partly reproduced",
+            "3 rows: 2 undecided, 1 reproduced",
+        ),
+        (["not robust", "undecided"], "not reproduced", "2 rows: 1 not robust, 1 undecided"),
+        (["cannot be compared"] * 2, "cannot be compared", "2 rows: 2 cannot be compared"),
+        ([""], "cannot be compared", "not measured"),
+    ],
+)
+def test_the_verdict_of_a_claim_follows_from_its_rows(rows, verdict, why):
+    made = [Row("claim", "q", "p", None, "", each, "because") for each in rows]
+    made.append(Row("another", "q", "p", None, "", "not reproduced", "of another claim"))
+    assert conclude("claim", made) == ("claim", verdict, why)
 
 
 def test_per_doubling_is_the_slope_of_each_seed():
@@ -250,8 +276,7 @@ def test_quick_reproductions_of_rigid_jobs_have_verdicts(name, tmp_path):
     assert found.exit_code == 0, found.output
     folder = tmp_path / name
     table = json.loads((folder / "table.json").read_text())
-    verdicts = {row["verdict"] for row in table["rows"]}
-    assert verdicts in ({"cannot be compared"}, {"cannot be compared", ""})
+    assert all(claim["verdict"] and claim["why"] for claim in table["claims"])
     assert all(row["why"] for row in table["rows"] if row["verdict"])
     assert any(row["paper"] for row in table["rows"]) and table["remarks"]
     assert (folder / "table.md").read_text() in found.stdout
@@ -386,9 +411,8 @@ def test_parts_of_the_time_add_up():
     ],
 )
 def test_signs(values, verdict):
-    row = sign("q", "p", np.array(values))
+    row = sign("c", "q", "p", np.array(values))
     assert row.verdict == verdict and f"of {len(values)} seeds" in row.why
-    assert sign("q", "p", np.array(values), cannot="another N").verdict == "cannot be compared"
 
 
 # -- at length --------------------------------------------------------------------------------------------
@@ -410,11 +434,11 @@ def test_quick(name, tmp_path, request):
 @pytest.mark.claims
 def test_table_1_at_length():
     report = reproduction("celaya-table1").run(Run(range(1, 6)))
-    times = [row for row in report.claims if row.quantity.startswith("maximum update time")]
+    times = [row for row in report.rows if row.quantity.startswith("maximum update time")]
     assert [row.verdict for row in times] == ["reproduced"] * 5
 
 
 @pytest.mark.claims
 def test_figure_4b_at_length():
     report = reproduction("celaya-fig4b").run(Run(range(1, 11)))
-    assert [row.verdict for row in report.claims[:2]] == ["reproduced", "reproduced"]
+    assert [row.verdict for row in report.rows[:2]] == ["reproduced", "reproduced"]

@@ -207,6 +207,8 @@ def test_dgs_fig4():
     told = where(at(HIGH), lambda x: {(PUSH, "overbooked"): x * some})
     cases.append(Held(full, (85.0, 100.0), (84.9, 100.1), told))
     cases.append(held("RU 0.95: largest EU, %", 90.0, 100.0, value(PUSH, "peak", at(HIGH))))
+    after = "RU 0.95: EU positive after the last submission, days"
+    cases.append(held(after, 2.0, INF, value(PUSH, "after", at(HIGH))))
     check(dgs_fig4, cases)
 
 

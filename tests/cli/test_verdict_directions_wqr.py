@@ -143,7 +143,7 @@ def test_wqr_real(monkeypatch):
     monkeypatch.setattr(wqr_real, "Grounds", lambda *_: lambda seed: scenario)
     monkeypatch.setattr(wqr_real, "simulate", lambda *_, **__: result)
     monkeypatch.setattr(wqr_real, "validate_result", lambda _: [])
-    check(wqr_real, claims("all bags"), desktops=SimpleNamespace())
+    check(wqr_real, claims("all bags"), "all bags: *", desktops=SimpleNamespace())
 
 
 @pytest.mark.parametrize("rr", [1, 4])

@@ -46,5 +46,5 @@ INF = math.inf
 def test_the_reason_says_what_decided(
     low: float, high: float, interval: tuple[float, float], verdict: str, why: str
 ) -> None:
-    row = judge("q", "paper", Estimate(sum(interval) / 2, *interval, 10), low, high)
+    row = judge("c", "q", "paper", Estimate(sum(interval) / 2, *interval, 10), low, high)
     assert (row.verdict, row.why) == (verdict, why)

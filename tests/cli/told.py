@@ -93,8 +93,10 @@ def named(row: Row) -> str:
 
 
 def judged(module, tell: Tell, **how) -> dict[str, str]:
-    """Of each row that has a verdict."""
-    rows = [row for row in module.run(Told(SEEDS, tell=tell, **how)).claims if row.verdict]
+    """Of each row that has a verdict; each claim follows from some of them."""
+    rows = [row for row in module.run(Told(SEEDS, tell=tell, **how)).rows if row.verdict]
+    assert {row.claim for row in rows} == set(module.CLAIMS)
+    rows = [row for row in rows if row.verdict != "cannot be compared"]
     verdicts = {named(row): row.verdict for row in rows}
     assert len(verdicts) == len(rows), "two rows have the same name"
     return verdicts
