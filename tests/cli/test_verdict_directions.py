@@ -272,6 +272,6 @@ def test_ratio_of_means_is_not_the_mean_of_ratios():
     base, tree = np.tile([1.0, 3.0], 3), np.tile([1.3, 3.3], 3)
     told = {("MinCent", "max_stretch"): base, ("tree B = 2", "max_stretch"): tree}
     report = celaya_fig4a.run(Told(SEEDS, tell=lambda make: told))
-    means = {row.quantity: row.measured.mean for row in report.claims}
+    means = {row.quantity: row.measured.mean for row in report.rows}
     assert means["K1, N = 1000: tree B = 2 / MinCent"] == pytest.approx(1.2)
     assert means["K1, N = 1000: the same of the means, B = 2"] == pytest.approx(1.15)
