@@ -135,7 +135,7 @@ def judge(
             verdict, reason = "not reproduced", f"{wanted}; the interval{digits} lies {where}"
         else:
             verdict, reason = "undecided", f"{wanted}; the interval{digits} straddles an end"
-    return Row(claim, quantity, paper, measured, unit, verdict, _joined(reason, why))
+    return Row(claim, quantity, paper, measured, unit, verdict, "; ".join(filter(None, (reason, why))))
 
 
 def near(
@@ -203,10 +203,6 @@ def conclude(claim: str, rows: Sequence[Row]) -> Conclusion:
     if len(counts) == 1:
         return Conclusion(claim, first, why)
     return Conclusion(claim, "partly reproduced" if counts["reproduced"] else "not reproduced", why)
-
-
-def _joined(*parts: str) -> str:
-    return "; ".join(filter(None, parts))
 
 
 def _range(low: float, high: float) -> str:

@@ -202,7 +202,7 @@ UNDISTURBED = "SmallET-NoInfo and GreatET-NoInfo complete more tasks without res
 
 #: "Alike": within 5 %.  "Almost 25 % faster": 0.75 within 0.05.
 ALIKE = (0.95, 1.05)
-ALMOST = Ordering(ALMOST_25, "GreatET-NoInfo takes almost 25 % less", "GreatET-NoInfo", BASE, 0.70, 0.80)
+ALMOST = Ordering(ALMOST_25, "GreatET-NoInfo is better by almost 25 %", "GreatET-NoInfo", BASE, 0.70, 0.80)
 #: The others of section VI, part by part.
 STATEMENTS = (
     Ordering(BETTER, "SmallET-NoInfo is better than WQR-FT", "SmallET-NoInfo", BASE),
