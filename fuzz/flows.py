@@ -58,6 +58,7 @@ WALK = Part(
         "min_speed": one_of(0.0, 2.0),
         "printed": flag,
         "probe_time": one_of(0, 0, 10**8),
+        "queued": flag,
         "packet": one_of(100, 0),
         "seed": whole(0, 255),
         "neighbours": maybe(_neighbours),

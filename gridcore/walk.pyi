@@ -36,6 +36,7 @@ class JobWalks:
         min_speed: float = 0.0,
         printed: bool = False,
         probe_time: SupportsIndex = 0,
+        queued: bool = True,
         packet: SupportsIndex = 100,
         seed: SupportsIndex = 0,
         neighbours: NDArray[np.int32] | None = None,

@@ -2,8 +2,9 @@
 
 A job is released at its own node, which asks other nodes in turn what it would find there: how long their queues are,
 and how much will come to them while the job is on its way.  It goes to the first one that is better, or to the best,
-or stays.  A node runs what has come to it in that order, without preemption, so that a job's start is known when it
-arrives.  Jobs and their results are carried by `gridcore.links`; packets of load are counted there.
+or stays.  Where asking takes time, a node decides on one job after the other, and results leave through the same queue
+(sections 7.1 and 7.2).  A node runs what has come to it in that order, without preemption, so that a job's start is known
+when it arrives.  Jobs and their results are carried by `gridcore.links`; packets of load are counted there.
 
 The rule is RJSS's (Reliable node Job Scheduling Strategy, section 6.1), and with other settings that of its rivals.
 Times are int64 nanoseconds.  `gridcore.reference.walk` is the same in plain Python.
@@ -47,14 +48,17 @@ cdef enum:
 cdef enum:
     DRAWN = 4                       # steps of a search that may end with each
 cdef enum:
+    NOWHERE = -2                    # in no queue
+cdef enum:
     FIELDS = 10                     # of a search, in a state
 
 
 cdef class JobWalks:
     """Nodes, the jobs that are released at them, and where these go.
 
-    At an instant jobs arrive (by node), results come back, results are sent (by job), searches go on (in the order in
-    which their steps began), and then jobs are released, by index.
+    At an instant jobs arrive (by node), results come back, results are sent or queue for it (by job), searches go on (in
+    the order in which their steps began; where one ends, its node's dispatcher turns to what waits there), and then jobs
+    are released, by index.
 
     Parameters
     ----------
@@ -72,6 +76,9 @@ cdef class JobWalks:
     min_speed : slower nodes are passed over, Mflop/s.
     printed : compare waiting + latency with waiting, as printed, in place of the times until the result is back.
     probe_time : ns that it takes to ask a node and to hear from it, one after the other; 0: no time at all.
+    queued : a node's dispatcher is busy while it looks for a node for a job: other jobs that are released there, and
+        results of what has run there, wait for it, first come, first served.  False: it looks for nodes for all its jobs
+        at once, and results leave when the jobs have run.
     packet : bytes of a probe and of its answer.
     seed : of the draws.  Those of a job depend on it and on the job's index.
     neighbours : int32[nodes, degree]; then a job's probes walk from neighbour to neighbour, where a node that was asked
@@ -108,12 +115,16 @@ cdef class JobWalks:
     cdef Pending ending                 # jobs whose result is sent then
     cdef Pending steps                  # searches, by the time of their next event
     cdef Searches searches
+    cdef bint queued                    # dispatchers are ever busy
+    cdef int[::1] deciding              # the job for which a node's dispatcher looks for a node, -1
+    cdef int[::1] first, last           # of those that wait for a dispatcher: to be decided on, or with a result to send
+    cdef int[::1] behind                # the job behind a job there, -1; or `NOWHERE`
     cdef ProbeLog log
     cdef long long[::1] looked          # of each job its row in the log that is not heard of yet, -1
 
     def __cinit__(self, Links links, speed, *, kinds, release, node, work, data, rate, probes, pick="first",
                   rule="exactly-one", local_threshold=0.5, remote_threshold=1.0, min_speed=0.0, bint printed=False,
-                  probe_time=0, packet=100, seed=0, neighbours=None, log=0):
+                  probe_time=0, bint queued=True, packet=100, seed=0, neighbours=None, log=0):
         cdef Py_ssize_t k
         cdef const double[::1] speeds, rates
         if links is None:
@@ -150,6 +161,10 @@ cdef class JobWalks:
         self.next_waiting = np.full(self.count, -1, np.int32)
         self.head, self.tail = np.full(self.nodes, -1, np.int32), np.full(self.nodes, -1, np.int32)
         self.waiting = np.zeros(self.nodes, np.int32)
+        self.queued = queued and self.probe_time > 0 and self.probes > 0 and self.degree != 0
+        k = self.nodes if self.queued else 0
+        self.deciding, self.first, self.last = (np.full(k, -1, np.int32) for _ in range(3))
+        self.behind = np.full(self.count if self.queued else 0, NOWHERE, np.int32)
         self.log.most = log
         self.looked = np.full(self.count if log else 0, -1, np.int64)
         self.at = <Node*> grown(NULL, self.nodes * sizeof(Node))
@@ -188,7 +203,7 @@ cdef class JobWalks:
                 raise ValueError(f"links must carry nothing but what is sent here, got a message at {now} ns")
             while first_of(&self.ending) == now:
                 e = pending_pop(&self.ending)
-                self._send(RESULT, self.machine[e.slot], self.home[e.slot], e.slot, now)
+                self._dispatch(e.slot, self.machine[e.slot], now)
             while first_of(&self.steps) == now:
                 e = pending_pop(&self.steps)
                 self._go_on(e.slot, now)
@@ -220,6 +235,46 @@ cdef class JobWalks:
         self.links._give_back(slot)
         return record
 
+    # -- what a node's dispatcher does ----------------------------------------------------------------------
+
+    cdef int _dispatch(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
+        """Begin to look for a node for `job`, or send its result from node `u`, when its dispatcher comes to it."""
+        if self.queued and self.deciding[u] >= 0:
+            return self._line_up(job, u)
+        if self.machine[job] < 0:
+            if now > _LATEST:
+                raise OverflowError(f"node {u} would decide on jobs until after {_LATEST} ns")
+            self._begin(job, now)
+            if self.queued:
+                self.deciding[u] = <int> job
+        elif u == self.home[job]:
+            self.returned[job] = now
+        else:
+            self._send(RESULT, u, self.home[job], job, now)
+        return 0
+
+    cdef int _line_up(self, Py_ssize_t job, Py_ssize_t u) except -1:
+        if self.behind[job] != NOWHERE:  # a state from a file may have it come twice, and then it would wait for itself
+            raise ValueError(f"job {job} waits for a dispatcher already")
+        self.behind[job] = -1
+        if self.first[u] < 0:
+            self.first[u] = <int> job
+        else:
+            self.behind[self.last[u]] = <int> job
+        self.last[u] = <int> job
+        return 0
+
+    cdef int _decided(self, Py_ssize_t u, long long now) except -1:
+        """The dispatcher of node `u` goes on with what waits for it, up to the next job."""
+        cdef Py_ssize_t job
+        self.deciding[u] = -1
+        while self.deciding[u] < 0 and self.first[u] >= 0:
+            job = self.first[u]
+            self.first[u] = self.behind[job]
+            self.behind[job] = NOWHERE
+            self._dispatch(job, u, now)
+        return 0
+
     # -- a search that takes no time ------------------------------------------------------------------------
 
     cdef int _released(self, Py_ssize_t job, long long now) except -1:
@@ -228,7 +283,7 @@ cdef class JobWalks:
         if self.probes and self.degree:
             self._forget_stamps(job)
             if self.probe_time:
-                return self._begin(job, now)
+                return self._dispatch(job, home, now)
             u = self._find(job, home, now)
             if self.log.most or self.links.passages.most:
                 self._tell(job, home, now)
@@ -396,7 +451,11 @@ cdef class JobWalks:
         searches_drop(&self.searches, slot)
         if self.log.most:
             self._log_end(job, home, u, latency if u >= 0 else -1, now)
-        return self._queue(job, home, now) if u < 0 else self._move(job, home, u, latency, now)
+        if u < 0:
+            self._queue(job, home, now)
+        else:
+            self._move(job, home, u, latency, now)
+        return self._decided(home, now) if self.queued else 0
 
     cdef bint _is_better(self, const Search* s, long long latency, long long now) noexcept:
         """Whether the node seen is better than the best so far, or for the first one, than the job's own."""
@@ -580,7 +639,7 @@ cdef class JobWalks:
         if start > now:
             self._append(job, u)
             self.peak[u] = max(self.peak[u], <long long> self.waiting[u])
-        if u != self.home[job]:
+        if self.queued or u != self.home[job]:
             return pending_push(&self.ending, end, job, <int> job)
         self.returned[job] = end
         return 0
@@ -644,6 +703,12 @@ cdef class JobWalks:
             out[n, 0], out[n, 1], out[n, 2], out[n, 3], out[n, 4] = s.job, s.time, s.sequence, s.asking, s.taken
             out[n, 5], out[n, 6], out[n, 7], out[n, 8], out[n, 9] = s.seen, s.seen_free, s.best, s.best_free, s.steps
             steps.append(np.asarray(<int[:s.steps]> s.step).astype(np.int64))
+        waiting = []
+        for k in range(self.first.shape[0]):
+            n = self.first[k]
+            while n >= 0:
+                waiting.append(n)
+                n = self.behind[n]
         log = {}
         if self.log.most:
             log = {"looks": np.empty((self.log.n, LOOK_FIELDS), np.int64), "unlogged": self.log.lost}
@@ -651,7 +716,7 @@ cdef class JobWalks:
         return shown({
             **log, **self._jobs, **self._totals, "free": free_at, "answered": answered, "now": self.now, "next": self.next,
             "sequence": self.sequence, "ending": rows[np.argsort(rows[:, 1])][:, :2], "searches": searches,
-            "steps": np.concatenate([np.zeros(0, np.int64), *steps]),
+            "steps": np.concatenate([np.zeros(0, np.int64), *steps]), "dispatchers": np.array(waiting, np.int64),
         })
 
     def setstate(self, state):
@@ -663,7 +728,7 @@ cdef class JobWalks:
         cdef Py_ssize_t k, j, n
         cdef int slot
         cdef Search* s
-        made = read(state, self.nodes, self.count, self.probes, self.log.most)
+        made = read(state, self.nodes, np.asarray(self.home), self.probes, self.queued, self.log.most)
         self._forget()
         for columns in (self._jobs, self._totals):
             for name, column in columns.items():
@@ -689,6 +754,12 @@ cdef class JobWalks:
                 s.step[j] = <int> steps[n + j]
             n += s.steps
             pending_push(&self.steps, s.time, s.sequence, slot)
+            if self.queued:
+                self.deciding[self.home[s.job]] = <int> s.job
+        cdef const long long[::1] line = made["dispatchers"]
+        for k in range(line.shape[0]):
+            j = line[k]
+            self._line_up(j, self.home[j] if self.machine[j] < 0 else self.machine[j])
         if self.log.most:
             self.log.lost = made["unlogged"]
             probelog_fill(&self.log, made["looks"])
@@ -704,6 +775,9 @@ cdef class JobWalks:
         while pending_first(&self.steps) != NULL:
             slot = pending_pop(&self.steps).slot
             searches_drop(&self.searches, slot)
+        self.deciding[:] = -1
+        self.first[:] = -1
+        self.behind[:] = NOWHERE
 
 
 cdef inline long long first_of(const Pending* events) noexcept nogil:

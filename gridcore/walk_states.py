@@ -133,9 +133,15 @@ def _whole(name: str, values: NDArray[Any], low: int, high: int) -> None:
         raise ValueError(f"{name}[{k}] must be in {low}..{high}, got {values[k]}")
 
 
-def read(state: Any, nodes: int, jobs: int, walks: int, log: int) -> dict[str, Any]:
-    """The entries of a state, checked; `walks`: steps of a search, `log`: rows of the log, at most."""
-    state = State(state)
+def read(
+    state: Any, nodes: int, home: NDArray[np.int64], walks: int, queued: bool, log: int
+) -> dict[str, Any]:
+    """The entries of a state, checked.
+
+    home : of each job.  walks : steps of a search, at most.  queued : whether jobs and results wait for
+        dispatchers.  log : rows of the log, at most.
+    """
+    state, jobs = State(state), len(home)
     made: dict[str, Any] = {
         "now": state.whole("now", 0, LATEST),
         "next": state.whole("next", 0, jobs),
@@ -176,6 +182,32 @@ def read(state: Any, nodes: int, jobs: int, walks: int, log: int) -> dict[str, A
         raise ValueError(
             f"state['steps'] must be {of['steps'].sum()}, as the searches have, got {len(steps)}"
         )
+    _dispatchers(state, made, home, of["job"] if queued else None)
     waiting = np.flatnonzero((made["start"] > made["now"]) & (made["machine"] >= 0))
     order = np.lexsort((made["start"][waiting], made["machine"][waiting]))
     return {**made, "waiting": waiting[order]}
+
+
+def _dispatchers(
+    state: State, made: dict[str, Any], home: NDArray[np.int64], deciding: NDArray[np.int64] | None
+) -> None:
+    """Who waits for a dispatcher, in order: jobs without a machine, and others that have run.
+
+    deciding : the jobs for which dispatchers look for a node; None where nobody waits.
+    """
+    made["dispatchers"] = line = state.array("dispatchers", np.int64, (None,), 0, len(home) - 1)
+    if deciding is None:
+        sound, deciding = np.zeros(len(line), np.bool_), np.zeros(0, np.int64)
+    else:
+        busy = np.bincount(home[deciding], minlength=1)
+        for k in np.flatnonzero(busy[home[deciding]] > 1)[:1]:
+            node = home[deciding[k]]
+            raise ValueError(f"state['searches'] must have one search of node {node}, got {busy[node]}")
+        machine = made["machine"][line]
+        node = np.where(machine < 0, home[line], machine)
+        sound = np.isin(node, home[deciding]) & (line < made["next"]) & ~np.isin(line, deciding)
+        sound &= (machine < 0) | ((made["end"][line] <= made["now"]) & (made["returned"][line] < 0))
+        sound &= ~np.isin(line, made["ending"][:, 1])
+    sound &= np.isin(np.arange(len(line)), np.unique(line, return_index=True)[1])
+    for k in np.flatnonzero(~sound)[:1]:
+        raise ValueError(f"state['dispatchers'][{k}] must be a job that waits for one, got {line[k]}")

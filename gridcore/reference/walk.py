@@ -89,6 +89,7 @@ class JobWalks:
         min_speed: float = 0.0,
         printed: bool = False,
         probe_time: int = 0,
+        queued: bool = True,
         packet: int = 100,
         seed: int = 0,
         neighbours: NDArray[np.int32] | None = None,
@@ -130,6 +131,9 @@ class JobWalks:
         self._seed, self._neighbours = seed, neighbours
         self._next = 0  # job to be released
         self._searches: list[Search] = []  # that take time, as they came to wait
+        self._queued = queued and probe_time > 0 and self._steps() > 0
+        self._deciding: set[int] = set()  # nodes whose dispatcher looks for a node
+        self._lines: dict[int, list[int]] = {}  # of the jobs that wait for each dispatcher
         self._ending: list[tuple[int, int]] = []  # when, job: its result is sent then
         count = len(self._release)
         self._jobs = {name: np.full(count, -1, dtype) for name, dtype in JOB_COLUMNS.items()}
@@ -151,10 +155,10 @@ class JobWalks:
             self._arrive(now)
             for end, job in sorted(each for each in self._ending if each[0] == now):
                 self._ending.remove((end, job))
-                self._send(RESULT, int(self._jobs["machine"][job]), self._home[job], job, now)
-            for search in [each for each in self._searches if each.time == now]:
-                self._searches.remove(search)
-                self._go_on(search, now)
+                self._dispatch(job, int(self._jobs["machine"][job]), now)
+            while due_now := [each for each in self._searches if each.time == now]:
+                self._searches.remove(due_now[0])
+                self._go_on(due_now[0], now)
             while self._next < len(self._release) and self._release[self._next] == now:
                 self._released(self._next, now)
                 self._next += 1
@@ -172,21 +176,38 @@ class JobWalks:
     def _released(self, job: int, now: int) -> None:
         home = self._home[job]
         self._nodes[home].own += 1
-        left = self._probes
-        if self._neighbours is None:
-            left = min(left, len(self._nodes) - 1)
-        elif not self._neighbours.shape[1]:
-            left = 0
-        search = Search(job, self._walk(job), home, left)
-        if not left:
+        if self._probe_time and self._steps():
+            self._dispatch(job, home, now)
+            return
+        search = Search(job, self._walk(job), home, self._steps())
+        if not search.left:
             self._place(search, now)
-        elif self._probe_time:
-            self._wait(search, now + self._probe_time // 2)
+        while search.left and not self._ask(search, now):
+            pass
+
+    def _steps(self) -> int:
+        """Of a search, at most."""
+        if self._neighbours is None:
+            return min(self._probes, len(self._nodes) - 1)
+        return self._probes if self._neighbours.shape[1] else 0
+
+    def _dispatch(self, job: int, u: int, now: int) -> None:
+        """Begin to look for a node for `job`, or send its result from `u`, once the dispatcher is free."""
+        if u in self._deciding:
+            self._lines.setdefault(u, []).append(job)
+        elif self._jobs["machine"][job] < 0:
+            if now > LATEST:
+                raise OverflowError(f"node {u} would decide on jobs until after {LATEST} ns")
+            if self._queued:
+                self._deciding.add(u)
+            self._wait(Search(job, self._walk(job), u, self._steps()), now + self._probe_time // 2)
+        elif u == self._home[job]:
+            self._jobs["returned"][job] = now
         else:
-            while not self._ask(search, now):
-                pass
+            self._send(RESULT, u, self._home[job], job, now)
 
     def _go_on(self, search: Search, now: int) -> None:
+        home = self._home[search.job]
         if search.asking:
             self._look(search, now)
             search.asking = False
@@ -194,6 +215,11 @@ class JobWalks:
         elif not self._hear(search, now):
             search.asking = True
             self._wait(search, now + self._probe_time // 2)
+        else:
+            # the dispatcher goes on with what waits for it, up to the next job
+            self._deciding.discard(home)
+            while home not in self._deciding and self._lines.get(home):
+                self._dispatch(self._lines[home].pop(0), home, now)
 
     def _wait(self, search: Search, time: int) -> None:
         search.time = time
@@ -373,7 +399,7 @@ class JobWalks:
         node.done += 1
         node.starts = [each for each in [*node.starts, start] if each > now]
         node.peak = max(node.peak, len(node.starts))
-        if u == self._home[job]:
+        if u == self._home[job] and not self._queued:
             jobs["returned"][job] = end
         else:
             self._ending.append((end, job))

@@ -53,6 +53,7 @@ class _Prober(_Walker, frozen=True, kw_only=True):
 
     k: float = 0.1
     probe_latency: ProbeLatency = 0.0
+    dispatcher: Literal["queue", "parallel"] = "queue"
     load_packet: int = 100
     overlay: int | None = None
 
@@ -71,6 +72,7 @@ class _Prober(_Walker, frozen=True, kw_only=True):
             self,
             k=share,
             probe_latency=latency,
+            dispatcher=one_of(f"{self.name}.dispatcher", self.dispatcher, ("queue", "parallel")),
             load_packet=whole(f"{self.name}.load_packet", self.load_packet, high=MOST_BYTES),
             overlay=None if self.overlay is None else whole(f"{self.name}.overlay", self.overlay, low=1),
         )
@@ -109,6 +111,10 @@ class Rjss(_Prober, frozen=True, kw_only=True):
     turnaround : ``"complete"``, or ``"printed"``: waiting and one way there against waiting at home.
     probe_latency : s to ask a node and hear from it; ``"network"``: as long as two packets take.  What is
         heard is what was half of that before.  0: no time at all.
+    dispatcher : what a node does while it asks others about a job, where that takes time.  ``"queue"``: other
+        jobs that are released there and results of jobs that have run there wait until it is done, in one
+        queue, first come, first served (sections 7.1 and 7.2); ``"parallel"``: it asks about all its jobs at
+        once, and results leave when the jobs have run.  Jobs that come from other nodes never wait for it.
     load_packet : bytes of a question, and of its answer.  Counted, but not held up at interfaces.
     overlay : None: nodes are drawn uniformly, each at most once; a number: the question walks over a random
         overlay of this degree, where a node that was asked before is only passed.
@@ -146,6 +152,7 @@ class Rjss(_Prober, frozen=True, kw_only=True):
             remote_threshold=self.remote_threshold,
             printed=self.turnaround == "printed",
             probe_latency=self.probe_latency,
+            queued=self.dispatcher == "queue",
             packet=self.load_packet,
             degree=self.overlay,
         )
@@ -162,7 +169,7 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
         turnaround, if that is less than at home; ``"fastest"``: the fastest one asked if it is faster than
         the job's own, whatever its queue.
     min_speed : Mflop/s; None: the mean of all nodes, which they know when the run begins.
-    k, probe_latency, load_packet, overlay : as in `Rjss`.
+    k, probe_latency, dispatcher, load_packet, overlay : as in `Rjss`.
     """
 
     name: ClassVar[str] = "resource-exclusion"
@@ -197,6 +204,7 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
             rule="none",
             min_speed=least if completion and least is not None else 0.0,
             probe_latency=self.probe_latency,
+            queued=self.dispatcher == "queue",
             packet=self.load_packet,
             degree=self.overlay,
         )

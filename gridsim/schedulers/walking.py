@@ -29,7 +29,7 @@ class Walking(Policy):
     name : of the scheduler, for what is refused.
     probes : nodes that it asks, at most.  degree : of the overlay on which it walks, None for independent
         draws.
-    pick, rule, local_threshold, remote_threshold, min_speed, printed : of `gridcore.walk.JobWalks`.
+    queued, pick, rule, local_threshold, remote_threshold, min_speed, printed : of `gridcore.walk.JobWalks`.
 
     ScenarioError where a search would take more than `LONGEST_SEARCH`.
     """
@@ -44,6 +44,7 @@ class Walking(Policy):
         *,
         probes: int,
         probe_latency: ProbeLatency = 0.0,
+        queued: bool = True,
         packet: int = 0,
         degree: int | None = None,
         pick: str = "first",
@@ -91,6 +92,7 @@ class Walking(Policy):
             rate=self.rates,
             probes=probes,
             probe_time=nanoseconds(probe_latency),
+            queued=queued,
             packet=packet,
             seed=int(run.streams("walk").integers(2**63)),
             neighbours=neighbours,

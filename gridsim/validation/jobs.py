@@ -94,14 +94,57 @@ class Jobs:
         ns: Floats = np.rint(self.given.sizes() / speeds[self["machine"]] * 1e9)
         return ns * NS
 
+    @property
+    def queued(self) -> bool:
+        """Whether jobs and results wait for dispatchers that are busy; see `Rjss`."""
+        return self.parameters.get("dispatcher") == "queue" and self.parameters["probe_latency"] != 0
+
     @cached_property
-    def search(self) -> Floats:
-        """From its release until it was known where it goes; steps follow one another."""
+    def homes(self) -> dict[int, Integers]:
+        """Machine -> the jobs submitted there, in the order of their releases."""
+        return _groups(self.given.submitter[self.application])
+
+    @cached_property
+    def decided(self) -> Integers:
+        """When it was known where it goes, ns: steps follow one another, and in a queue searches as well."""
         each, network = self.parameters.get("probe_latency", 0.0), self.result.scenario.network
         if each == "network":
             each = 2 * (network.latency + self.parameters["load_packet"] / network.bandwidth)
-        took: Floats = self["probes"] * (round(each * 1e9) * NS)
+        took = self["probes"].astype(np.int64) * round(each * 1e9)
+        begins: Integers = self.given.release_ns[self.application]
+        for mine in self.homes.values() if self.queued else ():
+            before = np.cumsum(took[mine]) - took[mine]
+            begins[mine] = before + np.maximum.accumulate(begins[mine] - before)
+        decided: Integers = begins + took
+        return decided
+
+    @cached_property
+    def search(self) -> Floats:
+        """From its release until it was known where it goes."""
+        took: Floats = np.float64(NS) * (self.decided - self.given.release_ns[self.application])
         return took
+
+    @cached_property
+    def held(self) -> tuple[Floats, Floats]:
+        """The least and the most that its result waits until it leaves."""
+        here = self.given.release[self.application] + self.search + self["waited"] + self.lasts
+        if not self.queued:
+            return np.zeros(len(here)), np.zeros(len(here))
+        first, last = (here + way for way in self.way)
+        return np.maximum(0.0, self._leaves(first, -1) - last), self._leaves(last, 1) - first
+
+    def _leaves(self, end: Floats, side: int) -> Floats:
+        """When results leave of jobs that end then: after the decisions on all released there before.
+
+        side : -1 leaves out jobs released at the end itself, as it is rounded; 1 does not.
+        """
+        at, leaves = end + side * (4 * NS + 2 * ROUNDING * end), end.copy()
+        for u, ran in _groups(self["machine"]).items():
+            mine = self.homes.get(u, np.zeros(0, np.int64))
+            release = self.given.release[self.application[mine]]
+            decided = np.append(0.0, self.decided[mine] * NS)
+            leaves[ran] = np.maximum(end[ran], decided[np.searchsorted(release, at[ran])])
+        return leaves
 
     @cached_property
     def way(self) -> tuple[Floats, Floats]:
@@ -118,6 +161,13 @@ class Jobs:
             busy = np.bincount(home, on_its_way, nodes) + np.bincount(there, on_its_way, nodes)
             most = most + busy[home] + busy[there]
         return np.where(self.moved, least, 0.0), np.where(self.moved, most, 0.0)
+
+
+def _groups(machine: Integers) -> dict[int, Integers]:
+    """Machine -> the jobs that name it, in order."""
+    order = np.argsort(machine, kind="stable")
+    which, begins = np.unique(machine[order], return_index=True)
+    return dict(zip(which.tolist(), np.split(order, begins[1:]), strict=True))
 
 
 def _searches(jobs: Jobs) -> list[Violation]:
@@ -163,14 +213,14 @@ def _times(jobs: Jobs) -> list[Violation]:
         column("jobs.waited"),
         lambda k: f"is {waited[k]} s",
     )
-    here, (least, most) = jobs.search + waited + jobs.lasts, jobs.way
-    low, high = here + 2 * least, here + 2 * most
+    here, (least, most), held = jobs.search + waited + jobs.lasts, jobs.way, jobs.held
+    low, high = here + 2 * least + held[0], here + 2 * most + held[1]
     return found + broken(
         "jobs",
         ~_within(turnaround, low, high, low),
         column("jobs.turnaround"),
         lambda k: (
-            f"is {turnaround[k]} s, search, wait, execution and both ways make {_between(low[k], high[k])}"
+            f"is {turnaround[k]} s, search, waits, execution and both ways make {_between(low[k], high[k])}"
         ),
     )
 
@@ -197,7 +247,9 @@ def _agreement(jobs: Jobs) -> list[Violation]:
     until, back = jobs.search + jobs["waited"], jobs["turnaround"]
     low, high = (release + np.minimum.reduceat(until + way, begins) for way in (least, most))
     found = _ranges("applications.first_start", first, low, high)
-    low, high = (release + np.maximum.reduceat(back - way, begins) for way in (most, least))
+    held = jobs.held
+    low = release + np.maximum.reduceat(back - most - held[1], begins)
+    high = release + np.maximum.reduceat(back - least - held[0], begins)
     found += _ranges("applications.finish", finish, low, high)
     lasts = jobs.lasts[begins]
     found += broken(

@@ -209,6 +209,7 @@ def test_something_was_under_way() -> None:
         ("pull", "seen"), ("pull", "log"), ("backfill", "coming"), ("backfill", "runs"),
         ("work", "running"), ("work", "ranked"), ("work", "rows"), ("work", "faults"), ("work", "seen"),
         ("walk", "ending"), ("walk", "searches"), ("walk", "steps"), ("walk", "looks"),
+        ("walk", "dispatchers"),
     ):  # fmt: skip
         assert any(len(each[name][entry]) for each in seen), (name, entry)
     for each in seen:
@@ -392,6 +393,23 @@ def test_a_job_cannot_look_for_a_node_twice() -> None:
         bad["searches"][k, 0] = job
         with pytest.raises(ValueError, match=r"state\['searches'\]\[\d+\] must be a search of these jobs"):
             walks(0)[1].setstate(bad)
+
+
+def test_who_waits_for_a_dispatcher() -> None:
+    """Each once, behind a job that is decided on, and either before it is decided on or when it has run."""
+    state = copied(walks(20)[1].getstate())
+    line, deciding = state["dispatchers"], state["searches"][0, 0]
+    waits, ends = line[state["machine"][line] < 0], state["ending"][0, 1]
+    assert 0 < len(waits) < len(line)
+    for k, job in ((0, line[1]), (0, deciding), (0, ends), (0, 119), (1, -1), (1, 120)):
+        bad = {**state, "dispatchers": line.copy()}
+        bad["dispatchers"][k] = job
+        with pytest.raises(ValueError, match=r"state\['dispatchers'\]\[\d\] must be "):
+            walks(0)[1].setstate(bad)
+    searches = state["searches"].copy()
+    searches[1, 0] = waits[np.isin(waits, searches[:, 0], invert=True)][0]
+    with pytest.raises(ValueError, match=r"state\['searches'\] must have one search of node \d, got 2"):
+        walks(0)[1].setstate({**state, "searches": searches})
 
 
 def test_what_is_masked_is_there() -> None:

@@ -88,7 +88,8 @@ def cases(draw: st.DrawFn) -> Case:
         "remote_threshold": draw(st.sampled_from((1.0, 0.1, 0.0, 0.5, np.inf))),
         "min_speed": draw(st.sampled_from((0.0, 0.0, 150.0))),
         "printed": draw(st.booleans()),
-        "probe_time": draw(st.sampled_from((0, 0, 3, S // 10 + 1, S // 2))),
+        "probe_time": draw(st.sampled_from((0, 0, 1, 3, S // 10 + 1, S // 2))),
+        "queued": draw(st.booleans()),
         "packet": draw(st.sampled_from((0, 100))),
         "seed": draw(st.integers(0, 2**40)),
         "neighbours": draw(st.sampled_from((None, neighbours))),
@@ -182,8 +183,23 @@ def test_each_job_runs_once_where_it_came(case: Case) -> None:
     assert (table["end"] - table["start"] == lasts).all()
     assert (table["arrived"] >= release).all() and (table["start"] >= table["arrived"]).all()
     stayed = table["machine"] == home
-    assert (table["returned"] >= table["end"]).all() and (table["returned"] == table["end"])[stayed].all()
     assert ((table["predicted"] == -1) == stayed).all()
+    # a dispatcher decides on one job after the other, and a result leaves when it is done with those before
+    took, decided = table["probes"] * case["probe_time"], release.copy()
+    for u in range(len(case["speed"])):
+        until = 0
+        for job in np.flatnonzero(home == u):
+            until = decided[job] = (max(until, release[job]) if case["queued"] else release[job]) + took[job]
+    assert (table["arrived"] == decided)[stayed].all() and (table["arrived"] >= decided).all()
+    for job in range(len(home)):
+        end = table["end"][job]
+        # jobs that are released at the end itself may be before the result or behind it
+        here = (home == table["machine"][job]) & case["queued"]
+        before, with_it = (
+            max(end, decided[here & earlier].max(initial=0)) for earlier in (release < end, release <= end)
+        )
+        back = table["returned"][job]
+        assert back in (before, with_it) if stayed[job] else back >= before
     # nothing overtakes on a node, and no node is idle while a job waits there
     for u in range(len(case["speed"])):
         here = np.flatnonzero(table["machine"] == u)
@@ -284,6 +300,46 @@ def test_asking_takes_time_and_tells_what_was() -> None:
     # nobody better: it begins at home when the answer is there
     _, jobs = run(plain(probe_time=2 * S, work=[10.0]))
     assert (jobs["machine"], jobs["arrived"]) == ([0], [2 * S])
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_a_dispatcher_does_one_thing_after_the_other(module: Any, links: Any) -> None:
+    """6 s to ask; node 0 decides on its jobs until 6, 12 and 18 s, and finds node 1 idle whenever it asks."""
+    case = plain(
+        release=[0, S, 8 * S], node=[0, 0, 0], work=[1.0, 1000.0, 1.0], data=[0] * 3, rule="none",
+        probe_time=6 * S,
+    )  # fmt: skip
+
+    def went(**changes: Any) -> dict[str, Any]:
+        _, walks = make(module, links, {**case, **changes})
+        walks.advance(walk.NEVER)
+        return {name: column.tolist() for name, column in walks.jobs().items()}
+
+    jobs, ran = went(), S // 100
+    assert jobs["machine"] == [0, 1, 0]
+    # job 0 has run at 6.01 s; its result waits for the decision on job 1, not for job 2, which is behind it
+    assert (jobs["arrived"], jobs["end"]) == ([6 * S, 13 * S, 18 * S], [6 * S + ran, 18 * S, 18 * S + ran])
+    assert jobs["returned"] == [12 * S, 19 * S, 18 * S + ran]
+    # a result for another node waits as well: node 1 decides on its own job from 17 to 23 s
+    busy = went(release=[0, S, 17 * S], node=[0, 0, 1], work=[1.0, 1000.0, 1.0])
+    assert busy["end"][1] == 18 * S and busy["returned"][1] == 24 * S
+    # side by side, nothing waits
+    jobs = went(queued=False)
+    assert jobs["machine"] == [0, 1, 0] and jobs["arrived"] == [6 * S, 8 * S, 14 * S]
+    assert jobs["returned"] == [6 * S + ran, 14 * S, 14 * S + ran]
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_a_dispatcher_that_is_busy_beyond_the_clock(module: Any, links: Any) -> None:
+    """Each job leaves for the faster node, and none has come there when three are decided on."""
+    case = plain(
+        release=[0] * 9, node=[0] * 9, work=[1.0] * 9, data=[0] * 9, pick="fastest", rule="none",
+        probe_time=2**60 - 1,
+    )  # fmt: skip
+    case["network"]["latency"] = 2**61
+    _, walks = make(module, links, case)
+    with pytest.raises(OverflowError, match=f"^node 0 would decide on jobs until after {2**61} ns$"):
+        walks.advance(walk.NEVER)
 
 
 def test_every_other_node_is_asked_once_and_all_are_alike() -> None:

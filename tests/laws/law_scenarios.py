@@ -144,6 +144,7 @@ def walkers(name: str, latency: Any) -> st.SearchStrategy[Scheduler]:
     common: dict[str, st.SearchStrategy[Any]] = {
         "k": st.sampled_from((0.0, 0.1, 0.5, 1.0)),
         "probe_latency": st.just(latency),
+        "dispatcher": st.sampled_from(("queue", "parallel")),
         "load_packet": st.sampled_from((0, 100)),
         "overlay": st.sampled_from((None, None, 1, 3)),
     }

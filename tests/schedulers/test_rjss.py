@@ -140,6 +140,18 @@ def test_to_ask_takes_as_long_as_two_packets() -> None:
     assert not gs.Rjss(probe_latency=2.2).informed_by_messages and gs.NoMigration().informed_by_messages
 
 
+@pytest.mark.parametrize("cls", [gs.Rjss, gs.ResourceExclusion])
+def test_a_dispatcher_does_one_thing_after_the_other(cls: type[gs.Scheduler]) -> None:
+    """Asking takes 4 s, and both stay: the second is decided on at 8 s, and the result of the first waits."""
+    scenario = few([100.0, 50.0], size=100.0, release=(0.0, 1.0))
+    result = gs.simulate(scenario, cls(k=1.0, probe_latency=4.0), record=True)
+    assert rows(result, "arrivals", "application", "time") == [(0, 4.0), (1, 8.0)]
+    assert result.applications["finish"].tolist() == [5.0, 9.0]
+    assert rows(result, "jobs", "waited", "turnaround") == [(0.0, 8.0), (0.0, 8.0)]
+    result = gs.simulate(scenario, cls(k=1.0, probe_latency=4.0, dispatcher="parallel"))
+    assert rows(result, "jobs", "waited", "turnaround") == [(0.0, 5.0), (0.0, 5.0)]
+
+
 # -- against replays ------------------------------------------------------------------------------------
 
 
@@ -342,6 +354,7 @@ def test_searches_under_way_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
             simulation.run()
         state = simulation.policy.walks.getstate()  # type: ignore[attr-defined]
         assert len(state["searches"]) > 5 and 0 < state["next"] < len(whole.tables["jobs"])
+        assert len(state["dispatchers"]) > 5
         again = gs.resume(file)
         assert again.digest == whole.digest and again.tables["schedule"] == whole.tables["schedule"]
 
@@ -368,6 +381,7 @@ BAD: list[tuple[type[gs.Scheduler], dict[str, Any], str]] = [
     (gs.Rjss, {"k": 1.5}, "rjss.k must be in 0..1, a share of the nodes, got 1.5"),
     (gs.Rjss, {"probe_latency": -1}, "rjss.probe_latency must be a finite number >= 0 s, got -1"),
     (gs.Rjss, {"probe_latency": "net"}, "rjss.probe_latency must be s >= 0 or 'network', got 'net'"),
+    (gs.Rjss, {"dispatcher": "none"}, "rjss.dispatcher must be one of ('queue', 'parallel'), got 'none'"),
     (gs.Rjss, {"load_packet": 1.5}, "rjss.load_packet must be a whole number in 0..2147483647, got 1.5"),
     (gs.Rjss, {"load_packet": 2**31},
      "rjss.load_packet must be a whole number in 0..2147483647, got 2147483648"),

@@ -48,6 +48,8 @@ SCHEDULERS: dict[str, gs.Scheduler] = {
     "rjss": gs.Rjss(k=0.3),
     "best": gs.Rjss(k=1.0, pick="best", rule="none"),
     "late": gs.Rjss(k=0.5, probe_latency=0.7),
+    "busy": gs.Rjss(k=0.8, probe_latency=2.5, pick="best"),
+    "parallel": gs.Rjss(k=0.8, probe_latency=2.5, pick="best", dispatcher="parallel"),
     "network": gs.Rjss(k=0.5, probe_latency="network", rule="none", pick="best"),
     "overlay": gs.Rjss(k=0.9, overlay=2, rule="none"),
     "late overlay": gs.ResourceExclusion(k=0.4, overlay=3, probe_latency=0.25),
@@ -147,6 +149,26 @@ def test_a_wrong_value_is_found(
     found = laws(validate_result(plus(result, "jobs", column, k, more)))
     name, where = law
     assert any(name == each and place.startswith(where.format(k=k)) for each, place in found), found
+
+
+@pytest.mark.parametrize("scenario", ["equal", "bags"])
+def test_what_waits_for_a_dispatcher(scenario: str) -> None:
+    """Who said that all was decided at once would be wrong about jobs and about results."""
+    for scheduler, other in (("busy", "parallel"), ("parallel", "queue")):
+        result = gs.simulate(SCENARIOS[scenario], SCHEDULERS[scheduler])
+        parameters = {**result.scheduler["parameters"], "dispatcher": other}
+        wrong = gs.Result(
+            tables=result.tables, facts=result.facts, provenance=result.provenance,
+            scheduler={**result.scheduler, "parameters": parameters},
+        )  # fmt: skip
+        assert any(where.startswith("jobs.turnaround") for _, where in laws(validate_result(wrong)))
+    # of those that stayed, the one whose result waited longest
+    result = gs.simulate(SCENARIOS[scenario], SCHEDULERS["busy"])
+    jobs = result.tables["jobs"]
+    release, finish = (result.applications[name][jobs["application"]] for name in ("release", "finish"))
+    k = int(np.argmax((release + jobs["turnaround"] - finish) * np.isnan(jobs["predicted"])))
+    for more in (-1e-6, 1e-6):
+        assert laws(validate_result(plus(result, "jobs", "turnaround", k, more)))
 
 
 def test_who_moved_has_asked_somebody() -> None:
