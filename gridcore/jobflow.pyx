@@ -233,7 +233,7 @@ cdef class JobFlow:
             if out.n == 0:
                 continue
             self._room_for(out.n)
-            sort_rows(out.row, self.spare, out.n, False)
+            sort_rows(out.row, self.spare, out.n)
             for k in range(out.n):
                 # a record is the first fields of a row
                 self.links._send(now, self.number[kind], &out.row[k], self.nbytes[kind], self.span[kind])
@@ -378,7 +378,6 @@ cdef class JobFlow:
             self._committed(&self.row[k], now)
         total += n
         n = self._take(REPLY_KIND, now)
-        sort_rows(self.row, self.spare, n, True)
         for k in range(n):
             self._replied(&self.row[k], now)
         total += n

@@ -27,15 +27,15 @@ cdef inline Row* outbox_add(Outbox* o, long long node, long long sender, long lo
     return row
 
 
-cdef inline void sort_rows(Row* row, Row* spare, Py_ssize_t n, bint by_job) noexcept nogil:
-    """Sort by sender, or by job; what has the same one stays in order (merge sort; nearly always in order)."""
+cdef inline void sort_rows(Row* row, Row* spare, Py_ssize_t n) noexcept nogil:
+    """Sort by sender; what has the same one stays in order (merge sort; nearly always in order)."""
     cdef Py_ssize_t width = 1, low, middle, high, i, j, k
     cdef Row* source = row
     cdef Row* target = spare
     cdef Row* swap
     cdef bint sorted_ = True
     for k in range(1, n):
-        if (row[k].job < row[k - 1].job) if by_job else (row[k].sender < row[k - 1].sender):
+        if row[k].sender < row[k - 1].sender:
             sorted_ = False
             break
     if sorted_:
@@ -46,8 +46,7 @@ cdef inline void sort_rows(Row* row, Row* spare, Py_ssize_t n, bint by_job) noex
             middle, high = min(low + width, n), min(low + 2 * width, n)
             i, j, k = low, middle, low
             while i < middle or j < high:
-                if j >= high or (i < middle and (
-                        source[i].job <= source[j].job if by_job else source[i].sender <= source[j].sender)):
+                if j >= high or (i < middle and source[i].sender <= source[j].sender):
                     target[k] = source[i]
                     i += 1
                 else:

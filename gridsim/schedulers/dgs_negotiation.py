@@ -380,27 +380,21 @@ class Negotiation(Policy):
 
     def on_replies(self, rows: Rows) -> None:
         """Machines have committed or refused."""
-        jobs = rows["application"]
-        for job in np.unique(jobs).tolist():
-            self._hear(job, rows[jobs == job])
-
-    def _hear(self, job: int, rows: Rows) -> None:
-        current = (rows["attempt"] == self.attempt[job]) & (self.phase[job] == COMMITTING)
-        old = rows[~current & (rows["taken"] == 1)]
-        self._cancel(job, old["sender"], old["start"], old["node"])
-        rows = rows[current]
-        if not len(rows):
-            return
-        talk = self.talks[job]
-        taken = rows["taken"]
-        talk.taken += rows["sender"][taken == 1].tolist()
-        talk.missing -= len(rows)
-        if talk.missing:
-            return
-        if len(talk.taken) < len(talk.nodes):
-            self.abort(job)
-        else:
-            self._place(job)
+        for home, machine, job, attempt, start, taken in rows.tolist():
+            if attempt != self.attempt[job] or self.phase[job] != COMMITTING:
+                if taken:  # to an attempt that has been aborted
+                    self._cancel(job, *(np.array([value]) for value in (machine, start, home)))
+                continue
+            talk = self.talks[job]
+            if taken:
+                talk.taken.append(machine)
+            talk.missing -= 1
+            if talk.missing:
+                continue
+            if len(talk.taken) < len(talk.nodes):
+                self.abort(job)
+            else:
+                self._place(job)
 
     def _place(self, job: int) -> None:
         """All machines have committed."""

@@ -95,22 +95,30 @@ def _some_fluctuate(scenario: Scenario) -> st.SearchStrategy[Scenario]:
 
 @st.composite
 def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool) -> Scenario:
-    # with few machines most jobs are too large for those that can be found
-    nodes = draw(st.integers(max(1, max_nodes // 2), max_nodes) | _machines(max_nodes))
-    count = draw(st.integers(1, 6))
+    together = draw(st.booleans())  # all at once at one node of few: its jobs take each other's machines
+    if together:
+        nodes = draw(st.integers(min(4, max_nodes), min(10, max_nodes)))
+    else:
+        # with few machines most jobs are too large for those that can be found
+        nodes = draw(st.integers(max(1, max_nodes // 2), max_nodes) | _machines(max_nodes))
+    count = draw(st.integers(3, 6) if together else st.integers(1, 6))
 
     def column(values: st.SearchStrategy[Any]) -> list[Any]:
         return draw(st.lists(values, min_size=count, max_size=count))
 
     seconds = st.sampled_from((1.0, 59.0, 60.0, 61.0, 600.0)) | st.floats(0.1, 1000.0)
+    small, large = st.integers(1, max(1, nodes // 3)), st.integers(1, nodes)
+    releases = st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, 300.0)
     return Scenario(
         platform=Platform.equal(nodes),
         workload=Workload.jobs_of(
-            release=column(st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, 300.0)),
-            nodes=column(st.integers(1, max(1, nodes // 3)) | st.integers(1, nodes)),
+            release=[0.0] * count if together else column(releases),
+            nodes=column(st.integers(1, max(1, nodes // 2)) if together else small | large),
             run_time=column(seconds),
             requested=column(seconds) if draw(st.booleans()) else None,
-            submitter=column(st.integers(0, nodes - 1)),
+            submitter=[draw(st.integers(0, nodes - 1))] * count
+            if together
+            else column(st.integers(0, nodes - 1)),
         ),
         network=draw(networks()),
         seed=draw(st.integers(0, 3)),
