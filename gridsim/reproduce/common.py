@@ -186,9 +186,9 @@ class Conclusion(NamedTuple):
 
 
 def conclude(claim: str, rows: Sequence[Row]) -> Conclusion:
-    """The verdict that all of its rows have; else "partly reproduced" if any of them is reproduced, and "not
-    reproduced" if none is.
+    """What follows for a claim: the verdict that all of its rows have.
 
+    Where they differ it is "partly reproduced" if any of them is reproduced, and "not reproduced" if none is.
     Rows without a verdict do not count, and those that cannot be compared only where there are no others.
     """
     about = [(row.verdict, row.why) for row in rows if row.claim == claim and row.verdict]
@@ -198,8 +198,8 @@ def conclude(claim: str, rows: Sequence[Row]) -> Conclusion:
     counts = Counter(verdict for verdict, _ in judged)
     [(first, why), *others] = judged
     if others:
-        told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-        why = f"{len(judged)} rows: {told}"
+        each = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+        why = f"{len(judged)} rows: {each}"
     if len(counts) == 1:
         return Conclusion(claim, first, why)
     return Conclusion(claim, "partly reproduced" if counts["reproduced"] else "not reproduced", why)

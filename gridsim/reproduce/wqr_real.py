@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 NAME = "wqr-real"
 TITLE = "information-aware policies on all real desktops, under the bags of a log as they came"
-VALID = "(not in the paper) each task is completed once, on machines that are up, and all cycles are told"
+VALID = "(not in the paper) each task is completed once, on machines that are up, and all cycles are reported"
 CLAIMS = (*sentences(ORDERINGS), VALID)
 SEEDS = (5, 5)
 
-#: Up to which share cycles told and busy times are the same.
+#: Up to which share reported cycles and busy times are the same.
 EXACT = 1e-9
 #: In small: so many hosts, and bags.
 SMALL, FEW_BAGS = 500, 100
@@ -87,7 +87,7 @@ def run(how: Run) -> Report:
         cycles = {key: float(column.sum()) for key, column in result.tables["cycles"].items()}
         worked = float(result.machines["busy"] @ result.machines["speed"])
         apart = sum(cycles.values()) / worked - 1
-        why = "; ".join(map(str, broken)) or f"cycles told / busy - 1 = {apart:.1e}"
+        why = "; ".join(map(str, broken)) or f"cycles reported / busy - 1 = {apart:.1e}"
         rows.append(exact(VALID, f"seed {how.seeds[0]}: {name}", "", not broken and abs(apart) < EXACT, why))
         told[name] = [
             str(len(result.tables["schedule"])),
