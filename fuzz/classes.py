@@ -244,6 +244,7 @@ SLOTS = Part(
             "as_of": _as_of,
             "every": lambda c: c.s.pick((0, 7)) if c.of["as_of"] is not None else 0,
             "until": now,
+            "itself": flag,
         },
     },
     ("nodes", "stale"),

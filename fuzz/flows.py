@@ -169,7 +169,7 @@ def _settings(c: Context) -> dict[str, Any]:
     }  # fmt: skip
     policy = c.s.pick(("push", "pull", "poll") if made["stale"] else ("push", "pull"))
     made |= {name: name == policy for name in ("push", "pull", "poll")}
-    return made | {"wide": c.s.chance(128), "record": c.s.chance(128)}
+    return made | {name: c.s.chance(128) for name in ("wide", "record", "others")}
 
 
 JOBFLOW = Part(

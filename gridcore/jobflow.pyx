@@ -53,7 +53,7 @@ _JOBS = ("phase", "tasks", "length", "lasts", "submitter", "attempt", "searches"
          "first_start", "end", "done")
 _NODES = ("received", "changes", "busy", "tasks", "first")
 _NUMBERS = ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "forward", "hops", "rounds", "tries")
-_FLAGS = ("wide", "push", "pull", "poll", "stale", "record")
+_FLAGS = ("wide", "others", "push", "pull", "poll", "stale", "record")
 # No setting is larger: sums of them are instants.
 cdef long long _LONGEST = 10**17
 
@@ -80,7 +80,8 @@ cdef class JobFlow:
     nodes : name -> int64[nodes], shared: received, changes, busy (ns), tasks, and first (ns, of polls).
     counts : int64[5], schedules exchanged by kind, shared.
     settings : slot, one_way, latency, at_least, opening, period (ns); forward, hops, rounds, tries, width, seed;
-        wide, push, pull, poll, stale, record (0 or 1; record: `machines_of` is asked for jobs that are done).
+        wide, others, push, pull, poll, stale, record (0 or 1; others: neither the searcher nor the scheduling
+        node is a candidate; record: `machines_of` is asked for jobs that are done).
 
     Raises ValueError for arrays that do not fit.
     """
@@ -100,7 +101,7 @@ cdef class JobFlow:
     cdef long long slot, one_way, latency, at_least, opening, period, width
     cdef unsigned long long seed
     cdef long long forward, hops, rounds, tries
-    cdef bint wide, push, pull, poll, stale
+    cdef bint wide, others, push, pull, poll, stale
     cdef Talk** talk
     cdef Outbox[KINDS] out
     cdef Row* row                       # scratch: a cohort
@@ -146,7 +147,8 @@ cdef class JobFlow:
         self.at_least, self.opening, self.period = settings["at_least"], settings["opening"], settings["period"]
         self.width, self.seed, self.forward = settings["width"], settings["seed"], settings["forward"]
         self.hops, self.rounds, self.tries = settings["hops"], settings["rounds"], settings["tries"]
-        self.wide, self.push, self.pull = settings["wide"], settings["push"], settings["pull"]
+        self.wide, self.others = settings["wide"], settings["others"]
+        self.push, self.pull = settings["push"], settings["pull"]
         self.poll, self.stale, self.record = settings["poll"], settings["stale"], settings["record"]
         self.told_end = -1
         self.bind(jobs, nodes, counts)
@@ -400,7 +402,8 @@ cdef class JobFlow:
         cdef Row thought
         cdef int* nodes
         cdef long long start, opened, wait, got, ready = now + 4 * self.one_way
-        quest.n_nodes, quest.slots, quest.exclude = n, self.length[job], self.submitter[job]
+        quest.n_nodes, quest.slots, quest.itself = n, self.length[job], not self.others
+        quest.exclude = self.submitter[job] if self.others else -1
         quest.hops, quest.wide, quest.every, quest.until = self.hops, self.wide, 0, 0
         quest.seen = _NEVER - 1
         if self.poll:

@@ -27,7 +27,7 @@ cdef struct Fit:                        # a candidate
 cdef struct Quest:                      # what is searched for
     long long n_nodes, slots, not_before, exclude, hops
     long long seen, every, until        # ns; see `SlotSchedules.search`
-    bint wide
+    bint wide, itself                   # itself: the searcher may be a candidate
 
 cdef enum:
     WINDOW = 1024                       # slots
@@ -59,7 +59,7 @@ cdef class SlotSchedules:
     cdef long long _search(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
                            const long long[::1] seen, Py_ssize_t searcher, long long* opened) except -2 nogil
     cdef int _open(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
-                   const long long[::1] seen, Py_ssize_t who, long long* free_now) except -1 nogil
+                   const long long[::1] seen, Py_ssize_t searcher, Py_ssize_t who, long long* free_now) except -1 nogil
     cdef void _begin(self) noexcept nogil
     cdef int _meet(self, int who, long long as_of) except -1 nogil
     cdef bint _all_seen(self, const Node* node, long long as_of) noexcept nogil

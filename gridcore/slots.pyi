@@ -50,6 +50,7 @@ class SlotSchedules:
         not_before: ArrayLike,
         *,
         exclude: ArrayLike = -1,
+        itself: bool = False,
         hops: int = 2,
         wide: bool = False,
         away: NDArray[np.bool_] | None = None,

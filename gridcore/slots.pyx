@@ -329,15 +329,18 @@ cdef class SlotSchedules:
             self._choose(n_nodes, start, slots, &out[0])
         return start, chosen
 
-    def search(self, views, searchers, n_nodes, slots, not_before, *, exclude=-1, long long hops=2,
-               bint wide=False, away=None, as_of=None, long long every=0, long long until=0):
+    def search(self, views, searchers, n_nodes, slots, not_before, *, exclude=-1, bint itself=False,
+               long long hops=2, bint wide=False, away=None, as_of=None, long long every=0, long long until=0):
         """What `searchers` (int64[k]) answer to jobs of `n_nodes` nodes for `slots` slots from `not_before` on.
 
         Each looks (1) for nodes that are free at once among its neighbours; (2) opens them one by one, and their
         neighbours join the candidates; up to `hops` hops; (3) otherwise takes the earliest start among all that
-        were reached.  The searcher itself and `exclude` are no candidates.
+        were reached.  `exclude` is no candidate, and the searcher is one only with `itself`, where somebody
+        knows it.
 
         n_nodes, slots, not_before, exclude : one value for all, or int64[k], one each.
+        itself : whether the searcher may be a candidate.  It sees its own schedule as it is now, and is not
+            opened: its neighbours are candidates already.
         views : int32[nodes, degree], the neighbours of each node; -1 for none.
         wide : with fewer candidates than nodes wanted, go on hop by hop.
         away : bool[nodes], who is known to be away: is no candidate, and not opened; None for nobody.
@@ -386,7 +389,7 @@ cdef class SlotSchedules:
                 got = f"{away.dtype}{list(away.shape)}" if isinstance(away, np.ndarray) else type(away).__name__
                 raise ValueError(f"away must be bool[{self.nodes}], got {got}")
             gone = np.ascontiguousarray(away).view(np.uint8)
-        quest.hops, quest.wide, quest.every, quest.until = hops, wide, every, until
+        quest.hops, quest.wide, quest.every, quest.until, quest.itself = hops, wide, every, until, itself
         starts, offsets = np.full(u.shape[0], -1, np.int64), np.zeros(u.shape[0] + 1, np.int64)
         reached, opened = np.zeros(u.shape[0], np.int64), np.zeros(u.shape[0], np.int64)
         cdef long long[::1] start_of = starts, reached_of = reached, opened_of = opened, end_of = offsets
@@ -413,11 +416,12 @@ cdef class SlotSchedules:
         cdef Py_ssize_t k = 0, end, hop = 1
         cdef long long free_now = 0
         self._begin()
-        # neither is ever a candidate
-        self.met[searcher] = self.searches
+        # who is no candidate counts as met
+        if not quest.itself:
+            self.met[searcher] = self.searches
         if 0 <= quest.exclude < self.nodes:
             self.met[quest.exclude] = self.searches
-        self._open(quest, views, gone, seen, searcher, &free_now)
+        self._open(quest, views, gone, seen, searcher, searcher, &free_now)
         if free_now >= quest.n_nodes:
             return quest.not_before
         while k < self.n_fit:
@@ -426,9 +430,11 @@ cdef class SlotSchedules:
                 break
             end = self.n_fit
             while k < end:
-                opened[0] += 1
-                self._open(quest, views, gone, seen, self.fit[k].node, &free_now)
                 k += 1
+                if self.fit[k - 1].node == searcher:
+                    continue  # its neighbours are candidates already
+                opened[0] += 1
+                self._open(quest, views, gone, seen, searcher, self.fit[k - 1].node, &free_now)
                 if free_now >= quest.n_nodes:
                     return quest.not_before
             hop += 1
@@ -437,8 +443,8 @@ cdef class SlotSchedules:
         return self._earliest(quest.n_nodes, quest.slots)
 
     cdef int _open(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
-                   const long long[::1] seen, Py_ssize_t who, long long* free_now) except -1 nogil:
-        """The neighbours of `who` join the candidates."""
+                   const long long[::1] seen, Py_ssize_t searcher, Py_ssize_t who, long long* free_now) except -1 nogil:
+        """The neighbours of `who` join the candidates of `searcher`, which knows itself as it is now."""
         cdef Py_ssize_t j, n = self.n_fit
         cdef int other
         cdef long long at = quest.seen if seen is None else seen[who]
@@ -453,7 +459,7 @@ cdef class SlotSchedules:
                 with gil:
                     raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
             if gone is None or not gone[other]:
-                if self._meet(other, at):
+                if self._meet(other, _NEVER - 1 if other == searcher else at):
                     prefetch(&self.node[other])
         for j in range(n, self.n_fit):
             self._fetch(j)

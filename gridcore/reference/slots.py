@@ -162,6 +162,7 @@ class SlotSchedules:
         not_before: ArrayLike,
         *,
         exclude: ArrayLike = -1,
+        itself: bool = False,
         hops: int = 2,
         wide: bool = False,
         away: NDArray[np.bool_] | None = None,
@@ -196,7 +197,7 @@ class SlotSchedules:
             u, wanted, length, since, without, strict=True
         ):
             candidates: list[tuple[int, int]] = []
-            known = {searcher, other_}
+            known = {other_} if itself else {other_, searcher}
             job_ = count_of, lasts, at_least
             count = 0
 
@@ -205,13 +206,14 @@ class SlotSchedules:
                 known: set[int] = known,
                 to: list[tuple[int, int]] = candidates,
                 job: tuple[int, int, int] = job_,
+                own: int = searcher,
             ) -> bool:
                 for j, other in enumerate(views[who].tolist()):
                     if other >= self.nodes:
                         raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
                     if other >= 0 and other not in known and (away is None or not away[other]):
                         known.add(other)
-                        to.append((other, seen[who]))
+                        to.append((other, NEVER - 1 if other == own else seen[who]))
                 return sum(self._fits(node, at, job[2], job[1]) for node, at in to) >= job[0]
 
             done, hop, front = open_(searcher), 1, 0
@@ -220,8 +222,9 @@ class SlotSchedules:
             ):
                 last = len(candidates)
                 while not done and front < last:
-                    count += 1
-                    done = open_(candidates[front][0])
+                    if candidates[front][0] != searcher:
+                        count += 1
+                        done = open_(candidates[front][0])
                     front += 1
                 hop += 1
             found = self._earliest(candidates, count_of, lasts, at_least)

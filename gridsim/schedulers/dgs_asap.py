@@ -24,6 +24,7 @@ from gridsim.schedulers.dgs_notes import WORDS
 _CHOICES = {
     "policy": ("push", "pull", "poll"),
     "overlay": ("static", "cyclon"),
+    "candidates": ("all", "others"),
     "wide": ("widen", "fail"),
     "duration": ("run", "requested"),
 }
@@ -45,6 +46,8 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     shuffle : entries of its view that it exchanges in one.
     slot : s; starts are multiples of it, lengths are rounded up to it.
     hops : how far a search goes: 1: neighbours, 2: and their neighbours.
+    candidates : whom a search may choose: ``"all"``: anybody among the neighbours that it looks at, as in the
+        paper's Figure 3; ``"others"``: not the searcher itself, and not the scheduling node.
     wide : what a search does when it has reached fewer machines than the job wants: ``"widen"``: go on hop
         by hop, ``"fail"``: nothing, as in the paper's experiments.
     duration : what is reserved: ``"run"``: the run time, which is known; ``"requested"``: what the user
@@ -71,6 +74,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     shuffle: int = 8
     slot: float = 60.0
     hops: int = 2
+    candidates: Literal["all", "others"] = "all"
     wide: Literal["widen", "fail"] = "widen"
     duration: Literal["run", "requested"] = "run"
     rounds: int = 3

@@ -125,6 +125,7 @@ class Negotiation(Policy):
                 "seed": neighbourhood.seed,
                 **{name: getattr(parameters, name) for name in ("forward", "hops", "rounds", "tries")},
                 "wide": parameters.wide == "widen",
+                "others": parameters.candidates == "others",
                 **{policy: parameters.policy == policy for policy in ("push", "pull", "poll")},
                 "stale": self.schedules.stale,
                 "record": run.record,

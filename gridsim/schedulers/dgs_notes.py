@@ -6,6 +6,7 @@ those that are fresh, which is what was true.
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -184,15 +185,17 @@ class DgsNotes:
     def _candidates(self, job: int, searcher: int, opened: int) -> tuple[Integers, Integers]:
         """The candidates of a search that has opened so many, in order, and ns as of which each is seen.
 
-        As `gridcore.slots.SlotSchedules.search` finds them.
+        As `gridcore.slots.SlotSchedules.search` finds them: who searches is not opened, and knows its own
+        schedule as it is.
         """
         neighbourhood, now = self.of.neighbourhood, self.of.run.engine.now
         views, away, seen = neighbourhood.views.views, neighbourhood.away, neighbourhood.seen()
-        known = {searcher, int(self.of.run.applications.submitter[job])}
+        others = self.of.parameters.candidates == "others"
+        known = {searcher, int(self.of.run.applications.submitter[job])} if others else set[int]()
         found: list[int] = []
         as_of: list[int] = []
-        for k in range(-1, opened):
-            who = searcher if k < 0 else found[k]
+        opens = chain((searcher,), (other for other in found if other != searcher))
+        for who in islice(opens, opened + 1):  # while `found` grows
             at = seen.get("as_of", now)
             if "every" in seen:  # the last poll that has come; before the first one all is seen as at 0
                 first = int(at[who])
@@ -202,7 +205,7 @@ class DgsNotes:
                 if other >= 0 and other not in known and not (self.of.run.faults and away[other]):
                     known.add(other)
                     found.append(other)
-                    as_of.append(int(at))
+                    as_of.append(now if other == searcher else int(at))
         return np.array(found, np.int64), np.array(as_of, np.int64)
 
     def answers(self, rows: Rows) -> None:

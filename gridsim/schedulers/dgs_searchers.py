@@ -60,7 +60,7 @@ class Searchers:
         """
         of = self.of
         now, neighbourhood, parameters = of.run.engine.now, of.neighbourhood, of.parameters
-        applications = of.run.applications
+        applications, others = of.run.applications, parameters.candidates == "others"
         views, seen = neighbourhood.views.views, neighbourhood.seen()
 
         def search(which: Any, earliest: Any) -> Any:
@@ -70,7 +70,8 @@ class Searchers:
                 applications.tasks[jobs[which]],
                 of.length[jobs[which]],
                 earliest,
-                exclude=applications.submitter[jobs[which]],
+                exclude=applications.submitter[jobs[which]] if others else -1,
+                itself=not others,
                 hops=parameters.hops,
                 wide=parameters.wide == "widen",
                 away=neighbourhood.away if of.run.faults else None,

@@ -77,6 +77,7 @@ WALKERS: dict[str, gs.Scheduler] = {
 WAVES: dict[str, gs.Scheduler] = {mode: gs.Wave(mode=mode, linger=10.0, migration_cost=0.5) for mode in MODES}
 RIGID: dict[str, gs.Scheduler] = {
     "dgs-asap": gs.DgsAsap(degree=8, slot=10.0),
+    "dgs-asap, others": gs.DgsAsap(degree=8, slot=10.0, candidates="others"),
     "dgs-asap, pull": gs.DgsAsap(degree=6, policy="pull", overlay="cyclon", cycle=30.0, shuffle=3, slot=10.0),
     "dgs-asap, poll": gs.DgsAsap(degree=6, policy="poll", duration="requested", slot=7.0, wide="fail"),
     "asap": gs.Asap(slot=10.0),

@@ -107,6 +107,7 @@ def test_searches_are_the_same(story: list[tuple[Any, ...]], data: st.DataObject
     seen = data.draw(st.none() | instants | each_its_own) if stale else None
     arguments: dict[str, Any] = {
         "exclude": data.draw(st.integers(-1, NODES - 1)),
+        "itself": data.draw(st.booleans()),
         "hops": data.draw(st.integers(1, 3)),
         "wide": data.draw(st.booleans()),
         "as_of": seen,
@@ -175,6 +176,7 @@ def test_a_long_story_with_searches_is_the_same() -> None:
             chance.integers(1, 9, 3),
             chance.integers(0, 50, 3),
             exclude=chance.integers(-1, NODES, 3) if now % 3 else int(node[0]),
+            itself=bool(now % 7 < 4),
             hops=int(chance.integers(1, 4)),
             wide=bool(now % 2),
             away=None if now % 4 else chance.random(NODES) < 0.3,
@@ -281,6 +283,25 @@ def test_a_search_step_by_step(kind: Callable[..., Any]) -> None:
     assert search(5) == [[-1], [0, 0], [], [4], [2]]
     assert search(5, wide=True) == [[30], [0, 5], [1, 2, 4, 5, 6], [6], [4]]
     assert search(8, wide=True) == [[-1], [0, 0], [], [7], [7]]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_searcher_among_the_candidates(kind: Callable[..., Any]) -> None:
+    """Three who know one another: it is met at the second hop, once, seen as it is, and not opened."""
+    schedules = kind(3, stale=True)
+    views = np.array([[1, 2], [2, 0], [0, 1]], np.int32)
+
+    def search(n_nodes: int, **more: Any) -> Any:
+        found = schedules.search(views, [0], n_nodes, 10, 5, itself=True, hops=3, **more)
+        return [column.tolist() for column in found]
+
+    assert search(2) == [[5], [0, 2], [1, 2], [2], [0]]
+    assert search(3) == [[5], [0, 3], [1, 2, 0], [3], [1]]
+    assert search(3, exclude=0) == [[-1], [0, 0], [], [2], [2]]
+    schedules.reserve([0, 1], [0, 0], [20, 30], [1, 1], 7)
+    # what was reserved at 7 ns, as of 6 ns
+    assert search(3, as_of=6) == [[20], [0, 3], [1, 2, 0], [3], [2]]
+    assert search(3) == [[30], [0, 3], [1, 2, 0], [3], [2]]
 
 
 @pytest.mark.parametrize("kind", BOTH)

@@ -212,6 +212,7 @@ def dgs_asaps() -> st.SearchStrategy[DgsAsap]:
         cycle=st.sampled_from((7.0, 600.0)),
         slot=st.sampled_from((1.0, 60.0, 300.0)),
         hops=st.integers(1, 3),
+        candidates=st.sampled_from(("all", "others")),
         wide=st.sampled_from(("widen", "fail")),
         duration=st.sampled_from(("run", "requested")),
         rounds=st.integers(1, 3),

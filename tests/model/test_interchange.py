@@ -60,7 +60,7 @@ LOG = [(100, 0, 10, 2, 20, 1), (101, 9, 5, 3, 20, 0), (102, 0, 8, 1, 20, 1), (10
 
 
 def test_rigid_jobs_have_a_row_each(tmp_path: Path) -> None:
-    result = gs.simulate(JOBS, gs.DgsAsap(), record=True)
+    result = gs.simulate(JOBS, gs.DgsAsap(candidates="others"), record=True)
     assert gs.to_batsim(result, tmp_path / "out_jobs.csv") == 6
     assert validate_batsim(tmp_path / "out_jobs.csv", machines=30) == []
     found, table = rows(tmp_path / "out_jobs.csv"), result.applications

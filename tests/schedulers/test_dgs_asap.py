@@ -50,27 +50,61 @@ def test_a_job_starts_in_the_first_slot_that_its_messages_leave() -> None:
     assert (slow["conflicts"] == 0).all() and (slow["searches"] == 1).all()
 
 
-def test_jobs_wait_for_one_another() -> None:
-    # 4 machines: scheduling node and searcher are no candidates, so that two are left, or three for wide jobs
+@pytest.mark.parametrize(
+    ("candidates", "starts"), [("others", [0.0, 100.0, 10.0]), ("all", [0.0, 10.0, 60.0])]
+)
+def test_jobs_wait_for_one_another(candidates: str, starts: list[float]) -> None:
+    # 4 machines, all of which know one another
     jobs = gs.Workload.jobs_of([0.0, 1.0, 2.0], [2, 2, 1], [100.0, 50.0, 30.0], submitter=[0, 0, 0])
-    found = run(jobs, 4, forward=3, degree=3, slot=10.0)
+    found = run(jobs, 4, forward=3, degree=3, slot=10.0, candidates=candidates)
     table = found.applications
-    # each searcher sees two of machines 1, 2 and 3: the first job has two of them, the second one needs one
-    # of these, and the third finds the one that is left
-    assert table["first_start"].tolist() == [0.0, 100.0, 10.0]
+    # others: each searcher has two of machines 1, 2 and 3: the first job has two of them, the second one
+    # needs one of these, and the third finds the one that is left; all: two machines for each of two jobs
+    assert table["first_start"].tolist() == starts
     assert table["nodes_used"].tolist() == [2, 2, 1]
 
 
+@pytest.mark.parametrize("policy", ["push", "pull", "poll"])
+def test_a_job_of_the_whole_grid(policy: str) -> None:
+    """It needs the scheduling node and the searcher, whom the searcher's neighbours know."""
+    jobs = gs.Workload.jobs_of([0.0, 200.0], 6, 60.0)
+    for hops in (1, 2, 3):
+        of_all: dict[str, Any] = {"degree": 5, "policy": policy, "hops": hops}
+        found = run(jobs, 6, EQUAL, **of_all)
+        assert found.failed == 0 and found.applications["first_start"].tolist() == [60.0, 240.0]
+        assert found.applications["reached"].tolist() == [6, 6]
+        # who asks itself to commit needs no message
+        commits = found.messages["sent"][found.messages["kind"] == "commit"].sum()
+        assert commits == 10
+        scenario = gs.Scenario(gs.Platform.equal(6), jobs, EQUAL, seed=1)
+        by_one = gs.simulate(scenario, gs.DgsAsap(**of_all), cohort_limit=1)
+        noted = gs.simulate(scenario, gs.DgsAsap(**of_all), record="decisions")
+        assert by_one.digest == noted.digest == found.digest
+        decisions = noted.tables["decisions"]
+        assert set(decisions["among"][decisions["action"] == "answered"]) == {6}
+        left_out = run(jobs, 6, EQUAL, candidates="others", **of_all)
+        assert left_out.facts["too_large"] == 2 and (left_out.applications["reached"] == 4).all()
+
+
+def test_a_searcher_knows_its_own_schedule() -> None:
+    """Nobody has polled anybody yet; who searches for the second job has committed to the first one."""
+    jobs = gs.Workload.jobs_of([0.0, 100.0], [3, 3], [600.0, 60.0], submitter=[0, 0])
+    poll: dict[str, Any] = {"policy": "poll", "poll_period": 1e6, "forward": 1, "degree": 2}
+    found = run(jobs, 3, EQUAL, **poll).applications
+    assert found["first_start"].tolist() == [60.0, 660.0] and found["conflicts"].tolist() == [0, 0]
+
+
 def test_the_rest_of_a_request_is_released_at_the_end() -> None:
-    jobs = gs.Workload.jobs_of([0.0, 5.0], 1, 60.0, requested=600.0, submitter=[0, 0])
-    table = run(jobs, 3, forward=2, degree=2, duration="requested").applications
+    def table(release: list[float]) -> Any:
+        jobs = gs.Workload.jobs_of(release, 1, 60.0, requested=600.0, submitter=[0] * len(release))
+        few: dict[str, Any] = {"forward": 2, "degree": 2, "candidates": "others"}
+        return run(jobs, 3, duration="requested", **few).applications
+
     # with three machines each searcher has one candidate, and there are two of them
-    assert table["first_start"].tolist() == [0.0, 60.0]
-    jobs = gs.Workload.jobs_of([0.0, 1.0, 100.0], 1, 60.0, requested=600.0, submitter=[0, 0, 0])
-    assert run(jobs, 3, forward=2, degree=2, duration="requested").applications["waiting"][2] == 20.0
-    jobs = gs.Workload.jobs_of([0.0, 1.0, 2.0], 1, 60.0, requested=600.0, submitter=[0, 0, 0])
+    assert table([0.0, 5.0])["first_start"].tolist() == [0.0, 60.0]
+    assert table([0.0, 1.0, 100.0])["waiting"][2] == 20.0
     # it was placed behind a whole request, and that is where it stays
-    assert run(jobs, 3, forward=2, degree=2, duration="requested").applications["first_start"][2] == 600.0
+    assert table([0.0, 1.0, 2.0])["first_start"][2] == 600.0
 
 
 def test_a_machine_fails() -> None:
@@ -120,12 +154,12 @@ def test_answers_that_are_too_late_are_counted() -> None:
 def test_a_machine_that_is_back_is_not_missed() -> None:
     """Machine 1 is away from 10 to 20 s.  At 70 s it would be missed; at 100 s a job wants it.
 
-    Who searches, one of 1, 2 and 3, has the other two to choose from.
+    Who searches, one of 1, 2 and 3, has the other two and machine 0 to choose from.
     """
     jobs = gs.Workload.jobs_of([100.0], 2, 30.0, submitter=[0])
     away = gs.Faults.of([1], [10.0], [20.0])
     table = run(jobs, 4, faults=away, forward=3, degree=3, detection=60.0).applications[0]
-    assert (table["reached"], table["searches"], table["first_start"]) == (2, 1, 120.0)
+    assert (table["reached"], table["searches"], table["first_start"]) == (3, 1, 120.0)
 
 
 def test_a_machine_that_is_back_tells_those_who_know_it() -> None:
@@ -223,11 +257,10 @@ def test_push_and_pull_count_schedules() -> None:
     jobs = gs.Workload.jobs_of(np.arange(8) * 1000.0, [1, 3, 2, 5, 4, 1, 2, 9], 60.0)
     degree, forward = 10, 5
     pull = run(jobs, 60, policy="pull", degree=degree, forward=forward)
-    # the grid is idle: nobody is opened but for nine nodes, where some searchers know the scheduling node
+    # the grid is idle: nobody is opened
     searches = int(pull.applications["searches"].sum()) * forward
     assert searches == 40
-    fewest = searches * degree
-    assert fewest <= sent(pull, "pull") <= fewest + forward * degree
+    assert sent(pull, "pull") == searches * degree
     assert sent(pull, "push") == sent(pull, "poll") == sent(pull, "retrieve") == 0
     push = run(jobs, 60, policy="push", degree=degree, forward=forward)
     # each machine of a job tells all who know it; everybody is known by ten on average
@@ -274,9 +307,10 @@ def test_too_large_for_two_hops() -> None:
     assert np.isnan(table["finish"][1:]).all() and math.isfinite(fails.mean_waiting)
     widens = run(jobs, 200, degree=4, wide="widen")
     assert widens.failed == 0 and (widens.applications["reached"] >= widens.applications["tasks"]).all()
-    # of all machines two are no candidates
-    too_large = gs.Workload.jobs_of([0.0], 199, 60.0)
-    assert run(too_large, 200, degree=4).failed == 1
+    # of all machines two are no candidates, unless they are counted in
+    of_nearly_all = gs.Workload.jobs_of([0.0], 199, 60.0)
+    assert run(of_nearly_all, 200, degree=8).failed == 0
+    assert run(of_nearly_all, 200, degree=8, candidates="others").failed == 1
 
 
 def test_a_machine_alone_has_nobody_to_ask() -> None:
@@ -332,6 +366,7 @@ def test_nobody_is_up_for_a_while(policy: Any) -> None:
         ({"forward": 0}, "dgs-asap.forward must be a whole number in 1..32768, got 0"),
         ({"degree": 1.5}, "dgs-asap.degree must be a whole number in 1..32768, got 1.5"),
         ({"policy": "gossip"}, "dgs-asap.policy must be one of ('push', 'pull', 'poll'), got 'gossip'"),
+        ({"candidates": "any"}, "dgs-asap.candidates must be one of ('all', 'others'), got 'any'"),
         ({"slot": 0.0}, "dgs-asap.slot must be a finite number > 0 s, got 0.0"),
         ({"retry": 1e10}, "dgs-asap.retry must be in 1e-09..1e+08 s, got 10000000000.0"),
         ({"tries": 0}, "dgs-asap.tries must be a whole number in 1..1000000, got 0"),

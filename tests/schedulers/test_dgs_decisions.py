@@ -34,7 +34,7 @@ def said(rows: list[Row], action: str, job: int, *names: str) -> list[tuple[Any,
 
 
 #: Three machines: of machine 0's neighbours, 1 and 2, each has only the other one to look at.
-THREE: dict[str, Any] = {"nodes": 3, "forward": 2, "degree": 2}
+THREE: dict[str, Any] = {"nodes": 3, "forward": 2, "degree": 2, "candidates": "others"}
 
 
 def test_a_stale_answer_is_as_old_as_the_messages_were_long() -> None:
@@ -136,8 +136,9 @@ def failing() -> gs.Scenario:
         gs.DgsAsap(policy="push", degree=8, slot=5.0),
         gs.DgsAsap(policy="pull", degree=8, overlay="cyclon", cycle=50.0),
         gs.DgsAsap(policy="poll", degree=6, overlay="cyclon", wide="fail", duration="requested"),
+        gs.DgsAsap(policy="pull", degree=2, hops=5),  # searchers meet themselves, and go on
     ],
-    ids=lambda each: each.policy,
+    ids=lambda each: f"{each.policy}-{each.degree}",
 )
 @pytest.mark.parametrize("fails", [True, False])
 def test_nobody_knows_that_it_is_noted(scheduler: gs.DgsAsap, fails: bool) -> None:
@@ -159,6 +160,10 @@ def test_nobody_knows_that_it_is_noted(scheduler: gs.DgsAsap, fails: bool) -> No
     other = cut.tables["decisions"]
     for column in ("saw", "true", "age"):
         assert np.array_equal(np.sort(other[column]), np.sort(table[column]), equal_nan=True)
+    if not fails:
+        among = np.zeros(len(plain.applications), np.int64)
+        np.maximum.at(among, table["application"][answers], table["among"][answers])
+        assert (among == plain.applications["reached"]).all()
     few = gs.simulate(scenario, scheduler, record="decisions", decisions_limit=5)
     assert few.digest == plain.digest and len(few.tables["decisions"]) == 5
     assert few.why(0).dropped == len(table) - 5
