@@ -55,7 +55,7 @@ class Wave(Scheduler, frozen=True, kw_only=True):
     unequal: ClassVar[bool] = True
     decision_words: ClassVar[Words] = WORDS
 
-    mode: Mode = "migration-immediate"
+    mode: Mode = "wave-immediate"
     linger: float = 3600.0
     migration_cost: float = 0.0
 
