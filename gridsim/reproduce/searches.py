@@ -39,7 +39,7 @@ TASKS, SIZE = 20.0, 1.2e6
 
 RENDEZVOUS = "rendezvous"
 METHODS: dict[str, Scheduler] = {
-    "expanding ring": ExpandingRing(),
+    "expanding ring": ExpandingRing(max_hops=4),
     "random walk": RandomWalkSearch(),
     "advertisement": Advertisement(),
     RENDEZVOUS: Rendezvous(),

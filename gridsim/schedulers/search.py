@@ -74,7 +74,7 @@ class ExpandingRing(Search, frozen=True, kw_only=True):
     policy: ClassVar[type[LocalPolicy]] = RingNode
     messages: ClassVar[Mapping[str, Message]] = {**COMMON, "query": small(origin=int, number=int, hops=int)}
 
-    max_hops: int = 4
+    max_hops: int = 3
 
     def __post_init__(self) -> None:
         super().__post_init__()
