@@ -416,10 +416,6 @@ def _tree_nodes(c: Context) -> Any:
     return places("tree", "k")(c)
 
 
-def _leaf_nodes(c: Context) -> Any:
-    return places("tree", "k", c.sizes["routers"], 3)(c)
-
-
 def _reporting(c: Context) -> Any:
     c.of["nodes"] = made = ascending("tree", "k")(c)
     c.sizes["reporting"] = int(((made >= c.sizes["routers"]) & (made > 0)).sum())
@@ -464,14 +460,20 @@ TREE = Part(
         "speed": leaves,
         "size": reals(POSITIVE, "applications", 0, 4),
         "task_size": reals(POSITIVE, "applications"),
-        "release": maybe(reals(NOT_NEGATIVE, "applications"), 64),
+        "release": reals(NOT_NEGATIVE, "applications"),
+        "celled": flag,
         "nbytes": one_of(0, 100),
         "rate": one_of(0.0, 1000.0),
         "hold_off": one_of(0, 10**8),
         "bound": one_of(2.0, 0.0, 1.1),
     },
     {
-        "route": {"rows": _requests},
+        "add_applications": {
+            "release": reals(NOT_NEGATIVE, "j", 0, 3),
+            "size": reals(POSITIVE, "j", 0, 3),
+            "task_size": reals(POSITIVE, "j", 0, 3),
+        },
+        "route": {"rows": _requests, "now": now},
         "acknowledge": {"rows": _said("REQUEST")},
         "receive": {"rows": _said("SUMMARY")},
         "ready": {"nodes": _tree_nodes, "now": later()},
@@ -480,13 +482,12 @@ TREE = Part(
             "now": now,
             "summaries": lambda c: cells("reporting")(c),
             "minimum": lambda c: POSITIVE[c.s.bytes(c.sizes["reporting"])],
-            "cell": one_of(0.0, 1.0, 2.0),
+            "release": lambda c: NOT_NEGATIVE[c.s.bytes(c.sizes["reporting"])],
         },
         "forget": {"rows": _said("SUMMARY")},
         "reset": {"nodes": _tree_nodes},
-        "leave": {"leaves": _leaf_nodes},
-        "join": {"leaves": _leaf_nodes},
-        "silence": {"leaves": _leaf_nodes},
+        "leave": {"nodes": _tree_nodes},
+        "silence": {"nodes": _tree_nodes},
         "take_spread": {"rows": _said("SPREAD")},
         "spread": {
             "nodes": lambda c: places("routers", "k")(c),
@@ -494,7 +495,7 @@ TREE = Part(
         },
         "known": {"node": place("tree")},
         "held": {"nodes": _tree_nodes},
-        "look": {"node": place("routers"), "application": place("applications")},
+        "look": {"node": place("routers"), "application": place("applications"), "now": now},
         "owed": {"node": place("tree")},
     },
     ("leaves", "nodes", "first_leaf", "below_window", "above_window", "payloads_in_use"),

@@ -87,7 +87,7 @@ def _before_flow(c: Context, module: str) -> None:
     size, task_size = POSITIVE[c.s.bytes(applications) % 216], POSITIVE[c.s.bytes(applications) % 216]
     c.of["tree"] = SummaryTree(
         made, speed, size=size, task_size=task_size, nbytes=100, rate=c.s.pick((0.0, 1000.0)),
-        hold_off=c.s.pick((0, 10**7)), release=np.zeros(applications) if c.s.chance(64) else None,
+        hold_off=c.s.pick((0, 10**7)), release=np.zeros(applications), celled=c.s.chance(64),
     )  # fmt: skip
     c.of["queues"] = TaskQueues(speed)
     c.of["queues"].add_applications(np.zeros(applications), size, task_size)

@@ -15,6 +15,9 @@ cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcep
     # order[n]: a permutation at entry (a warm start), the EDF order (deadline, then index) at the
     # result at exit. scratch: >= 2*n doubles.
 
+cdef double bisect(const Queue* q, int* order, double* scratch, double rtol) noexcept nogil
+    # As minimum_stretch, but too large by up to `rtol` of the result, 0 < rtol < 1.
+
 cdef inline bint late(double end, double deadline) noexcept nogil:
     """True when `end` is later than `deadline` by more than 1e-12 relative."""
     cdef double a, b

@@ -273,6 +273,7 @@ cdef double bisect(const Queue* q, int* order, double* scratch, double rtol) noe
             hi = mid
         else:
             lo = mid
+    arrange(q, hi, order, scratch, scratch + q.n)  # the last stretch tried may have been another
     return hi
 
 

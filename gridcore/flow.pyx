@@ -14,10 +14,11 @@ What they touch belongs to the leaf; all else is done before or after, in the or
 from concurrent.futures import ThreadPoolExecutor
 
 cimport cython
+from libc.math cimport INFINITY
 from libc.stdlib cimport calloc, free, malloc
 
 from gridcore.arguments cimport _Held, check_instant, hold, indices, kept
-from gridcore.edf cimport Queue, minimum_stretch
+from gridcore.edf cimport Queue
 from gridcore.links cimport Links
 from gridcore.memory cimport prefetch
 from gridcore.payloads cimport (payloads_drop, payloads_fill, payloads_new, payloads_release, payloads_shrink,
@@ -301,7 +302,7 @@ cdef class TreeFlow:
         cdef Request[2] out
         cdef Decision made
         cdef Py_ssize_t k, n = 0
-        if self.tree._route(row, out, &n, &made) and made.hops >= 0:
+        if self.tree._route(row, now, out, &n, &made) and made.hops >= 0:
             if self.n_made == self.made.shape[0]:
                 wider = np.zeros(2 * self.n_made, DECISION)
                 wider[:self.n_made] = self.made
@@ -384,7 +385,7 @@ cdef class TreeFlow:
                     self._tell_leaves(ready, now)
                     ready = 0
             else:
-                handle = self.tree._sum(m, &least)
+                handle = self.tree._sum(m, now / 1e9, &least)
                 if handle >= 0:
                     self._send(m, handle, least, now)
         return self._tell_leaves(ready, now)
@@ -392,7 +393,6 @@ cdef class TreeFlow:
     cdef int _tell_leaves(self, Py_ssize_t n, long long now) except -1:
         """The leaves of the batch report."""
         cdef Py_ssize_t k, u
-        cdef long long cell = self._release_of(now)
         cdef bint wide
         if n == 0:
             return 0
@@ -403,21 +403,20 @@ cdef class TreeFlow:
             self.queues._update(u)
             # as wide as what it said last, until it is known
             wide = payloads_wide(self.tree.node[self.batch[k]].said)
-            self._make_payload(k, wide, cell)
+            self._make_payload(k, wide)
         self._share_out(True, n, now)
         for k in range(n):
             if not self.fits[k]:
                 payloads_drop(&self.tree.payloads, self.handles[k])
-                self._make_payload(k, True, cell)
+                self._make_payload(k, True)
                 self._work(True, k, k + 1, now, 0)
             elif payloads_wide(self.handles[k]):
                 self.handles[k] = payloads_shrink(&self.tree.payloads, self.handles[k])
             self._send(self.batch[k], self.handles[k], self.least[k], now)
         return 0
 
-    cdef int _make_payload(self, Py_ssize_t k, bint wide, long long cell) except -1:
+    cdef int _make_payload(self, Py_ssize_t k, bint wide) except -1:
         self.handles[k] = payloads_new(&self.tree.payloads, wide)
-        payloads_release(&self.tree.payloads, self.handles[k])[0] = cell / 1e9 if self.cell > 0 else 0.0
         return 0
 
     cdef long long _release_of(self, long long now) noexcept nogil:
@@ -458,11 +457,14 @@ cdef class TreeFlow:
             u = self.batch[k] - self.tree.first_leaf
             self.queues._sample(u, now, cell, &self.tree.g, room, scratch)
             self.fits[k] = payloads_fill(&self.tree.payloads, self.handles[k], room)
+            payloads_release(&self.tree.payloads, self.handles[k])[0] = cell / 1e9
             if self.queues.count[u] == 0 and self.queues.running[u] < 0:
                 self.least[k] = self.idle_minimum[u]
+                if self.cell == 0:
+                    payloads_release(&self.tree.payloads, self.handles[k])[0] = INFINITY
             else:
                 self.queues._gather(u, now, False, &q, scratch)
-                self.least[k] = minimum_stretch(&q, scratch.order, scratch.room)
+                self.least[k] = self.queues._minimum(&q, scratch)
 
     cdef int _make_room(self) except -1:
         """Scratch for queues as long as any can be, for each thread."""
@@ -486,6 +488,16 @@ cdef class TreeFlow:
             self.scratch[t].release, self.scratch[t].order = NULL, NULL
 
     # -- what the caller does -------------------------------------------------------------------------------
+
+    def add_submitters(self, nodes):
+        """Append who submits further applications, which tree and queues have got."""
+        cdef _Held alone = self._hold()
+        cdef const long long[::1] more = indices(nodes, "nodes", 0, self.tree.nodes)
+        cdef Py_ssize_t n = self.submitter.shape[0] + more.shape[0]
+        if not n == self.queues.n_applications == self.tree.size.shape[0]:
+            raise ValueError(f"nodes must bring the submitters to {self.queues.n_applications} and "
+                             f"{self.tree.size.shape[0]}, as many as queues and tree have applications, got {n}")
+        self.submitter = np.concatenate((self.submitter, more))
 
     def report(self, nodes, long long now):
         """`nodes` (ascending) report at `now` ns, or when their turn comes."""

@@ -4,7 +4,7 @@ Source: the conservative update of Celaya & Marchal, with its repairs: dispatche
 echoes the last number that its sender had got, and what lies between is debited.
 """
 
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, fmax
 from libc.stdlib cimport free
 
 from gridcore.availability cimport Grid
@@ -13,7 +13,7 @@ from gridcore.summaries cimport quotient_up
 
 cdef struct Debt:                       # one dispatch
     long long sequence, tasks
-    double task_size, size, stretch
+    double task_size, size, stretch, release
     int next
 
 
@@ -86,9 +86,9 @@ cdef inline long long ledger_tasks(const Ledger* l, int entry) noexcept nogil:
     return tasks
 
 
-cdef inline void ledger_drops(const Ledger* l, int first, long long leaves, const Grid* g,
+cdef inline void ledger_drops(const Ledger* l, int first, long long leaves, double when, const Grid* g,
                               unsigned int* drops, double* limits) noexcept nogil:
-    """What the debts from entry `first` on take from a summary of so many `leaves`.
+    """What the debts from entry `first` on take from a summary of so many `leaves`, sampled for `when` s.
 
     drops : per task size, what each cell loses; limits : per stretch, the size from which nothing is left.
     """
@@ -103,7 +103,8 @@ cdef inline void ledger_drops(const Ledger* l, int first, long long leaves, cons
         volume += l.debt[e].tasks * l.debt[e].task_size
         i = 0
         while i < g.n_stretch and g.stretch[i] < l.debt[e].stretch:
-            limits[i] = min(limits[i], l.debt[e].size)
+            # of the deadlines at this stretch, those after that of the debt: it may be older than the summary
+            limits[i] = min(limits[i], l.debt[e].size - fmax(0.0, when - l.debt[e].release) / g.stretch[i])
             i += 1
         e = l.debt[e].next
     for k in range(g.n_task_size):

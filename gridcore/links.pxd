@@ -25,7 +25,7 @@ cdef class Links:
     cdef Py_ssize_t kinds, stride
     cdef long long[::1] machine_of
     cdef const long long[::1] width, level_of
-    cdef unsigned char[::1] deferred, keep, down
+    cdef unsigned char[::1] deferred, keep, down, detached
     cdef long long[::1] up_free, down_free
     cdef long long[:, ::1] failures     # when, and the row of the failure before it
     cdef Py_ssize_t n_failures

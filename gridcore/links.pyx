@@ -121,6 +121,7 @@ cdef class Links:
         self._by_level = self.by_level = np.zeros((2, self.kinds, 64), np.int64)
         self.inner = np.zeros(self.kinds, np.uint8)
         self.down = np.zeros(machines, np.uint8)
+        self.detached = np.zeros(self.machine_of.shape[0], np.uint8)
         self.machines, self.latency, self.bandwidth, self.fifo = machines, latency, bandwidth, fifo
         self._make_boxes(fifo)
         self.up_free = np.zeros(machines, np.int64)
@@ -380,7 +381,8 @@ cdef class Links:
             e = pending_pop(&self.queue[kind])
             self._read_ahead(&self.queue[kind])
             m = &self.message[e.slot]
-            if m.lost or e.time >= self._until(m.target, m.target_life):
+            if (m.lost or e.time >= self._until(m.target, m.target_life)
+                    or self.detached[m.node] and not self.deferred[kind]):
                 if self.keep[kind]:
                     self.missing = <int*> grown(self.missing, (self.n_missing + 1) * sizeof(int))
                     self.missing[self.n_missing] = e.slot
@@ -564,6 +566,15 @@ cdef class Links:
             raise ValueError(f"nodes and machines must be equally long, got {m.shape[0]} and {u.shape[0]}")
         for k in range(m.shape[0]):
             self.machine_of[m[k]] = u[k]
+            self.detached[m[k]] = False
+
+    def detach(self, nodes):
+        """`nodes` sit nowhere until they `move`: what arrives for them is dropped, but for what is deferred."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
+        cdef Py_ssize_t k
+        for k in range(m.shape[0]):
+            self.detached[m[k]] = True
 
     def watch(self, long long start, long long end, long long width):
         """Count the bytes that each machine sends and receives in windows of `width` ns, from `start` to `end`.
@@ -707,7 +718,7 @@ cdef class Links:
         cdef Message* m
         cdef Letter letter
         known, read = self._columns(), State(state)
-        lows = {"machine_of": (0, self.machines - 1), "life": (0,), "down": (0, 1), "up_free": (0, LATEST),
+        lows = {"machine_of": (0, self.machines - 1), "life": (0,), "down": (0, 1), "detached": (0, 1), "up_free": (0, LATEST),
                 "down_free": (0, LATEST)}
         given = {name: read.array(name, column.dtype, column.shape, *lows.get(name, ()))
                  for name, column in known.items()}
@@ -814,6 +825,7 @@ cdef class Links:
         return {
             "machine_of": np.asarray(self.machine_of), "up_free": np.asarray(self.up_free),
             "down_free": np.asarray(self.down_free), "life": np.asarray(self.life), "down": np.asarray(self.down),
+            "detached": np.asarray(self.detached),
             "sent": self.sent, "delivered": self.delivered, "dropped": self.dropped, "traffic": self.traffic,
             "bytes_out": self.bytes_out, "bytes_in": self.bytes_in, "by_level": self.by_level,
             **({} if self.windows is None else {"windows": self.windows}),

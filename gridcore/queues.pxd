@@ -23,6 +23,7 @@ cdef class TaskQueues:
     cdef public bint log
     cdef bint edf, each_task
     cdef const double[::1] speed
+    cdef readonly double tolerance          # of minimum stretches, relative; 0: they are exact
     cdef readonly long long enqueued, tasks_done    # since the beginning
     # per machine
     cdef Py_ssize_t capacity
@@ -32,6 +33,7 @@ cdef class TaskQueues:
     # per application
     cdef Py_ssize_t n_applications
     cdef const double[::1] release, size, task_size
+    cdef const long long[::1] whose     # the application to which a further bag belongs, else itself
     cdef long long[::1] first_start, finish, completed, nodes_used
     cdef unsigned char[:, ::1] used     # a bit for each application that the machine has had tasks of
     cdef Journal ended                  # completions not yet handed out
@@ -45,6 +47,7 @@ cdef class TaskQueues:
     cdef void _use(self, Py_ssize_t u, int application) noexcept nogil
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1
     cdef int _make_room(self, Py_ssize_t u) except -1
+    cdef double _minimum(self, const Queue* q, Scratch* s) noexcept nogil
     cdef void _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil
     cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil

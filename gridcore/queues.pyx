@@ -1,7 +1,7 @@
 """The task queues of all machines in one object of flat arrays.
 
 A machine's queue holds shares (application, whole tasks left), grouped per application, never per task.
-The order is EDF at the machine's own exact minimum stretch, recomputed by `reschedule` when the queue has
+The order is EDF at the machine's own minimum stretch, recomputed by `reschedule` when the queue has
 changed; a running task is pinned.  Between two changes nothing is decided, so a machine is advanced only
 when something touches it: its completions follow from its order by integer arithmetic.  Advancing to t1
 and then to t2 equals advancing to t2, bit for bit.
@@ -10,7 +10,11 @@ Times are int64 nanoseconds; a task's duration is rounded once per (machine, tas
 one.  A task that could
 start at exactly `until` is left unstarted: what arrives at that instant may still go before it.
 
-Source: Celaya & Marchal, section 4 (local scheduler), with the exact minimum stretch of the EDF kernel.
+Tasks that were lost may be submitted again as a further bag of their application: it has an index, release
+and size of its own, by which it is queued, but everything is accounted to the application.
+
+Source: Celaya & Marchal, section 4 (local scheduler), with the exact minimum stretch of the EDF kernel, or
+Algorithm 2 with a tolerance.
 The twin is `gridcore.reference.queues`.
 """
 
@@ -20,11 +24,11 @@ from libc.math cimport INFINITY, llrint
 from libc.stdlib cimport free, malloc
 
 from gridcore.arguments cimport (
-    FINITE, NOT_NEGATIVE, POSITIVE, _Held, check_array, check_instant, check_scalar, doubles, hold,
-    indices, integers, kept,
+    FINITE, NOT_NEGATIVE, POSITIVE, _Held, check_array, check_instant, check_lengths, check_scalar,
+    doubles, hold, indices, integers, kept,
 )
 from gridcore.availability cimport Grid, queue_gap, sample_queue
-from gridcore.edf cimport Queue, minimum_stretch
+from gridcore.edf cimport Queue, bisect, minimum_stretch
 from gridcore.journal cimport Journal, journal_copy, journal_fill, journal_note
 
 from concurrent.futures import ThreadPoolExecutor
@@ -83,17 +87,23 @@ cdef class TaskQueues:
         ``"completion"``, the end of any task.
     log : keep completions until `advance` hands them out; may be changed at any time.
     record : keep what `schedule` and `arrivals` tell, from the beginning.
+    tolerance : 0 takes exact minimum stretches, for the order and everything else; a number in 0..1 takes
+        those of a bisection, which exceed the exact ones by at most this fraction of themselves.
 
     Raises
     ------
     ValueError naming the argument, its index and value.
     """
 
-    def __cinit__(self, speed, *, str order="edf", str watch="idle", bint log=False, bint record=False):
+    def __cinit__(self, speed, *, str order="edf", str watch="idle", bint log=False, bint record=False,
+                  double tolerance=0.0):
         if order not in ("edf", "fifo"):
             raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
         if watch not in ("idle", "completion"):
             raise ValueError(f"watch must be 'idle' or 'completion', got {watch!r}")
+        if not 0.0 <= tolerance < 1.0:
+            raise ValueError(f"tolerance must be in 0..1, less than 1, got {tolerance!r}")
+        self.tolerance = tolerance
         self.speed = kept(speed, "speed")
         check_array(self.speed, "speed", POSITIVE)
         cdef Py_ssize_t n = self.speed.shape[0]
@@ -113,7 +123,7 @@ cdef class TaskQueues:
         self.done = np.zeros(n, np.int64)
         self.interrupted = np.zeros(n, np.int64)
         self.release = self.size = self.task_size = np.zeros(0)
-        self.first_start = np.zeros(0, np.int64)
+        self.whose = self.first_start = np.zeros(0, np.int64)
         self.finish = np.zeros(0, np.int64)
         self.completed = np.zeros(0, np.int64)
         self.nodes_used = np.zeros(0, np.int64)
@@ -129,11 +139,27 @@ cdef class TaskQueues:
 
     # -- what is there ----------------------------------------------------------------------------------
 
-    def add_applications(self, release, size, task_size):
-        """Append applications (s; Mflop of the whole; Mflop of a task); their indices are consecutive."""
+    def add_applications(self, release, size, task_size, whose=None):
+        """Append applications; their indices are consecutive.
+
+        Parameters
+        ----------
+        release : float64[k], s.
+        size : float64[k], Mflop of the whole application.
+        task_size : float64[k], Mflop of a task.
+        whose : int64[k], for a further bag, that is tasks of an earlier application that are submitted again,
+            the index of that application, which is no further bag itself and has the same `task_size`; for
+            another application its own index.  By default there are no further bags.
+
+        Shares of a further bag are joined and ordered by the index, release and size of the bag.  `queue`
+        tells them apart; everything else is told of the application: `totals`, `advance`, `fail`,
+        `schedule` and `arrivals`.
+        """
         cdef _Held alone = hold(&self.occupied)
         cdef const double[::1] r = doubles(release, "release"), w = doubles(size, "size")
         cdef const double[::1] a = doubles(task_size, "task_size")
+        cdef Py_ssize_t n = self.n_applications, j
+        cdef const long long[::1] i
         check_array(r, "release", FINITE)
         check_array(w, "size", POSITIVE)
         check_array(a, "task_size", POSITIVE)
@@ -141,6 +167,18 @@ cdef class TaskQueues:
         if w.shape[0] != k or a.shape[0] != k:
             raise ValueError("release, size and task_size must be equally long, "
                              f"got {k}, {w.shape[0]}, {a.shape[0]}")
+        i = np.arange(n, n + k) if whose is None else integers(whose, "whose")
+        check_lengths(k, i.shape[0], "release", "whose")
+        for j in range(k):
+            if i[j] == n + j:
+                continue
+            if not 0 <= i[j] < n or self.whose[i[j]] != i[j]:
+                raise ValueError(f"whose[{j}] must be {n + j}, its own index, or an application below {n} "
+                                 f"that is no further bag, got {i[j]}")
+            if a[j] != self.task_size[i[j]]:
+                raise ValueError(f"task_size[{j}] of a further bag must be that of application {i[j]}, "
+                                 f"{self.task_size[i[j]]!r}, got {a[j]!r}")
+        self.whose = np.concatenate((self.whose, i))
         self.release = np.concatenate((self.release, r))
         self.size = np.concatenate((self.size, w))
         self.task_size = np.concatenate((self.task_size, a))
@@ -150,16 +188,17 @@ cdef class TaskQueues:
         self.completed = np.concatenate((self.completed, zeros))
         self.nodes_used = np.concatenate((self.nodes_used, zeros))
         self.n_applications += k
-        wider = np.zeros((self.machines, (self.n_applications + 7) // 8), np.uint8)
-        wider[:, :self.used.shape[1]] = self.used
-        self.used = wider
+        if 8 * self.used.shape[1] < self.n_applications:
+            wider = np.zeros((self.machines, (self.n_applications + 7) // 8), np.uint8)
+            wider[:, :self.used.shape[1]] = self.used
+            self.used = wider
 
     def totals(self):
         """Copies of what has happened so far.
 
         Per application: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines
-        that got tasks of it).  Per machine: busy (ns), tasks (completed), interrupted (tasks that ran when it
-        failed), peak_queue (most tasks waiting), waiting.
+        that got tasks of it); of a further bag finish and completed alone.  Per machine: busy (ns), tasks (completed),
+        interrupted (tasks that ran when it failed), peak_queue (most tasks waiting), waiting.
         """
         cdef _Held alone = hold(&self.occupied)
         return {
@@ -206,7 +245,7 @@ cdef class TaskQueues:
         cdef _Held alone = hold(&self.occupied)
         return shown({
             **{name: np.asarray(column) for name, column in self._columns().items()},
-            "share": np.asarray(self.share), "used": np.asarray(self.used),
+            "whose": np.asarray(self.whose), "share": np.asarray(self.share), "used": np.asarray(self.used),
             "ended": _rows(&self.ended), "ran": _rows(&self.ran), "came": _rows(&self.came),
             "enqueued": self.enqueued, "tasks_done": self.tasks_done,
         })
@@ -214,12 +253,15 @@ cdef class TaskQueues:
     def setstate(self, state):
         """Go on from what `getstate` of queues with the same machines and applications gave.
 
+        Further bags belong to the applications: whoever has appended some appends them again first.
         Raises ValueError for a state that cannot be theirs.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t n = self.machines, k, j
         cdef double end
         known, read = self._columns(), State(state)
+        if (read.array("whose", np.int64, (self.n_applications,)) != np.asarray(self.whose)).any():
+            raise ValueError("state['whose'] must have the further bags that have been appended here")
         share = read.array("share", np.int32, (n, None, 2))
         used = read.array("used", np.uint8, (n, self.used.shape[1]))
         capacity = share.shape[1]
@@ -299,7 +341,7 @@ cdef class TaskQueues:
             raise
 
     cdef void _use(self, Py_ssize_t u, int application) noexcept nogil:
-        """Machine `u` gets tasks of `application`."""
+        """Machine `u` gets tasks of `application`, which is no further bag."""
         cdef unsigned char* bits = &self.used[u, application // 8]
         cdef unsigned char bit = <unsigned char> (1 << application % 8)
         if not bits[0] & bit:
@@ -329,14 +371,14 @@ cdef class TaskQueues:
             self.share[u, f + n, 0] = application
             self.share[u, f + n, 1] = <int> tasks
             self.count[u] += 1
-            self._use(u, application)
+            self._use(u, <int> self.whose[application])
         if idle:
             self.free_at[u] = start
         self.idle_at[u] = start + tasks * length
         self.enqueued += tasks
         self.waiting[u] += tasks
         if self.record:
-            journal_note(&self.came, u, application, tasks, now, now, 0)
+            journal_note(&self.came, u, <int> self.whose[application], tasks, now, now, 0)
         self.peak[u] = max(self.peak[u], self.waiting[u])
         self._update(u)
         return 0
@@ -357,7 +399,7 @@ cdef class TaskQueues:
         return 0
 
     def reschedule(self, machines, long long now):
-        """Bring the queues of `machines` into EDF order at their exact minimum stretch (A.2)."""
+        """Bring the queues of `machines` into EDF order at their minimum stretch (A.2)."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k
@@ -373,13 +415,19 @@ cdef class TaskQueues:
                 self._update(u[k])
         scratch_free(&s)
 
+    cdef double _minimum(self, const Queue* q, Scratch* s) noexcept nogil:
+        """The minimum stretch of `q` to the tolerance; leaves in `s.order` the EDF order at it."""
+        if self.tolerance == 0.0:
+            return minimum_stretch(q, s.order, s.room)
+        return bisect(q, s.order, s.room, self.tolerance)
+
     cdef void _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil:
         cdef Queue q
         cdef Py_ssize_t k, n = self.count[u]
         if n < 2:
             return
         self._gather(u, now, False, &q, s)
-        minimum_stretch(&q, s.order, s.room)
+        self._minimum(&q, s)
         # the room holds the reordered shares: eight bytes each
         cdef Share* row = <Share*> &self.share[u, self.first[u], 0]
         cdef Share* moved = <Share*> s.room
@@ -391,12 +439,13 @@ cdef class TaskQueues:
     def fail(self, machines, long long now):
         """Lose everything on `machines` at `now` ns, running tasks too; the machines are empty and up again.
 
-        Returns (machines, applications, tasks) int64[k] of what was lost.
+        Returns (machines, applications, tasks) int64[k] of what was lost, a row per machine and application,
+        with what it lost of further bags.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k, j, m
-        cdef long long length
+        cdef long long length, application
         check_instant(now, "now")
         lost = []
         for k in range(u.shape[0]):
@@ -404,16 +453,18 @@ cdef class TaskQueues:
             self._advance(m, now)
             left = {}
             if self.running[m] >= 0:
-                left[self.running[m]] = 1
+                application = self.whose[self.running[m]]
+                left[application] = 1
                 self.busy[m] -= self.free_at[m] - now
                 if self.record:
                     length = self._duration(m, self.running[m])
-                    journal_note(&self.ran, m, self.running[m], 1, self.free_at[m] - length, now, 0)
+                    journal_note(&self.ran, m, <int> application, 1, self.free_at[m] - length, now, 0)
                 self.interrupted[m] += 1
                 self.running[m] = -1
             for j in range(self.first[m], self.first[m] + self.count[m]):
-                left[self.share[m, j, 0]] = left.get(self.share[m, j, 0], 0) + self.share[m, j, 1]
-            lost += [(m, application, tasks) for application, tasks in sorted(left.items())]
+                application = self.whose[self.share[m, j, 0]]
+                left[application] = left.get(application, 0) + self.share[m, j, 1]
+            lost += [(m, *row) for row in sorted(left.items())]
             self.first[m] = self.count[m] = 0
             self.waiting[m] = 0
             self.free_at[m] = self.idle_at[m] = now
@@ -464,7 +515,7 @@ cdef class TaskQueues:
     cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil:
         cdef long long length, whole, at
         cdef int application
-        cdef Py_ssize_t f
+        cdef Py_ssize_t f, whose
         while True:
             at = self.free_at[u]
             application = self.running[u]
@@ -478,8 +529,9 @@ cdef class TaskQueues:
             f = self.first[u]
             application = self.share[u, f, 0]
             length = self._duration(u, application)
-            if self.first_start[application] < 0 or at < self.first_start[application]:
-                self.first_start[application] = at
+            whose = self.whose[application]
+            if self.first_start[whose] < 0 or at < self.first_start[whose]:
+                self.first_start[whose] = at
             whole = min(<long long> self.share[u, f, 1], (until - at) // length)
             if whole > 0:
                 self._complete(u, application, whole, at + whole * length)
@@ -500,6 +552,11 @@ cdef class TaskQueues:
                     self.first[u] = 0
 
     cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long end) noexcept nogil:
+        cdef int bag = application
+        application = <int> self.whose[bag]  # of the same task size
+        if bag != application:
+            self.completed[bag] += tasks
+            self.finish[bag] = max(self.finish[bag], end)
         self.completed[application] += tasks
         self.done[u] += tasks
         self.tasks_done += tasks
@@ -566,7 +623,7 @@ cdef class TaskQueues:
     # -- what the scheduler asks ----------------------------------------------------------------------------
 
     def minimum_stretch(self, machines, long long now):
-        """float64[k]: the exact minimum stretch (s/Mflop) of what waits or runs; inf for an idle machine."""
+        """float64[k]: the minimum stretch (s/Mflop) of what waits or runs; inf for an idle machine."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         result = np.empty(u.shape[0])
@@ -584,7 +641,7 @@ cdef class TaskQueues:
                     out[k] = INFINITY
                 else:
                     self._gather(u[k], now, False, &q, &s)
-                    out[k] = minimum_stretch(&q, s.order, s.room)
+                    out[k] = self._minimum(&q, &s)
         scratch_free(&s)
         return result
 
@@ -647,7 +704,7 @@ cdef class TaskQueues:
         cdef double least = 0.0
         if at > now:
             self._gather(u, now, False, &q, s)
-            least = minimum_stretch(&q, s.order, s.room)
+            least = self._minimum(&q, s)
         self._gather(u, at, True, &q, s)
         q.floor = max(q.floor, least)
         sample_queue(&q, s.order, g, at / 1e9, out, s.room)

@@ -4,6 +4,9 @@ from gridcore.availability cimport Grid
 from gridcore.ledger cimport Ledger
 from gridcore.payloads cimport Payloads
 
+cdef enum:                              # of a node: in the tree, out of it, and out of it as its father knows
+    PRESENT, SILENT, GONE
+
 cdef packed struct Request:
     long long node, sender, application, tasks, sequence
     double minimum
@@ -48,7 +51,7 @@ cdef class SummaryTree:
     cdef double bound
     cdef long long gap, hold_off
     # applications
-    cdef bint shifted
+    cdef bint celled
     cdef double longest                 # Mflop, the largest task of all applications
     cdef const double[::1] size, task_size, release
     cdef long long[::1] size_sample, task_size_sample
@@ -67,28 +70,29 @@ cdef class SummaryTree:
     cdef long long* rooms
     cdef readonly long long below_window, above_window
 
-    cdef const unsigned int* _read(self, Py_ssize_t child, unsigned int* room) noexcept nogil
+    cdef _add_applications(self, release, size, task_size)
+    cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* room) noexcept nogil
     cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1
     cdef void _acknowledge(self, const Request* row) noexcept nogil
     cdef void _receive(self, const Summary* row) noexcept nogil
     cdef int _check_summary(self, const Summary* row, Py_ssize_t k) except -1
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil
         # now: m may report; later: m must wait until then and has not waited yet; -1: nothing to do
-    cdef void _drop_of(self, Py_ssize_t child) noexcept nogil
-    cdef bint _route(self, const Request* row, Request* out, Py_ssize_t* n_out, Decision* made) except -1
+    cdef double _instant(self, Py_ssize_t child, double now) noexcept nogil
+    cdef void _drop_of(self, Py_ssize_t child, double now) noexcept nogil
+    cdef bint _route(self, const Request* row, long long now, Request* out, Py_ssize_t* n_out,
+                     Decision* made) except -1
         # at most two requests to send, and True and a decision, or False where the request climbs
     cdef void _read_ahead(self, const Request* row) noexcept nogil
     cdef double _minimum(self, Py_ssize_t u) noexcept nogil
-    cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application) noexcept nogil
-    cdef void _column(self, Py_ssize_t child, Py_ssize_t iw, Py_ssize_t ia, Py_ssize_t application,
-                      long long* rooms) noexcept nogil
-    cdef void _reset(self, const long long[::1] u) noexcept
+    cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil
+    cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* rooms) noexcept nogil
     cdef void _unhear(self, Py_ssize_t child) noexcept nogil
-    cdef const long long[::1] _leaves(self, leaves)
-    cdef void _weigh(self, Py_ssize_t m, long long below, double power) noexcept nogil
-    cdef int _sum(self, Py_ssize_t m, double* least) except -2
+    cdef void _weigh(self, Py_ssize_t m) noexcept nogil
+    cdef int _sum(self, Py_ssize_t m, double now, double* least) except -2
         # a payload of the sum of the debited children of router m, and their minimum stretch; -1 if the
         # children's summaries are of different cells
-    cdef const unsigned int* _add(self, Py_ssize_t one, Py_ssize_t other) noexcept nogil
+    cdef double _released(self, Py_ssize_t child, double now) noexcept nogil
+    cdef const unsigned int* _add(self, Py_ssize_t one, Py_ssize_t other, double now) noexcept nogil
     cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil
         # report the payload `handle` (which is given away) if that is news

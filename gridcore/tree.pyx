@@ -11,11 +11,15 @@ Summaries in flight are handles to payloads as computed at sending, counted by r
 by the sender (to see whether something has changed), the message, and the father.  The ledger is applied
 only when a summary is read.
 
+Each summary has a release: the instant for which it was sampled.  A request may be older, since it has come a
+long way or is for tasks that were lost: its deadline at stretch S is r + S w, and so a summary sampled for an
+application released at t > r is read at size w - (t - r) / S (A.1).
+
 Source: Celaya & Marchal, sections 5.3 and 6, with the repairs of Algorithm 4 and of the conservative
 update (the ledger and its echo).  The twin is `gridcore.reference.tree`.
 """
 
-from libc.math cimport INFINITY, ceil, floor, isfinite, isnan
+from libc.math cimport INFINITY, ceil, floor, fmax, fmin, isfinite, isnan
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
@@ -61,7 +65,7 @@ cdef Node _nobody() noexcept nogil:
     node.heard, node.issued, node.number, node.got = -1, 0, 0, -1
     node.held_minimum, node.told, node.said_minimum, node.rest = INFINITY, INFINITY, INFINITY, INFINITY
     node.free_at, node.due_at, node.since = 0, _NEVER, _NEVER
-    node.asked, node.away = False, False
+    node.asked, node.away = False, PRESENT
     node.below, node.power, node.unused = 1, 0.0, 0
     return node
 
@@ -74,14 +78,16 @@ cdef class SummaryTree:
     grid : `SummaryGrid` of every summary.
     speed : float64[leaves], Mflop/s.
     nbytes : bytes of a summary message; rate : bytes/s that a node may spend on them, 0 for no limit.
+    release, size, task_size : float64[applications], s, Mflop, Mflop; see `add_applications`.
     hold_off : ns that a router waits before it reports.
-    release : float64[applications], s; needed when summaries are sampled for another release than the
-        moment of the summary (`report` gets their ``cell``): look-ups then shift the size (A.1).
     bound : a router accepts at stretch S if S <= bound * (minimum stretch of the platform).
+    celled : summaries are sampled for a release ahead, the same one for all leaves for some time.  Summaries of
+        different ones are not added, and an application released later than that of a summary loses what the
+        leaves may do in between.  By default summaries are sampled for the moment.
     """
 
-    def __cinit__(self, grid, speed, *, size, task_size, release=None, long long nbytes, double rate=0.0,
-                  long long hold_off=0, double bound=2.0):
+    def __cinit__(self, grid, speed, *, release, size, task_size, long long nbytes, double rate=0.0,
+                  long long hold_off=0, double bound=2.0, bint celled=False):
         cdef const double[::1] s = kept(speed, "speed")
         check_array(s, "speed", POSITIVE)
         cdef Py_ssize_t n = s.shape[0], m = 2 * n - 1, k
@@ -105,19 +111,10 @@ cdef class SummaryTree:
         self.leaves, self.nodes, self.first_leaf = n, m, n - 1
         self.bound, self.hold_off = bound, hold_off
         self.gap = <long long> ceil(gap)
-        self.size, self.task_size = kept(size, "size"), kept(task_size, "task_size")
-        check_array(self.size, "size", POSITIVE)
-        check_array(self.task_size, "task_size", POSITIVE)
-        check_lengths(self.size.shape[0], self.task_size.shape[0], "size", "task_size")
-        # the samples to look up: the largest size that is not larger, the smallest task size that is not smaller
-        self.size_sample = np.searchsorted(grid.size, self.size, side="right") - 1
-        self.task_size_sample = np.searchsorted(grid.task_size, self.task_size, side="left")
-        self.longest = np.max(self.task_size, initial=0.0)
-        self.shifted = release is not None
-        self.release = kept(release if self.shifted else np.zeros(0), "release")
-        check_array(self.release, "release", FINITE)
-        if self.shifted:
-            check_lengths(self.size.shape[0], self.release.shape[0], "size", "release")
+        self.celled = celled
+        self.release = self.size = self.task_size = np.zeros(0)
+        self.size_sample = self.task_size_sample = np.zeros(0, np.int64)
+        self._add_applications(release, size, task_size)
         self.speed = s
         self.memory = malloc((m + 1) * sizeof(Node))
         if self.memory == NULL:
@@ -152,31 +149,57 @@ cdef class SummaryTree:
         free(self.limits)
         free(self.rooms)
 
-    cdef void _drop_of(self, Py_ssize_t child) noexcept nogil:
-        """What the ledger of `child` takes from its summary, in `drops` and `limits`."""
-        ledger_drops(&self.ledger, self.node[child].debt, max(1, self.node[child].below), &self.g, self.drops,
-                     self.limits)
+    def add_applications(self, release, size, task_size):
+        """Append applications (s; Mflop of the whole; Mflop of a task); their indices are consecutive."""
+        cdef _Held alone = hold(&self.occupied)
+        self._add_applications(release, size, task_size)
 
-    cdef const unsigned int* _read(self, Py_ssize_t child, unsigned int* room) noexcept nogil:
-        """What the father may count on from `child`: its summary, debited; NULL if it never reported."""
+    cdef _add_applications(self, release, size, task_size):
+        cdef const double[::1] r = doubles(release, "release"), w = doubles(size, "size")
+        cdef const double[::1] a = doubles(task_size, "task_size")
+        check_array(r, "release", FINITE)
+        check_array(w, "size", POSITIVE)
+        check_array(a, "task_size", POSITIVE)
+        check_lengths(w.shape[0], a.shape[0], "size", "task_size")
+        check_lengths(w.shape[0], r.shape[0], "size", "release")
+        self.release = np.concatenate((self.release, r))
+        self.size = np.concatenate((self.size, w))
+        self.task_size = np.concatenate((self.task_size, a))
+        # the samples to look up: the largest size that is not larger, the smallest task size that is not smaller
+        self.size_sample = np.searchsorted(self.grid.size, self.size, side="right") - 1
+        self.task_size_sample = np.searchsorted(self.grid.task_size, self.task_size, side="left")
+        self.longest = np.max(self.task_size, initial=0.0)
+
+    cdef double _instant(self, Py_ssize_t child, double now) noexcept nogil:
+        """The release that the summary of `child` was sampled for, as read at `now` s."""
+        cdef double release = payloads_release(&self.payloads, self.node[child].held)[0]
+        return release if self.celled else fmin(release, now)  # idle leaves are at any moment as they were
+
+    cdef void _drop_of(self, Py_ssize_t child, double now) noexcept nogil:
+        """What the ledger of `child` takes from its summary, in `drops` and `limits`."""
+        ledger_drops(&self.ledger, self.node[child].debt, max(1, self.node[child].below),
+                     self._instant(child, now), &self.g, self.drops, self.limits)
+
+    cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* room) noexcept nogil:
+        """What its father may count on from `child` at `now` s: its summary, debited; NULL if it never reported."""
         if self.node[child].held < 0:
             return NULL
         if self.node[child].debt < 0:
             return payloads_get(&self.payloads, self.node[child].held, room)
-        self._drop_of(child)
+        self._drop_of(child, now)
         debit_cells(payloads_get(&self.payloads, self.node[child].held, self.scratch), room, &self.g, self.drops,
                     self.limits)
         return room
 
     # -- requests -----------------------------------------------------------------------------------------
 
-    def route(self, const Request[::1] rows):
-        """Decide on requests at routers.
+    def route(self, const Request[::1] rows, long long now):
+        """Decide on requests at routers at `now` ns.
 
         A request from the father (sequence >= 0) is split here.  A climbing one is split if the smallest
         sample S that hosts it meets S <= bound * minimum, or at the root; otherwise it goes on to the
         father.  Where no sample hosts all tasks, each child gets what the last one guarantees and the
-        remainder is shared out by speed.
+        remainder is shared out by speed.  No sample is promised at which the deadline has passed.
 
         Returns (requests to send, decisions taken), structured arrays.
         """
@@ -193,13 +216,15 @@ cdef class SummaryTree:
                                  f"got {rows[k].application}")
             if not 1 <= rows[k].tasks < 2**52:
                 raise ValueError(f"rows[{k}].tasks must be in 1..{2**52 - 1}, got {rows[k].tasks}")
+        check_instant(now, "now")
         for k in range(n):
             # there is always room for two: `n_out` is at most 2 * k
-            if self._route(&rows[k], &out[n_out], &n_out, &made[n_made]):
+            if self._route(&rows[k], now, &out[n_out], &n_out, &made[n_made]):
                 n_made += 1
         return out_array[:n_out], made_array[:n_made]
 
-    cdef bint _route(self, const Request* row, Request* out, Py_ssize_t* n_out, Decision* made) except -1:
+    cdef bint _route(self, const Request* row, long long now, Request* out, Py_ssize_t* n_out,
+                     Decision* made) except -1:
         cdef Request r = row[0]
         cdef Py_ssize_t u = r.node, i, j, child, sample = -1
         cdef long long[2] room
@@ -213,7 +238,7 @@ cdef class SummaryTree:
             if not isnan(r.minimum):
                 self.node[u].rest = r.minimum
         room[0] = room[1] = 0
-        if self._columns(u, r.application):
+        if self._columns(u, r.application, now / 1e9):
             # the totals grow with S: the first one that hosts the request is Algorithm 4's answer
             for i in range(self.g.n_stretch):
                 room[0], room[1] = self.rooms[i], self.rooms[self.g.n_stretch + i]
@@ -255,6 +280,7 @@ cdef class SummaryTree:
             self.node[child].issued += 1
             debt.sequence, debt.tasks = self.node[child].issued, share[j]
             debt.task_size, debt.size = self.task_size[r.application], self.size[r.application]
+            debt.release = self.release[r.application]
             # without a guarantee no sample is kept: the child may miss deadlines at all of them
             debt.stretch = self.gs[sample] if sample >= 0 else INFINITY
             ledger_add(&self.ledger, &self.node[child].debt, &debt)
@@ -288,46 +314,46 @@ cdef class SummaryTree:
         """The smallest minimum stretch that router `u` knows of."""
         return min(self.node[u].rest, min(self.node[2 * u + 1].held_minimum, self.node[2 * u + 2].held_minimum))
 
-    cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application) noexcept nogil:
+    cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil:
         """What both children of `u` can take, one after the other in `rooms`; False if the grid has no cell for it."""
-        cdef Py_ssize_t iw = self.size_sample[application], ia = self.task_size_sample[application]
-        if iw < 0 or ia >= self.g.n_task_size:
+        if self.size_sample[application] < 0 or self.task_size_sample[application] >= self.g.n_task_size:
             return False
-        self._column(2 * u + 1, iw, ia, application, self.rooms)
-        self._column(2 * u + 2, iw, ia, application, self.rooms + self.g.n_stretch)
+        self._column(2 * u + 1, application, now, self.rooms)
+        self._column(2 * u + 2, application, now, self.rooms + self.g.n_stretch)
         return True
 
-    cdef void _column(self, Py_ssize_t child, Py_ssize_t iw, Py_ssize_t ia, Py_ssize_t application,
-                      long long* rooms) noexcept nogil:
-        """What the father may count on from `child` for an application, at each stretch sample.
+    cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* rooms) noexcept nogil:
+        """What the father may count on from `child` for an application at `now` s, at each stretch sample.
 
-        The same as the column (iw, ia) of `_read`, without debiting the whole summary: the cells are
-        monotone before the debit, so that what the closure may raise a cell to lies in its own row.
+        The same as cells of `_read`, without debiting the whole summary: the cells are monotone before the
+        debit, so that what the closure may raise a cell to lies in its own row.
         """
-        cdef Py_ssize_t i, j, k, row
+        cdef Py_ssize_t i, j, k, row, ia = self.task_size_sample[application]
         cdef int handle = self.node[child].held
         cdef bint owes = self.node[child].debt >= 0
-        cdef double later = 0.0, w, lost = 0.0
+        cdef double later, w = self.size[application], waited = now - self.release[application], lost = 0.0
         cdef long long found
         if handle < 0:
             for i in range(self.g.n_stretch):
                 rooms[i] = 0
             return
         if owes:
-            self._drop_of(child)
-        if self.shifted:
-            later = self.release[application] - payloads_release(&self.payloads, handle)[0]
-            if later > 0.0:
-                # each leaf loses speed * later and at most one more of the longest tasks, whole tasks of a
-                lost = max(1, self.node[child].below) - 1 + quotient_up(
-                    self.node[child].power * later + max(1, self.node[child].below) * self.longest, self.ga[ia])
+            self._drop_of(child, now)
+        later = self.release[application] - self._instant(child, now)
+        if later > 0.0 and self.celled:
+            # each leaf loses speed * later and at most one more of the longest tasks, whole tasks of a
+            lost = max(1, self.node[child].below) - 1 + quotient_up(
+                self.node[child].power * later + max(1, self.node[child].below) * self.longest, self.ga[ia])
+        elif later > 0.0:
+            later = 0.0                 # as if it were of the moment of the release
         for i in range(self.g.n_stretch):
             rooms[i] = 0
-            j = iw
-            if self.shifted:
-                w = self.size[application] + later / self.gs[i]
+            if self.gs[i] * w <= waited:
+                continue                # the deadline has passed
+            j = self.size_sample[application]
+            if later != 0.0:
                 j = self.g.n_size - 1
-                while j >= 0 and self.gw[j] > w:
+                while j >= 0 and self.gw[j] > w + later / self.gs[i]:
                     j -= 1
             if owes:
                 while j >= 0 and self.gw[j] > self.limits[i]:
@@ -391,7 +417,7 @@ cdef class SummaryTree:
 
     cdef void _receive(self, const Summary* row) noexcept nogil:
         cdef Py_ssize_t child = row.sender, father = row.node
-        if row.sequence <= self.node[child].heard or (child >= self.first_leaf and self.node[child].below == 0):
+        if row.sequence <= self.node[child].heard or self.node[child].away == GONE:
             payloads_drop(&self.payloads, <int> row.payload)
             return
         self.node[child].heard = row.sequence
@@ -441,14 +467,15 @@ cdef class SummaryTree:
         self.node[m].due_at = _NEVER
         return now
 
-    def report(self, nodes, long long now, summaries, minimum, *, double cell=0.0):
+    def report(self, nodes, long long now, summaries, minimum, release):
         """The summaries that `nodes` (ascending) send to their fathers at `now` ns.
 
-        The leaves' are sampled for an application released at `cell` s, or at the moment (0).  Summaries of
-        different cells must not be added: a router whose children disagree stays silent until they agree.
+        summaries, minimum, release : uint32[k, nS, nW, nA], float64[k] and float64[k] of the leaves among
+        `nodes`, in order.  The release (s) is that of the application for which a leaf sampled; inf if the leaf
+        is idle, and so at any moment is what it is now.
 
-        summaries, minimum : uint32[k, nS, nW, nA] and float64[k] of the leaves among `nodes`, in order.
-        A router sends the sum of its debited children.  A node to which nothing is new stays silent,
+        A router sends the sum of its debited children, whose release is the latest of theirs; where they are
+        `celled` and differ, it stays silent until they agree.  A node to which nothing is new stays silent,
         unless it has got a request since its last report: its father must strike that from the ledger.
         """
         cdef _Held alone = hold(&self.occupied)
@@ -458,7 +485,7 @@ cdef class SummaryTree:
                 and summaries.shape[1:] == self.grid.shape):
             raise ValueError(f"summaries must be uint32[k, {', '.join(map(str, self.grid.shape))}]")
         cdef const unsigned int[:, ::1] given = np.require(summaries, None, ("C", "A")).reshape(len(summaries), self.cells)
-        cdef const double[::1] low = doubles(minimum, "minimum")
+        cdef const double[::1] low = doubles(minimum, "minimum"), since = doubles(release, "release")
         cdef Py_ssize_t k, m, n = u.shape[0], n_out = 0, leaf = 0
         cdef double least
         cdef int handle
@@ -467,10 +494,11 @@ cdef class SummaryTree:
         for k in range(n):
             m = u[k]
             leaf += m >= self.first_leaf and m > 0
-        if leaf != given.shape[0] or leaf != low.shape[0]:
-            raise ValueError(f"summaries and minimum must have one entry for each of the {leaf} leaves among "
-                             f"nodes, got {given.shape[0]} and {low.shape[0]}")
+        if leaf != given.shape[0] or leaf != low.shape[0] or leaf != since.shape[0]:
+            raise ValueError(f"summaries, minimum and release must have one entry for each of the {leaf} leaves "
+                             f"among nodes, got {given.shape[0]}, {low.shape[0]} and {since.shape[0]}")
         check_array(low, "minimum", NUMBER)
+        check_array(since, "release", NUMBER)
         check_instant(now, "now", self.hold_off + self.gap)
         leaf = 0
         for k in range(n):
@@ -479,35 +507,40 @@ cdef class SummaryTree:
                 continue
             if m >= self.first_leaf:
                 handle = payloads_put(&self.payloads, &given[leaf, 0])
-                payloads_release(&self.payloads, handle)[0] = cell
+                payloads_release(&self.payloads, handle)[0] = since[leaf]
                 least = low[leaf]
                 leaf += 1
             else:
-                handle = self._sum(m, &least)
+                handle = self._sum(m, now / 1e9, &least)
                 if handle < 0:
                     continue
             n_out += self._say(m, now, handle, least, &out[n_out])
         return out_array[:n_out]
 
-    cdef int _sum(self, Py_ssize_t m, double* least) except -2:
+    cdef int _sum(self, Py_ssize_t m, double now, double* least) except -2:
         cdef Py_ssize_t one = 2 * m + 1, other = 2 * m + 2
         cdef int left = self.node[one].held, right = self.node[other].held, handle = -1
-        cdef double here = payloads_release(&self.payloads, left)[0] if left >= 0 else 0.0
-        cdef double there = payloads_release(&self.payloads, right)[0] if right >= 0 else here
-        if self.shifted and left >= 0 and here != there:
+        cdef double here = self._released(one, now) if left >= 0 else -INFINITY
+        cdef double there = self._released(other, now) if right >= 0 else here
+        if self.celled and left >= 0 and here != there:
             return -1
         if left >= 0 and right >= 0 and self.node[one].debt < 0 and self.node[other].debt < 0:
             handle = payloads_add(&self.payloads, left, right)
         if handle < 0:
-            handle = payloads_put(&self.payloads, self._add(one, other))
-        payloads_release(&self.payloads, handle)[0] = there if left < 0 else here
+            handle = payloads_put(&self.payloads, self._add(one, other, now))
+        payloads_release(&self.payloads, handle)[0] = 0.0 if left < 0 and right < 0 else fmax(here, there)
         least[0] = min(self.node[one].held_minimum, self.node[other].held_minimum)
         return handle
 
-    cdef const unsigned int* _add(self, Py_ssize_t one, Py_ssize_t other) noexcept nogil:
+    cdef double _released(self, Py_ssize_t child, double now) noexcept nogil:
+        """For which release a sum takes the summary of `child`: of the moment if anything was debited."""
+        return (self._instant(child, now) if self.node[child].debt >= 0
+                else payloads_release(&self.payloads, self.node[child].held)[0])
+
+    cdef const unsigned int* _add(self, Py_ssize_t one, Py_ssize_t other, double now) noexcept nogil:
         """What may be counted on from two children."""
-        cdef const unsigned int* a = self._read(one, self.left)
-        cdef const unsigned int* b = self._read(other, self.right)
+        cdef const unsigned int* a = self._read(one, now, self.left)
+        cdef const unsigned int* b = self._read(other, now, self.right)
         if a != NULL and b != NULL:
             add_cells(a, b, self.sum, self.cells)
         elif a != NULL:
@@ -521,8 +554,7 @@ cdef class SummaryTree:
     cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil:
         cdef int said = self.node[m].said
         if (said >= 0 and not self.node[m].asked and least == self.node[m].said_minimum
-                and (not self.shifted
-                     or payloads_release(&self.payloads, handle)[0] == payloads_release(&self.payloads, said)[0])
+                and payloads_release(&self.payloads, handle)[0] == payloads_release(&self.payloads, said)[0]
                 and payloads_same(&self.payloads, handle, said)):
             payloads_drop(&self.payloads, handle)
             self.node[m].since = _NEVER
@@ -557,19 +589,21 @@ cdef class SummaryTree:
             payloads_drop(&self.payloads, <int> rows[k].payload)
 
     def reset(self, nodes):
-        """`nodes` have failed and are back with nothing in memory.
+        """`nodes` have failed and are in the tree again, with nothing in memory.
 
         A router has lost what its children told it and what it dispatched to them; their next reports are
         sent even if they say nothing new.  The fathers learn with the next report of `nodes` (which carries
         a new epoch) that nothing dispatched to them before is still on its way.
         """
         cdef _Held alone = hold(&self.occupied)
-        self._reset(indices(nodes, "nodes", 0, self.nodes))
-
-    cdef void _reset(self, const long long[::1] u) noexcept:
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, m, child
+        cdef bint gone
         for k in range(u.shape[0]):
             m = u[k]
+            gone, self.node[m].away = self.node[m].away == GONE, PRESENT
+            if gone:
+                self._weigh(m)
             payloads_drop(&self.payloads, self.node[m].said)
             self.node[m].said, self.node[m].said_minimum = -1, INFINITY
             self.node[m].rest = INFINITY
@@ -587,44 +621,37 @@ cdef class SummaryTree:
         self.node[child].held, self.node[child].held_minimum, self.node[child].told = -1, INFINITY, INFINITY
         ledger_settle(&self.ledger, &self.node[child].debt, self.node[child].issued)
 
-    def leave(self, leaves):
-        """The leaf nodes `leaves` are gone for longer: they do not report, and no more of them is known."""
+    def silence(self, nodes):
+        """`nodes` do not report until they are `reset`, which their fathers do not know yet."""
         cdef _Held alone = hold(&self.occupied)
-        cdef const long long[::1] u = self._leaves(leaves)
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
-            self.node[u[k]].away = True
+            self.node[u[k]].away = max(self.node[u[k]].away, SILENT)
+
+    def leave(self, nodes):
+        """`nodes` are gone until they are `reset`, and their fathers know: nothing is kept of them."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef Py_ssize_t k
+        for k in range(u.shape[0]):
+            self.node[u[k]].away = GONE
             self._unhear(u[k])
-            self._weigh(u[k], 0, 0.0)
+            self._weigh(u[k])
 
-    def join(self, leaves):
-        """The leaf nodes `leaves` are (back) in the tree, with nothing in memory."""
-        cdef _Held alone = hold(&self.occupied)
-        cdef const long long[::1] u = self._leaves(leaves)
-        cdef Py_ssize_t k
-        self._reset(u)
-        for k in range(u.shape[0]):
-            self.node[u[k]].away = False
-            self._weigh(u[k], 1, self.speed[u[k] - self.first_leaf])
-
-    def silence(self, leaves):
-        """The leaf nodes `leaves` do not report until they `join`, which their fathers do not know yet."""
-        cdef _Held alone = hold(&self.occupied)
-        cdef const long long[::1] u = self._leaves(leaves)
-        cdef Py_ssize_t k
-        for k in range(u.shape[0]):
-            self.node[u[k]].away = True
-
-    cdef const long long[::1] _leaves(self, leaves):
-        return indices(leaves, "leaves", self.first_leaf, self.nodes)
-
-    cdef void _weigh(self, Py_ssize_t m, long long below, double power) noexcept nogil:
-        """So many leaves and so much speed there are below `m`."""
-        self.node[m].below, self.node[m].power = below, power
-        while m > 0:
+    cdef void _weigh(self, Py_ssize_t m) noexcept nogil:
+        """`m` is gone or back: so many leaves and so much speed there are below it, and below who is above it."""
+        while True:
+            if self.node[m].away == GONE:
+                self.node[m].below, self.node[m].power = 0, 0.0
+            elif m >= self.first_leaf:
+                self.node[m].below, self.node[m].power = 1, self.speed[m - self.first_leaf]
+            else:
+                self.node[m].below = self.node[2 * m + 1].below + self.node[2 * m + 2].below
+                self.node[m].power = self.node[2 * m + 1].power + self.node[2 * m + 2].power
+            if m == 0:
+                break
             m = (m - 1) // 2
-            self.node[m].below = self.node[2 * m + 1].below + self.node[2 * m + 2].below
-            self.node[m].power = self.node[2 * m + 1].power + self.node[2 * m + 2].power
 
     # -- the minimum stretch on its way down ------------------------------------------------------------------
 
@@ -649,7 +676,7 @@ cdef class SummaryTree:
             m = u[k]
             for j in range(2):
                 child = 2 * m + 1 + j
-                if child >= self.first_leaf:
+                if child >= self.first_leaf or self.node[m].away:
                     continue
                 value = min(self.node[m].rest, self.node[2 * m + 2 - j].held_minimum)
                 if always or value != self.node[child].told:
@@ -661,7 +688,7 @@ cdef class SummaryTree:
     # -- checkpoints ------------------------------------------------------------------------------------------
 
     def getstate(self):
-        """What has changed since the tree was made; see `gridcore.states`.
+        """What has changed since the tree was made and its applications were there; see `gridcore.states`.
 
         Of the nodes as they are, but for their debts, which come in order of node, latest first.
         """
@@ -670,7 +697,7 @@ cdef class SummaryTree:
         cdef int entry
         for m in range(self.nodes):
             n += ledger_length(&self.ledger, self.node[m].debt)
-        counts_array, sizes_array = np.empty((n, 3), np.int64), np.empty((n, 3))
+        counts_array, sizes_array = np.empty((n, 3), np.int64), np.empty((n, 4))
         cdef long long[:, ::1] counts = counts_array
         cdef double[:, ::1] sizes = sizes_array
         k = 0
@@ -680,6 +707,7 @@ cdef class SummaryTree:
                 counts[k, 0], counts[k, 1] = m, self.ledger.debt[entry].sequence
                 counts[k, 2], sizes[k, 0] = self.ledger.debt[entry].tasks, self.ledger.debt[entry].task_size
                 sizes[k, 1], sizes[k, 2] = self.ledger.debt[entry].size, self.ledger.debt[entry].stretch
+                sizes[k, 3] = self.ledger.debt[entry].release
                 k += 1
                 entry = self.ledger.debt[entry].next
         state = {
@@ -710,7 +738,7 @@ cdef class SummaryTree:
                         <unsigned char*> self.payloads.pool[wide].chunk[k])
 
     def setstate(self, state):
-        """Go on from what `getstate` of a tree made with the same arguments gave.
+        """Go on from what `getstate` of a tree made with the same arguments and applications gave.
 
         Raises ValueError for a state that cannot be its own; the tree is of no use then.
         """
@@ -724,7 +752,7 @@ cdef class SummaryTree:
         counts_array = read.array("debt_counts", np.int64, (None, 3), 0)
         if (counts_array[:, 0] >= self.nodes).any():
             raise ValueError(f"state['debt_counts'] must be of nodes below {self.nodes}")
-        sizes_array = read.array("debt_sizes", np.float64, (len(counts_array), 3))
+        sizes_array = read.array("debt_sizes", np.float64, (len(counts_array), 4))
         below_window, above_window = read.whole("below_window"), read.whole("above_window")
         references = [read.array(f"references_{wide}", np.int32, (None,), 0) for wide in range(2)]
         release = [read.array(f"release_{wide}", np.float64, (len(references[wide]),)) for wide in range(2)]
@@ -740,11 +768,11 @@ cdef class SummaryTree:
                 held = references[handle & 1]
                 if handle != -1 and not (0 <= handle >> 1 < held.shape[0] and held[handle >> 1] > 0):
                     raise ValueError(f"state['nodes'][{m}] has a payload that is not in use, {handle}")
-        if not (np.isfinite(sizes_array[:, :2]).all() and (sizes_array > 0).all()):
-            raise ValueError("state['debt_sizes'] must be > 0, and finite but for the stretch")
+        if not (np.isfinite(sizes_array[:, [0, 1, 3]]).all() and (sizes_array[:, :3] > 0).all()):
+            raise ValueError("state['debt_sizes'] must be > 0 but for the release, and finite but for the stretch")
         for wide in range(2):
-            if not np.isfinite(release[wide]).all():
-                raise ValueError(f"state['release_{wide}'] must be finite")
+            if np.isnan(release[wide]).any():
+                raise ValueError(f"state['release_{wide}'] must not be nan")
 
         # should it fail from here on, nobody refers to what is not there any more
         for m in range(self.nodes):
@@ -777,7 +805,7 @@ cdef class SummaryTree:
         cdef const double[:, ::1] sizes = sizes_array
         for k in range(counts.shape[0] - 1, -1, -1):
             debt.sequence, debt.tasks = counts[k, 1], counts[k, 2]
-            debt.task_size, debt.size, debt.stretch = sizes[k, 0], sizes[k, 1], sizes[k, 2]
+            debt.task_size, debt.size, debt.stretch, debt.release = sizes[k, 0], sizes[k, 1], sizes[k, 2], sizes[k, 3]
             ledger_add(&self.ledger, &self.node[counts[k, 0]].debt, &debt)
         self.below_window, self.above_window = below_window, above_window
 
@@ -788,14 +816,15 @@ cdef class SummaryTree:
         """Summaries that a sender, a message or a father refers to."""
         return payloads_in_use(&self.payloads)
 
-    def known(self, Py_ssize_t node):
-        """What the father of `node` may count on from it: uint32[nS, nW, nA], debited."""
+    def known(self, Py_ssize_t node, long long now):
+        """What the father of `node` may count on from it at `now` ns: uint32[nS, nW, nA], debited."""
         cdef _Held alone = hold(&self.occupied)
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
+        check_instant(now, "now")
         result = np.zeros(self.cells, np.uint32)
         cdef unsigned int[::1] out = result
-        cdef const unsigned int* cells = self._read(node, self.left)
+        cdef const unsigned int* cells = self._read(node, now / 1e9, self.left)
         if cells != NULL:
             memcpy(&out[0], cells, self.cells * sizeof(int))
         return result.reshape(self.grid.shape)
@@ -807,8 +836,8 @@ cdef class SummaryTree:
         cdef Py_ssize_t k
         return np.array([self.node[u[k]].held for k in range(u.shape[0])], np.int64)
 
-    def look(self, Py_ssize_t node, Py_ssize_t application):
-        """What router `node` would go by if it had to decide on `application` now.
+    def look(self, Py_ssize_t node, Py_ssize_t application, long long now):
+        """What router `node` would go by if it had to decide on `application` at `now` ns.
 
         Returns (int64[nS, 2], how many tasks each child can take at each stretch sample; the smallest minimum
         stretch that it knows of, inf for none), both as far as it knows.
@@ -818,9 +847,10 @@ cdef class SummaryTree:
             raise ValueError(f"node must be a router 0..{self.first_leaf - 1}, got {node}")
         if not 0 <= application < self.size.shape[0]:
             raise ValueError(f"application must be in 0..{self.size.shape[0] - 1}, got {application}")
+        check_instant(now, "now")
         rooms = np.zeros((2, self.g.n_stretch), np.int64)
         cdef long long[:, ::1] out = rooms
-        if self._columns(node, application):
+        if self._columns(node, application, now / 1e9):
             memcpy(&out[0, 0], self.rooms, 2 * self.g.n_stretch * sizeof(long long))
         return np.ascontiguousarray(rooms.T), self._minimum(node)
 

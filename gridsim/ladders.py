@@ -262,7 +262,8 @@ def steps_of_fair_tree(scenario: Scenario, tree: FairTree, faults: Faults) -> li
     root = msgspec.structs.replace(tree, bound=0.0, update_rate=0.0)
     limited = msgspec.structs.replace(tree, bound=0.0)
     few = len(scenario.workload.realize(scenario.platform)) <= BOUND_LIMIT
-    samples = " x ".join(map(str, tree.samples if tree.grid is None else map(len, tree.grid)))
+    counts = tree.samples if tree.grid is None else tuple(map(len, tree.grid))
+    samples = f"{counts} cells" if isinstance(counts, int) else " x ".join(map(str, counts))
     rate = f"{tree.update_rate:g} bytes/s" if tree.update_rate else "none"
     bound = Step("lower bound", "what no schedule beats (fluid bound)", calm, None)
     return [

@@ -17,7 +17,7 @@ _OF: dict[str, dict[str, str]] = {
         "1": "use_mean use_peak_1s use_peak_10s utilization",
     },
     "messages": {"B": "bytes"},
-    "requests": {"s": "accepted", "s/Mflop": "promised stretch"},
+    "requests": {"s": "release accepted", "Mflop": "size", "s/Mflop": "promised stretch"},
     "traffic": {"B": "bytes"},
     "updates": {"s": "arrived age"},
     "exchanges": {"B": "bytes"},

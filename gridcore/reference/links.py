@@ -110,6 +110,7 @@ class Links:
         self.unlogged = 0
         self._missing: list[Message] = []
         self._down = [False] * machines
+        self._detached: set[int] = set()
         self._up_free = [0] * machines
         self._down_free = [0] * machines
         self._flight: list[Message] = []
@@ -242,6 +243,7 @@ class Links:
         ]
         for end, m in ended:
             self._flight.remove(m)
+            m.lost = m.lost or (not deferred and m.node in self._detached)
             if not m.local:
                 self._end(m, DROPPED if m.lost else end)
                 (self.dropped if m.lost else self.delivered)[m.kind] += 1
@@ -293,6 +295,15 @@ class Links:
                 raise ValueError(f"nodes[{k}] must be in 0..{len(self._machine_of) - 1}, got {node}")
         for node, host in zip(chosen, hosts, strict=True):
             self._machine_of[node] = host
+            self._detached.discard(node)
+
+    def detach(self, nodes: ArrayLike) -> None:
+        """`nodes` sit nowhere until they `move`."""
+        chosen = integers(nodes, "nodes")
+        for k, node in enumerate(chosen):
+            if not 0 <= node < len(self._machine_of):
+                raise ValueError(f"nodes[{k}] must be in 0..{len(self._machine_of) - 1}, got {node}")
+        self._detached.update(chosen)
 
     def watch(self, start: int, end: int, width: int) -> None:
         """Count the bytes that each machine sends and receives in windows of `width` ns."""

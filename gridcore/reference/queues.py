@@ -18,6 +18,7 @@ from gridcore.reference.arguments import (
     POSITIVE,
     check_array,
     check_instant,
+    check_lengths,
     check_scalar,
     doubles,
     integers,
@@ -68,6 +69,7 @@ class Application:
     release: float
     size: float
     task_size: float
+    whose: int  # the application to which a further bag belongs, else its own index
     first_start: int = -1
     finish: int = -1
     completed: int = 0
@@ -85,11 +87,15 @@ class TaskQueues:
         watch: Literal["idle", "completion"] = "idle",
         log: bool = False,
         record: bool = False,
+        tolerance: float = 0.0,
     ) -> None:
         if order not in ("edf", "fifo"):
             raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
         if watch not in ("idle", "completion"):
             raise ValueError(f"watch must be 'idle' or 'completion', got {watch!r}")
+        self.tolerance = float(tolerance)
+        if not 0.0 <= self.tolerance < 1.0:
+            raise ValueError(f"tolerance must be in 0..1, less than 1, got {self.tolerance!r}")
         speeds = doubles(speed, "speed")
         check_array(speeds, "speed", POSITIVE)
         self._machine = [Machine(s) for s in speeds]
@@ -102,8 +108,10 @@ class TaskQueues:
 
     # -- what is there ------------------------------------------------------------------------------
 
-    def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike) -> None:
-        """Append applications; their indices are consecutive."""
+    def add_applications(
+        self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike, whose: ArrayLike | None = None
+    ) -> None:
+        """Append applications; their indices are consecutive.  `whose`: to which further bags belong."""
         r, w, a = (
             doubles(release, "release"),
             doubles(size, "size"),
@@ -116,7 +124,23 @@ class TaskQueues:
             raise ValueError(
                 f"release, size and task_size must be equally long, got {len(r)}, {len(w)}, {len(a)}"
             )
-        self._application += [Application(*row) for row in zip(r, w, a, strict=True)]
+        there, n = self._application, len(self._application)
+        of = list(range(n, n + len(r))) if whose is None else integers(whose, "whose")
+        check_lengths(len(r), len(of), "release", "whose")
+        for k, i in enumerate(of):
+            if i == n + k:
+                continue
+            if not 0 <= i < n or there[i].whose != i:
+                raise ValueError(
+                    f"whose[{k}] must be {n + k}, its own index, or an application below {n} "
+                    f"that is no further bag, got {i}"
+                )
+            if a[k] != there[i].task_size:
+                raise ValueError(
+                    f"task_size[{k}] of a further bag must be that of application {i}, "
+                    f"{there[i].task_size!r}, got {a[k]!r}"
+                )
+        there += [Application(*row) for row in zip(r, w, a, of, strict=True)]
 
     def totals(self) -> dict[str, Integers]:
         """What has happened so far."""
@@ -199,22 +223,22 @@ class TaskQueues:
             raise OverflowError(f"more than {MOST} tasks of application {application} on machine {u}")
         self.enqueued += tasks
         if self.record:
-            self._came.append((u, application, tasks, now))
+            self._came.append((u, self._whose(application), tasks, now))
         if application in waiting:
             waiting[application].tasks += tasks
         else:
             m.queue.append(Share(application, tasks))
-            self._application[application].used.add(u)
+            self._application[self._whose(application)].used.add(u)
         m.free_at = start
         m.peak = max(m.peak, m.waiting)
 
     def reschedule(self, machines: ArrayLike, now: int) -> None:
-        """Bring the queues of `machines` into EDF order at their exact minimum stretch."""
+        """Bring the queues of `machines` into EDF order at their minimum stretch."""
         for u in self._machines(machines):
             if self.order == "edf":
                 self._advance(u, now)
                 queue = self._as_queue(u, now)
-                due = edf.deadlines_at(queue, edf.minimum_stretch(queue))
+                due = edf.deadlines_at(queue, self._minimum(queue))
                 shares = self._machine[u].queue
                 self._machine[u].queue = [shares[k] for k in edf.edf_order(due)]
 
@@ -226,14 +250,17 @@ class TaskQueues:
         for u in chosen:
             self._advance(u, now)
             m = self._machine[u]
-            left = {share.application: share.tasks for share in m.queue}
+            held = [(share.application, share.tasks) for share in m.queue]
             if m.running >= 0:
-                left[m.running] = left.get(m.running, 0) + 1
+                held.append((m.running, 1))
                 m.busy -= m.free_at - now
                 m.interrupted += 1
                 if self.record:
                     start = m.free_at - self._duration(u, m.running)
-                    self._ran.append((u, m.running, start, now, False))
+                    self._ran.append((u, self._whose(m.running), start, now, False))
+            left: dict[int, int] = {}
+            for application, tasks in held:
+                left[self._whose(application)] = left.get(self._whose(application), 0) + tasks
             lost += [(u, application, left[application]) for application in sorted(left)]
             m.queue, m.running, m.free_at = [], -1, now
         u_lost, i_lost, n_lost = np.array(lost, np.int64).reshape(-1, 3).T.copy()
@@ -268,6 +295,10 @@ class TaskQueues:
         ns = self._application[application].task_size / self._machine[u].speed * 1e9
         return max(1, round(ns)) if ns < 9.2e18 else NEVER
 
+    def _whose(self, application: int) -> int:
+        """The application of which it is a further bag, or itself."""
+        return self._application[application].whose
+
     def _advance(self, u: int, until: int) -> None:
         m = self._machine[u]
         while True:
@@ -287,16 +318,17 @@ class TaskQueues:
         first.tasks -= 1
         if first.tasks == 0:
             m.queue.pop(0)
-        i = self._application[first.application]
+        i = self._application[self._whose(first.application)]
         i.first_start = m.free_at if i.first_start < 0 else min(i.first_start, m.free_at)
         m.running = first.application
         m.busy += length
         m.free_at += length
 
     def _complete(self, u: int, application: int, end: int) -> None:
-        i = self._application[application]
-        i.completed += 1
-        i.finish = max(i.finish, end)
+        for i in {application, self._whose(application)}:
+            self._application[i].completed += 1
+            self._application[i].finish = max(self._application[i].finish, end)
+        application = self._whose(application)
         self._machine[u].done += 1
         self.tasks_done += 1
         if self.log:
@@ -327,12 +359,12 @@ class TaskQueues:
     # -- what the scheduler asks ------------------------------------------------------------------------
 
     def minimum_stretch(self, machines: ArrayLike, now: int) -> NDArray[np.float64]:
-        """The exact minimum stretch of what waits or runs; inf for an idle machine."""
+        """The minimum stretch of what waits or runs; inf for an idle machine."""
         result = []
         for u in self._machines(machines):
             self._advance(u, now)
             idle = self._machine[u].idle
-            result.append(math.inf if idle else edf.minimum_stretch(self._as_queue(u, now)))
+            result.append(math.inf if idle else self._minimum(self._as_queue(u, now)))
         return np.array(result, np.float64)
 
     def summaries(
@@ -359,7 +391,7 @@ class TaskQueues:
         result = np.empty((len(chosen), *grid.shape), np.uint32)
         for k, u in enumerate(chosen):
             self._advance(u, now)
-            least = edf.minimum_stretch(self._as_queue(u, now))
+            least = self._minimum(self._as_queue(u, now))
             queue = self._projected(u, at)
             cells = availability.sample_availability(
                 grid,
@@ -407,6 +439,10 @@ class TaskQueues:
         if m.running < 0 and m.queue and m.free_at <= at:
             later._start(u)
         return later._as_queue(u, at)
+
+    def _minimum(self, queue: edf.Queue) -> float:
+        """The minimum stretch of `queue` to the tolerance."""
+        return edf.bisect(queue, self.tolerance) if self.tolerance > 0.0 else edf.minimum_stretch(queue)
 
     def _as_queue(self, u: int, now: int) -> edf.Queue:
         m = self._machine[u]

@@ -279,7 +279,7 @@ def debit(
         else:
             drops.append(_drop(counts, sizes, cell, leaves))
     left = np.maximum(0, cells.astype(np.int64) - [min(drop, TOP) for drop in drops])
-    return left.astype(np.uint32) if rule == "printed" else closed(left, grid, counts, w, s)
+    return left.astype(np.uint32) if rule == "printed" else closed(left, grid, counts, w, s, [0.0] * len(w))
 
 
 def closed(
@@ -288,13 +288,14 @@ def closed(
     counts: Sequence[int],
     w: Sequence[float],
     s: Sequence[float],
+    ages: Sequence[float],
 ) -> Summary:
-    """What is left of cells with tasks of these sizes w and stretches s ahead: nothing below, then as much
-    as in any cell that asks for more."""
+    """What is left of cells with tasks of these sizes w, stretches s and ages (s) ahead: nothing below, then
+    as much as in any cell that asks for more."""
     for i, cell_stretch in enumerate(grid.stretch.tolist()):
         for j, cell_size in enumerate(grid.size.tolist()):
-            for count, w_b, s_b in zip(counts, w, s, strict=True):
-                if count > 0 and cell_stretch < s_b and cell_size > w_b:
+            for count, w_b, s_b, age in zip(counts, w, s, ages, strict=True):
+                if count > 0 and cell_stretch < s_b and cell_size > w_b - age / cell_stretch:
                     result[i, j, :] = 0
     result = np.maximum.accumulate(result, axis=0)
     result = np.maximum.accumulate(result, axis=1)

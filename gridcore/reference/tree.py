@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -75,6 +75,7 @@ class Debt:
     task_size: float
     size: float
     stretch: float
+    release: float
 
 
 @dataclass
@@ -100,7 +101,7 @@ class Node:
     free_at: int = 0
     due_at: int | None = None
     since: int = NEVER
-    away: bool = False
+    away: Literal["", "silent", "gone"] = ""  # gone: and its father knows
 
 
 @dataclass
@@ -108,7 +109,7 @@ class Payload:
     """A summary, and how many places still refer to it."""
 
     cells: Cells
-    cell: float  # s, the release that it was sampled for
+    release: float  # s, that it was sampled for; inf of idle leaves, whose is any
     references: int
 
 
@@ -120,13 +121,14 @@ class SummaryTree:
         grid: SummaryGrid,
         speed: ArrayLike,
         *,
+        release: ArrayLike,
         size: ArrayLike,
         task_size: ArrayLike,
-        release: ArrayLike | None = None,
         nbytes: int,
         rate: float = 0.0,
         hold_off: int = 0,
         bound: float = 2.0,
+        celled: bool = False,
     ) -> None:
         speeds = doubles(speed, "speed")
         check_array(speeds, "speed", POSITIVE)
@@ -150,17 +152,11 @@ class SummaryTree:
                 f"rate must allow a summary of {nbytes} bytes within 2**62 ns, got {float(rate)}"
             )
         self._gap = math.ceil(gap)
-        self._size, self._task_size = (
-            doubles(size, "size"),
-            doubles(task_size, "task_size"),
-        )
-        check_array(self._size, "size", POSITIVE)
-        check_array(self._task_size, "task_size", POSITIVE)
-        check_lengths(len(self._size), len(self._task_size), "size", "task_size")
-        self._released = None if release is None else doubles(release, "release")
-        if self._released is not None:
-            check_array(self._released, "release", FINITE)
-            check_lengths(len(self._size), len(self._released), "size", "release")
+        self._celled = celled
+        self._released: list[float] = []
+        self._size: list[float] = []
+        self._task_size: list[float] = []
+        self.add_applications(release, size, task_size)
         self._payloads: dict[int, Payload] = {}
         self._next_handle = 0
         self.below_window = self.above_window = 0
@@ -171,6 +167,16 @@ class SummaryTree:
             else:
                 left, right = self._children(k)
                 self._node[k] = Node(left.leaves + right.leaves, left.power + right.power)
+
+    def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike) -> None:
+        """Append applications; their indices are consecutive."""
+        r, w, a = doubles(release, "release"), doubles(size, "size"), doubles(task_size, "task_size")
+        check_array(r, "release", FINITE)
+        check_array(w, "size", POSITIVE)
+        check_array(a, "task_size", POSITIVE)
+        check_lengths(len(w), len(a), "size", "task_size")
+        check_lengths(len(w), len(r), "size", "release")
+        self._released, self._size, self._task_size = self._released + r, self._size + w, self._task_size + a
 
     def _children(self, k: int) -> tuple[Node, Node]:
         return self._node[2 * k + 1], self._node[2 * k + 2]
@@ -188,8 +194,13 @@ class SummaryTree:
             if self._payloads[handle].references == 0:
                 del self._payloads[handle]
 
-    def _read(self, child: Node) -> Cells:
-        """What the father may count on from `child`."""
+    def _instant(self, child: Node, now: float) -> float:
+        """The release that the summary of `child` was sampled for, as read at `now` s."""
+        release = self._payloads[child.held].release
+        return release if self._celled else min(release, now)
+
+    def _read(self, child: Node, now: float) -> Cells:
+        """What the father may count on from `child` at `now` s."""
         if child.held < 0:
             return np.zeros(self.grid.shape, np.uint32)
         cells = self._payloads[child.held].cells
@@ -201,12 +212,14 @@ class SummaryTree:
         drops = [owed_drop(counts, sizes, cell, leaves) for cell in self.grid.task_size.tolist()]
         left = np.maximum(0, cells.astype(np.int64) - drops)
         applications = [debt.size for debt in child.ledger]
-        return closed(left, self.grid, counts, applications, [debt.stretch for debt in child.ledger])
+        ages = [max(0.0, self._instant(child, now) - debt.release) for debt in child.ledger]
+        stretches = [debt.stretch for debt in child.ledger]
+        return closed(left, self.grid, counts, applications, stretches, ages)
 
     # -- requests ---------------------------------------------------------------------------------------
 
-    def route(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Decide on requests at routers; returns (requests to send, decisions taken)."""
+    def route(self, rows: Rows, now: int) -> tuple[Rows, Rows]:
+        """Decide on requests at routers at `now` ns; returns (requests to send, decisions taken)."""
         for k, row in enumerate(_checked(rows, REQUEST)):
             if not 0 <= row["node"] < self.first_leaf:
                 raise ValueError(
@@ -217,11 +230,12 @@ class SummaryTree:
                 raise ValueError(f"rows[{k}].application must be in 0..{last}, got {row['application']}")
             if not 1 <= row["tasks"] < 2**52:
                 raise ValueError(f"rows[{k}].tasks must be in 1..{2**52 - 1}, got {row['tasks']}")
+        check_instant(now, "now")
         sent: list[tuple[Any, ...]] = []
         decisions: list[tuple[Any, ...]] = []
         for row in rows:
             values: tuple[Any, ...] = row.tolist()
-            self._route(*values, sent=sent, decisions=decisions)
+            self._route(*values, now=now / 1e9, sent=sent, decisions=decisions)
         return np.array(sent, REQUEST), np.array(decisions, DECISION)
 
     def _route(
@@ -234,6 +248,7 @@ class SummaryTree:
         minimum: float,
         hops: int,
         *,
+        now: float,
         sent: list[tuple[Any, ...]],
         decisions: list[tuple[Any, ...]],
     ) -> None:
@@ -243,7 +258,7 @@ class SummaryTree:
             node.got, node.asked = max(node.got, sequence), True
             if not math.isnan(minimum):
                 node.rest = minimum
-        rooms = self._rooms(children, application)
+        rooms = self._rooms(children, application, now)
         hosts = [i for i, room in enumerate(rooms) if sum(room) >= tasks]
         if climbing and u > 0:
             least = self._minimum(node, children)
@@ -269,35 +284,36 @@ class SummaryTree:
             if share == 0:
                 continue
             child.issued += 1
-            debt = Debt(child.issued, share, self._task_size[application], self._size[application], stretch)
-            child.ledger.insert(0, debt)
+            r, w, a = self._released[application], self._size[application], self._task_size[application]
+            child.ledger.insert(0, Debt(child.issued, share, a, w, stretch, r))
             child.told = min(node.rest, children[1 - j].held_minimum)
             sent.append((2 * u + 1 + j, u, application, share, child.issued, child.told, hops))
 
     def _minimum(self, node: Node, children: tuple[Node, Node]) -> float:
         return min(node.rest, *(child.held_minimum for child in children))
 
-    def _rooms(self, children: tuple[Node, Node], application: int) -> list[list[int]]:
+    def _rooms(self, children: tuple[Node, Node], application: int, now: float) -> list[list[int]]:
         """How many tasks each child hosts, for each stretch sample."""
         w, a = self._size[application], self._task_size[application]
         if w < self.grid.size[0] or a > self.grid.task_size[-1]:
             return [[0, 0] for _ in self.grid.stretch]
-        left, right = (self._room(child, application) for child in children)
+        left, right = (self._room(child, application, now) for child in children)
         return [list(pair) for pair in zip(left, right, strict=True)]
 
-    def _room(self, child: Node, application: int) -> list[int]:
-        cells = self._read(child)
-        w, a = self._size[application], self._task_size[application]
-        here = later = 0.0
-        if self._released is not None and child.held >= 0:
-            here, later = self._payloads[child.held].cell, self._released[application]
+    def _room(self, child: Node, application: int, now: float) -> list[int]:
+        if child.held < 0:
+            return [0 for _ in self.grid.stretch]
+        cells = self._read(child, now)
+        r, w, a = self._released[application], self._size[application], self._task_size[application]
+        here = self._instant(child, now)
         longest = float(max(self._task_size))  # of all applications: the father knows no better
         return [
             lookup(
                 cells, self.grid, stretch, w, a,
-                release=later, cell_release=here,
+                release=r, cell_release=here if self._celled else max(here, r),
                 speed=max(child.power, 5e-324), leaves=max(1, child.leaves), longest_task=longest,
             )
+            if stretch * w > now - r else 0
             for stretch in self.grid.stretch.tolist()
         ]  # fmt: skip
 
@@ -322,7 +338,7 @@ class SummaryTree:
                 raise ValueError(f"rows[{k}].payload is not in use, got {row['payload']}")
         for row in rows:
             node, father = self._node[int(row["sender"])], self._node[int(row["node"])]
-            if row["sequence"] <= node.heard or node.leaves == 0 and row["sender"] >= self.first_leaf:
+            if row["sequence"] <= node.heard or node.away == "gone":
                 self._release(int(row["payload"]))
                 continue
             node.heard = int(row["sequence"])
@@ -363,8 +379,7 @@ class SummaryTree:
         now: int,
         summaries: NDArray[np.uint32],
         minimum: ArrayLike,
-        *,
-        cell: float = 0.0,
+        release: ArrayLike,
     ) -> Rows:
         """The summaries that `nodes` (ascending) send to their fathers at `now` ns."""
         if not (
@@ -375,34 +390,38 @@ class SummaryTree:
         ):
             raise ValueError(f"summaries must be uint32[k, {', '.join(map(str, self.grid.shape))}]")
         given = summaries
-        low = doubles(minimum, "minimum")
+        low, since = doubles(minimum, "minimum"), doubles(release, "release")
         chosen = [m for m in self._nodes(nodes) if m > 0]
         leaves = sum(m >= self.first_leaf for m in chosen)
-        if not len(given) == len(low) == leaves:
+        if not len(given) == len(low) == len(since) == leaves:
             raise ValueError(
-                f"summaries and minimum must have one entry for each of the {leaves} leaves among nodes, "
-                f"got {len(given)} and {len(low)}"
+                f"summaries, minimum and release must have one entry for each of the {leaves} leaves among "
+                f"nodes, got {len(given)}, {len(low)} and {len(since)}"
             )
         check_array(low, "minimum", NUMBER)
+        check_array(since, "release", NUMBER)
         check_instant(now, "now", self._hold_off + self._gap)
-        of_leaves = zip(given, low, strict=True)
+        of_leaves = zip(given, low, since, strict=True)
         sent = []
         for m in chosen:
             node = self._node[m]
             if m >= self.first_leaf:
-                at, (cells, least) = cell, next(of_leaves)
+                cells, least, at = next(of_leaves)
             else:
                 left, right = self._children(m)
-                known = [self._payloads[child.held].cell for child in (left, right) if child.held >= 0]
-                if self._released is not None and len(set(known)) == 2:
+                known = [  # of the moment where anything was debited
+                    self._instant(child, now / 1e9) if child.ledger else self._payloads[child.held].release
+                    for child in (left, right) if child.held >= 0
+                ]  # fmt: skip
+                if self._celled and len(set(known)) == 2:
                     continue  # summaries of different cells must not be added
-                at = known[0] if known else 0.0
-                cells = aggregate([self._read(left), self._read(right)])
+                at = max(known, default=0.0)
+                cells = aggregate([self._read(left, now / 1e9), self._read(right, now / 1e9)])
                 least = min(left.held_minimum, right.held_minimum)
             same = (
                 node.said >= 0
                 and least == node.said_minimum
-                and (self._released is None or at == self._payloads[node.said].cell)
+                and at == self._payloads[node.said].release
                 and np.array_equal(cells, self._payloads[node.said].cells)
             )
             if not same or node.asked:
@@ -431,9 +450,12 @@ class SummaryTree:
             self._release(int(row["payload"]))
 
     def reset(self, nodes: ArrayLike) -> None:
-        """`nodes` have failed and are back with nothing in memory."""
+        """`nodes` have failed and are in the tree again, with nothing in memory."""
         for m in self._nodes(nodes):
             node = self._node[m]
+            gone, node.away = node.away == "gone", ""
+            if gone:
+                self._weigh(m)
             self._release(node.said)
             node.said, node.said_minimum, node.rest = -1, math.inf, math.inf
             node.got, node.asked, node.due_at, node.since = node.issued, False, None, NEVER
@@ -446,39 +468,30 @@ class SummaryTree:
         self._release(child.held)
         child.held, child.held_minimum, child.told, child.ledger = -1, math.inf, math.inf, []
 
-    def leave(self, leaves: ArrayLike) -> None:
-        """The leaf nodes `leaves` are gone for longer."""
-        for m in self._leaf_nodes(leaves):
-            self._node[m].away = True
+    def silence(self, nodes: ArrayLike) -> None:
+        """`nodes` do not report until they are `reset`, which their fathers do not know yet."""
+        for m in self._nodes(nodes):
+            self._node[m].away = self._node[m].away or "silent"
+
+    def leave(self, nodes: ArrayLike) -> None:
+        """`nodes` are gone until they are `reset`, and their fathers know."""
+        for m in self._nodes(nodes):
+            self._node[m].away = "gone"
             self._unhear(self._node[m])
-            self._weigh(m, 0, 0.0)
+            self._weigh(m)
 
-    def join(self, leaves: ArrayLike) -> None:
-        """The leaf nodes `leaves` are (back) in the tree, with nothing in memory."""
-        chosen = self._leaf_nodes(leaves)
-        self.reset(chosen)
-        for m in chosen:
-            self._node[m].away = False
-            self._weigh(m, 1, self._speed[m - self.first_leaf])
-
-    def silence(self, leaves: ArrayLike) -> None:
-        """The leaf nodes `leaves` do not report until they `join`."""
-        for m in self._leaf_nodes(leaves):
-            self._node[m].away = True
-
-    def _leaf_nodes(self, leaves: ArrayLike) -> list[int]:
-        chosen = integers(leaves, "leaves")
-        for k, m in enumerate(chosen):
-            if not self.first_leaf <= m < self.nodes:
-                raise ValueError(f"leaves[{k}] must be in {self.first_leaf}..{self.nodes - 1}, got {m}")
-        return list(chosen)
-
-    def _weigh(self, m: int, leaves: int, power: float) -> None:
-        self._node[m].leaves, self._node[m].power = leaves, power
-        while m > 0:
-            m = (m - 1) // 2
+    def _weigh(self, m: int) -> None:
+        """`m` is gone or back, which counts in all that are above it."""
+        node = self._node[m]
+        if node.away == "gone":
+            node.leaves, node.power = 0, 0.0
+        elif m >= self.first_leaf:
+            node.leaves, node.power = 1, self._speed[m - self.first_leaf]
+        else:
             left, right = self._children(m)
-            self._node[m].leaves, self._node[m].power = left.leaves + right.leaves, left.power + right.power
+            node.leaves, node.power = left.leaves + right.leaves, left.power + right.power
+        if m > 0:
+            self._weigh((m - 1) // 2)
 
     # -- the minimum stretch on its way down ----------------------------------------------------------------
 
@@ -497,7 +510,7 @@ class SummaryTree:
         sent = []
         for m in self._nodes(nodes):
             for child, sibling in (2 * m + 1, 2 * m + 2), (2 * m + 2, 2 * m + 1):
-                if child < self.first_leaf:
+                if child < self.first_leaf and not self._node[m].away:
                     value = min(self._node[m].rest, self._node[sibling].held_minimum)
                     if always or value != self._node[child].told:
                         self._node[child].told = value
@@ -506,21 +519,24 @@ class SummaryTree:
 
     # -- inspection ---------------------------------------------------------------------------------------
 
-    def known(self, node: int) -> Cells:
-        """What the father of `node` may count on from it."""
-        return self._read(self._node[self._one(node)]).copy()
+    def known(self, node: int, now: int) -> Cells:
+        """What the father of `node` may count on from it at `now` ns."""
+        one = self._node[self._one(node)]
+        check_instant(now, "now")
+        return self._read(one, now / 1e9).copy()
 
     def held(self, nodes: ArrayLike) -> Integers:
         """The payload by which the father of each of `nodes` knows it; -1 if by none."""
         return np.array([self._node[m].held for m in self._nodes(nodes)], np.int64)
 
-    def look(self, node: int, application: int) -> tuple[Integers, float]:
+    def look(self, node: int, application: int, now: int) -> tuple[Integers, float]:
         """What router `node` would go by: tasks of each child at each stretch, the known minimum stretch."""
         if not 0 <= node < self.first_leaf:
             raise ValueError(f"node must be a router 0..{self.first_leaf - 1}, got {node}")
         if not 0 <= application < len(self._size):
             raise ValueError(f"application must be in 0..{len(self._size) - 1}, got {application}")
-        rooms = self._rooms(self._children(node), application)
+        check_instant(now, "now")
+        rooms = self._rooms(self._children(node), application, now / 1e9)
         return np.array(rooms, np.int64), self._minimum(self._node[node], self._children(node))
 
     def owed(self, node: int) -> int:

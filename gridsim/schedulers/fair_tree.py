@@ -36,10 +36,11 @@ _LONGEST_PART = 1e9
 class FairTree(Scheduler, frozen=True, kw_only=True):
     """Parameters of the fair tree.
 
-    bound : B; a router accepts a climbing request at stretch S if S <= B * (minimum stretch of the busy
-        leaves).  0 sends every request to the root.  B and the ratio of the stretch samples are one knob:
+    bound : B; a router accepts a climbing request at stretch S if S <= B * (minimum stretch of the leaves
+        that count).  0 sends every request to the root.  B and the ratio of the stretch samples are one knob:
         S is rounded up to a sample.
-    samples : numbers of stretch, application size and task size samples of a summary (4 bytes a cell).
+    samples : cells that a summary may have (4 bytes each), shared out over its axes by a rule; or the numbers
+        of stretch, application size and task size samples.
     grid : explicit samples (stretch in s/Mflop, size and task size in Mflop), instead of deriving them from
         platform and workload (`gridsim.schedulers.summary_grid`).
     update_rate : bytes/s a node may spend on summaries; 0 for no limit.
@@ -53,13 +54,18 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         nearer to its end; 0 for never.
     entry : where a request enters: ``"own-router"``, the router on the submitting machine (the leaf's father
         if there is none), or ``"father"``.
-    minimum_of : leaves that count in the minimum stretch: ``"busy"``; ``"all"``, where an idle leaf counts 0
-        (the paper read literally); ``"inverse-speed"``, where it counts 1 / speed (the authors' later code).
-        Where machines stay up ``"all"`` sends all requests to the root; where they fail it is better.
+    minimum_of : leaves that count in the minimum stretch: ``"all"``, where an idle leaf counts 0 (the paper
+        read literally) and sends all requests to the root; ``"busy"``; ``"inverse-speed"``, where an idle
+        leaf counts 1 / speed (the authors' later code).  Where machines fail ``"all"`` is better.
     spread : when the minimum stretch travels down on its own: at each ``"heartbeat"``, or on ``"change"``
         too.  It travels with every request in any case.
     heartbeat : s between completion reports, and between spreads.
     request_bytes, accept_bytes, completion_bytes, spread_bytes, summary_header : sizes of messages.
+    repair : s that the routers of a machine that failed are out of the tree; 0 for none (the paper).
+    resubmit : lost tasks come back with their application's release and size (``"as-is"``), or as a bag of
+        that many tasks released now (``"new"``).
+    stretch : how a leaf finds its minimum stretch: ``"exact"``, or by ``"bisection"`` (the paper).
+    tolerance : relative, of the bisection.
     detection : s until a father knows that a leaf is gone, and a submitter that tasks were lost and submits
         them again; None for the next heartbeat, 0 for at once (the paper's ideal).
     run_on : go on with the protocol after the last task is placed, until every machine is idle and has said
@@ -74,8 +80,8 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     )
     decision_words: ClassVar[Words] = WORDS
 
-    bound: float = 2.0
-    samples: tuple[int, int, int] = (10, 9, 8)
+    bound: float = 1.0
+    samples: int | tuple[int, int, int] = 720
     grid: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]] | None = None
     update_rate: float = 10_000.0
     update_on: Literal["completion", "change"] = "completion"
@@ -83,7 +89,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     release_cell: float = 0.0
     refresh: float = 0.0
     entry: Literal["own-router", "father"] = "own-router"
-    minimum_of: Literal["busy", "all", "inverse-speed"] = "busy"
+    minimum_of: Literal["busy", "all", "inverse-speed"] = "all"
     spread: Literal["heartbeat", "change"] = "heartbeat"
     heartbeat: float = 300.0
     request_bytes: int = 170
@@ -92,6 +98,10 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     spread_bytes: int = 24
     summary_header: int = 90
     detection: float | None = None
+    repair: float = 0.0
+    resubmit: Literal["as-is", "new"] = "as-is"
+    stretch: Literal["exact", "bisection"] = "exact"
+    tolerance: float = 1e-9
     run_on: bool = False
 
     def __post_init__(self) -> None:
@@ -117,7 +127,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         for field in ("request_bytes", "accept_bytes", "completion_bytes", "spread_bytes", "summary_header"):
             normalise(self, **{field: whole(f"fair-tree.{field}", getattr(self, field), high=2**31 - 1)})
         normalise(self, samples=_counts(self.samples))
-        cells = math.prod(self.samples)
+        cells = self.samples if isinstance(self.samples, int) else math.prod(self.samples)
         if self.grid is not None:
             made = explicit_grid(self.grid)
             cells = made.cells
@@ -135,14 +145,22 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
             ("entry", ("own-router", "father")),
             ("minimum_of", ("busy", "all", "inverse-speed")),
             ("spread", ("heartbeat", "change")),
+            ("resubmit", ("as-is", "new")),
+            ("stretch", ("exact", "bisection")),
         ):
             normalise(self, **{field: one_of(f"fair-tree.{field}", getattr(self, field), known)})
+        normalise(self, tolerance=real("fair-tree.tolerance", self.tolerance, low=0))
+        if not 1e-15 <= self.tolerance <= 0.5:
+            raise ScenarioError(f"fair-tree.tolerance must be in 1e-15..0.5, got {self.tolerance!r}")
+        normalise(self, repair=real("fair-tree.repair", self.repair, low=0, unit="s"))
+        if not (self.repair == 0 or 1e-9 <= self.repair <= _LONGEST):
+            raise ScenarioError(f"fair-tree.repair must be 0 or in 1e-9..{_LONGEST:g} s, got {self.repair!r}")
         normalise(self, run_on=flag("fair-tree.run_on", self.run_on))
 
     @property
-    def order(self) -> Literal["edf"]:
+    def order(self) -> Literal["edf"] | None:
         """See `gridsim.scheduler.Scheduler`."""
-        return "edf"
+        return "edf" if self.stretch == "exact" else None
 
     def explicit(self, speeds: NDArray[np.float64], applications: Applications) -> FairTree:
         """See `gridsim.scheduler.Scheduler`: with the grid of its summaries."""
@@ -156,9 +174,13 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         return FairTreePolicy(self, run)
 
 
-def _counts(samples: Any) -> tuple[int, ...]:
+def _counts(samples: Any) -> int | tuple[int, ...]:
+    with suppress(ScenarioError):
+        return whole("fair-tree.samples", samples, low=1)
     with suppress(ScenarioError):
         counts = tuple(whole("fair-tree.samples", count, low=1) for count in sequence("", samples))
         if len(counts) == 3:
             return counts
-    raise ScenarioError(f"fair-tree.samples must be three counts >= 1, got {shown(samples)}")
+    raise ScenarioError(
+        f"fair-tree.samples must be a number of cells or three counts, >= 1, got {shown(samples)}"
+    )

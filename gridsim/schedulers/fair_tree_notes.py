@@ -14,6 +14,7 @@ from gridsim.decisions import Decisions, Words
 from gridsim.engine import NEVER, NS, joined
 from gridsim.overlays import tree_level
 from gridsim.scheduler import Run
+from gridsim.schedulers.fair_tree_bags import Bags
 from gridsim.schedulers.once import STRETCH_TOLERANCE
 from gridsim.states import Stateful
 
@@ -55,11 +56,12 @@ class TreeNotes(Stateful):
         log: Decisions,
         tree: SummaryTree,
         queues: TaskQueues,
+        bags: Bags,
         bound: float,
         host: Callable[[Any], Any],
     ) -> None:
         self.run, self.log, self.tree, self.queues = run, log, tree, queues
-        self.bound, self.host = bound, host
+        self.bags, self.bound, self.host = bags, bound, host
         #: Of each payload of a summary that has been sent, when the oldest sample in it was taken, ns.
         self.sampled: dict[int, int] = {}
 
@@ -68,7 +70,7 @@ class TreeNotes(Stateful):
         self.log.note(
             "requested-again" if again else "requested",
             time=self.run.engine.now,
-            application=rows["application"],
+            application=self.bags.whose[rows["application"]],
             decider=self.host(rows["sender"]),
             machine=self.host(rows["node"]),
             tasks=rows["tasks"],
@@ -87,15 +89,15 @@ class TreeNotes(Stateful):
 
     # -- routers ------------------------------------------------------------------------------------------
 
-    def route(self, rows: Rows) -> tuple[Rows, Rows]:
+    def route(self, rows: Rows, now: int) -> tuple[Rows, Rows]:
         """As `SummaryTree.route`, with notes."""
         sent, decisions = [np.zeros(0, REQUEST)], [np.zeros(0, DECISION)]
         for k in range(len(rows)):
             row = rows[k : k + 1]
             router, application = row["node"].item(), row["application"].item()
-            rooms, minimum = self.tree.look(router, application)
+            rooms, minimum = self.tree.look(router, application, now)
             since = self._since(router)
-            out, made = self.tree.route(row)
+            out, made = self.tree.route(row, now)
             if row["sequence"][0] < 0:
                 self._climbing(row[0], out, made, rooms, minimum, min(since))
             if len(made):
@@ -122,7 +124,7 @@ class TreeNotes(Stateful):
         self.log.note(
             action,
             time=now,
-            application=row["application"],
+            application=self.bags.whose[row["application"]],
             decider=self.host(router),
             level=tree_level(router),
             machine=-1 if len(made) else self.host(out["node"][0]),
@@ -145,7 +147,7 @@ class TreeNotes(Stateful):
             self.log.note(
                 "gave",
                 time=now,
-                application=application,
+                application=self.bags.whose[application],
                 decider=self.host(router),
                 level=tree_level(router),
                 machine=self.host(child),
@@ -167,7 +169,7 @@ class TreeNotes(Stateful):
             self.log.note(
                 "queued",
                 time=now,
-                application=application,
+                application=self.bags.whose[application],
                 decider=machine,
                 level=tree_level(node),
                 tasks=tasks,
@@ -189,7 +191,7 @@ class TreeNotes(Stateful):
 
     def _room(self, application: int, stretch: float, machines: Rows) -> Rows:
         """How many tasks of an application each of `machines` could take now at `stretch`."""
-        bags = self.run.applications
+        bags = self.bags
         release, size, task_size = (
             float(column[application]) for column in (bags.release, bags.size, bags.task_size)
         )
@@ -200,7 +202,7 @@ class TreeNotes(Stateful):
         """The smallest stretch at which `machines` have room for so many tasks now; inf without machines."""
         if not len(machines):
             return np.inf
-        bags = self.run.applications
+        bags = self.bags
 
         def enough(stretch: float) -> bool:
             return bool(self._room(application, stretch, machines).sum(dtype=np.float64) >= tasks)

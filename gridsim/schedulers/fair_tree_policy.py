@@ -17,6 +17,7 @@ from gridcore.tree import DECISION, REQUEST, SPREAD, SUMMARY, SummaryTree
 from gridsim.engine import ACT, NS, TIMER, Engine, nanoseconds
 from gridsim.overlays import tree_level, tree_machines
 from gridsim.scheduler import Outcome, Policy, Run
+from gridsim.schedulers.fair_tree_bags import Bags
 from gridsim.schedulers.fair_tree_notes import TreeNotes
 from gridsim.schedulers.recovery import Recovery
 from gridsim.schedulers.summary_grid import derive_grid, explicit_grid
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gridsim.schedulers.fair_tree import FairTree
 
 Rows = NDArray[Any]
+Floats = NDArray[np.float64]
 
 
 class FairTreePolicy(Policy):
@@ -35,8 +37,8 @@ class FairTreePolicy(Policy):
     """
 
     STATE = (
-        "tree", "queues", "flow", "recovery", "ledger_end", "decisions", "decided", "updates", "accepted",
-        "reported", "notes",
+        "bags", "tree", "queues", "flow", "recovery", "ledger_end", "decisions", "decided", "updates",
+        "accepted", "reported", "notes",
     )  # fmt: skip
 
     def __init__(self, parameters: FairTree, run: Run) -> None:
@@ -45,26 +47,35 @@ class FairTreePolicy(Policy):
         if parameters.grid is not None:
             self.grid = explicit_grid(parameters.grid)
         else:
-            self.grid = derive_grid(run.speeds, applications, parameters.samples)
+            self.grid = derive_grid(
+                run.speeds,
+                applications,
+                parameters.samples,
+                failing=run.faults,
+                anew=parameters.resubmit == "new",
+            )
         summary_bytes = 4 * self.grid.cells + parameters.summary_header
         self.tree = SummaryTree(
             self.grid,
             run.speeds,
+            release=applications.release,
             size=applications.size,
             task_size=applications.task_size,
-            release=applications.release if parameters.release_cell > 0 else None,
             nbytes=summary_bytes,
             rate=parameters.update_rate,
             hold_off=nanoseconds(parameters.hold_off),
             bound=parameters.bound,
+            celled=parameters.release_cell > 0,
         )
         self.queues = TaskQueues(
             run.speeds,
+            tolerance=parameters.tolerance if parameters.stretch == "bisection" else 0.0,
             watch="completion" if parameters.update_on == "completion" else "idle",
             log=True,
             record=run.record,
         )
         self.queues.add_applications(applications.release, applications.size, applications.task_size)
+        self.bags = Bags(applications, self._add)
         self.cell = nanoseconds(parameters.release_cell)
         self.first_leaf = self.tree.first_leaf
         self.routers = np.arange(self.first_leaf)
@@ -118,7 +129,9 @@ class FairTreePolicy(Policy):
         }[parameters.minimum_of]
         self.notes: TreeNotes | None = None
         if run.decisions is not None:
-            self.notes = TreeNotes(run, run.decisions, self.tree, self.queues, parameters.bound, self.host)
+            self.notes = TreeNotes(
+                run, run.decisions, self.tree, self.queues, self.bags, parameters.bound, self.host
+            )
         # With cohorts cut in pieces everything goes through the handlers below: the flow's test.  So it does
         # where decisions are noted.
         alone = engine.whole_cohorts and parameters.spread == "heartbeat" and self.notes is None
@@ -149,9 +162,17 @@ class FairTreePolicy(Policy):
                 partial(self.submit, again=True),
                 heartbeat=parameters.heartbeat,
                 detection=parameters.detection,
+                repair=parameters.repair,
             )
         # A leaf joining is a change: at the start everybody tells his father what he has.
         engine.touch("report", range(self.first_leaf, self.tree.nodes))
+
+    def _add(self, release: Floats, size: Floats, task_size: Floats, whose: Rows) -> None:
+        """Further bags, see `Bags`."""
+        self.tree.add_applications(release, size, task_size)
+        self.queues.add_applications(release, size, task_size, whose=whose)
+        if self.flow is not None:
+            self.flow.add_submitters(self.run.applications.submitter[whose] + self.first_leaf)
 
     # -- requests -----------------------------------------------------------------------------------------
 
@@ -167,11 +188,14 @@ class FairTreePolicy(Policy):
         machines = np.where(router, nodes, nodes - self.first_leaf)
         if self.recovery is None:
             return machines
-        return np.where(router, self.recovery.stand_in[machines], machines)
+        routers = np.where(router, nodes, 0)
+        return np.where(router, self.recovery.host[routers], machines) if self.first_leaf else machines
 
     def submit(self, applications: Any, tasks: Any, again: bool = False) -> None:
         """Send requests for `tasks` of `applications` from where they are submitted."""
         submitter = self.run.applications.submitter[applications]
+        if again and self.parameters.resubmit == "new":
+            applications = self.bags.again(applications, tasks, self.run.engine.now)
         if self.recovery is not None:
             submitter = self.recovery.stand_in[submitter]
         leaf = submitter + self.first_leaf
@@ -196,7 +220,7 @@ class FairTreePolicy(Policy):
         leaves = int(np.searchsorted(rows["node"], self.first_leaf))
         if leaves:
             route = self.tree.route if self.notes is None else self.notes.route
-            sent, decisions = route(np.ascontiguousarray(rows[:leaves]))
+            sent, decisions = route(np.ascontiguousarray(rows[:leaves]), self.run.engine.now)
             self.run.network.send("request", sent)
             climbed = decisions[decisions["hops"] >= 0]
             _append(self.decisions, climbed)
@@ -218,7 +242,7 @@ class FairTreePolicy(Policy):
 
     def tell_submitters(self, kind: str, nodes: Rows, applications: Rows, tasks: Rows) -> None:
         rows = np.empty(len(nodes), SHARE)
-        rows["node"] = self.run.applications.submitter[applications] + self.first_leaf
+        rows["node"] = self.run.applications.submitter[self.bags.whose[applications]] + self.first_leaf
         rows["sender"] = nodes
         rows["application"] = applications
         rows["tasks"] = tasks
@@ -226,7 +250,7 @@ class FairTreePolicy(Policy):
 
     def on_accept(self, rows: Rows) -> None:
         """The submitter's books: tasks placed."""
-        np.add.at(self.accepted, rows["application"], rows["tasks"])
+        np.add.at(self.accepted, self.bags.whose[rows["application"]], rows["tasks"])
 
     def on_completion(self, rows: Rows) -> None:
         """The submitter's books: tasks completed."""
@@ -279,8 +303,10 @@ class FairTreePolicy(Policy):
             cell = (now // self.cell + 1) * self.cell if self.cell else None
             summaries = self.queues.summaries(leaves, self.grid, now, cell=cell, threads=self.run.threads)
             minimum = self.queues.minimum_stretch(leaves, now)
-            minimum = np.where(np.isinf(minimum), self.idle_minimum[leaves], minimum)
-            rows = self.tree.report(ready, now, summaries, minimum, cell=(cell or 0) / NS)
+            idle = np.isinf(minimum)
+            minimum = np.where(idle, self.idle_minimum[leaves], minimum)
+            release = np.full(len(leaves), cell / NS) if cell else np.where(idle, np.inf, now / NS)
+            rows = self.tree.report(ready, now, summaries, minimum, release)
             if self.notes is not None:
                 self.notes.reported(rows)
             self.run.network.send("summary", rows)
@@ -327,7 +353,7 @@ class FairTreePolicy(Policy):
     def on_lost_request(self, rows: Rows) -> None:
         """Requests were on their way to a machine that failed."""
         assert self.recovery is not None
-        self.recovery.lose(rows["application"], rows["tasks"])
+        self.recovery.lose_requests(rows["node"], self.bags.whose[rows["application"]], rows["tasks"])
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
@@ -350,26 +376,20 @@ class FairTreePolicy(Policy):
         self.queues.log = False  # nobody will be told
         self.queues.advance(NEVER)
         totals = self.queues.totals()
-        applications = self.run.applications
-        requests = self.requests()
-        level = np.full(len(applications), -1, np.int64)
+        applications = len(self.run.applications)
+        requests = self.requests(totals)
+        level = np.full(applications, -1, np.int64)
         # of several requests of an application, the first
         level[requests["application"][::-1]] = requests["level"][::-1]
-        finish = totals["finish"]
-        served = requests["application"]
-        stretch = (finish[served] - applications.release_ns[served]) / NS / applications.size[served]
-        requests["stretch"] = stretch
-        kept = (requests["guaranteed"] == 1) & (stretch <= requests["promised"])
-        requests["kept"] = kept.astype(np.int64)
         return Outcome(
             applications={
-                "first_start": totals["first_start"],
-                "finish": finish,
-                "completed": totals["completed"],
-                "resubmitted": np.zeros(len(applications), np.int64)
+                "first_start": totals["first_start"][:applications],
+                "finish": totals["finish"][:applications],
+                "completed": totals["completed"][:applications],
+                "resubmitted": np.zeros(applications, np.int64)
                 if self.recovery is None
                 else self.recovery.resubmitted,
-                "nodes_used": totals["nodes_used"],
+                "nodes_used": totals["nodes_used"][:applications],
                 "level": level,
             },
             machines={name: totals[name] for name in ("busy", "tasks", "interrupted", "peak_queue")},
@@ -397,26 +417,37 @@ class FairTreePolicy(Policy):
             arrivals=self.queues.arrivals(),
         )
 
-    def requests(self) -> dict[str, NDArray[Any]]:
-        """One row a request: who accepted it when, after how many steps up, and what was promised."""
+    def requests(self, totals: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """One row a request: who accepted it when, after how many steps up, what was promised, and what came.
+
+        A request for what was lost comes to what its application comes to, where some of it is lost again.
+        """
         self._merge()
         rows, time = self.decisions[0], self.decided[0]
         if self.flow is not None:
             more, later = self.flow.decisions()
             rows, time = np.concatenate((rows, more)), np.concatenate((time, later))
-        order = np.lexsort((time, rows["application"]))
+        bags = self.bags
+        order = np.lexsort((rows["application"], time, bags.whose[rows["application"]]))
         rows, time = rows[order], time[order]
-        sample = rows["sample"]
+        sample, bag = rows["sample"], rows["application"]
+        whose, release, size = bags.whose[bag], bags.release[bag], bags.size[bag]
+        finish = totals["finish"][np.where(totals["completed"][bag] == bags.tasks[bag], bag, whose)]
+        stretch = (finish - np.round(release * NS)) / NS / size
         promised = np.where(sample >= 0, self.grid.stretch[sample], np.inf)
         return {
-            "application": rows["application"].copy(),
+            "application": whose,
             "tasks": rows["tasks"].copy(),
+            "release": release,
+            "size": size,
             "accepted": time / NS,
             "router": rows["node"].copy(),
             "level": tree_level(rows["node"]),
             "steps_up": rows["hops"].copy(),
             "promised": promised,
             "guaranteed": rows["guaranteed"].copy(),
+            "stretch": stretch,
+            "kept": ((sample >= 0) & (stretch <= promised)).astype(np.int64),
         }
 
     def update_times(self) -> dict[str, NDArray[Any]]:

@@ -1,10 +1,10 @@
 """What the fair tree does when machines fail: tasks are submitted again, routers move, leaves come and go.
 
-A failed machine loses its leaf's tasks and its routers' knowledge.  If it is back at once, its routers hear
-anew from their children and nothing else changes.  If it stays away, its routers go to the next machine by
-id that is up, and its father counts on it no longer once it knows.  The repair of the tree itself takes no
-time, as in the paper.  The submitters' books survive; where a submitting machine is away, the next one up
-acts for it.
+A failed machine loses its leaf's tasks and its routers' knowledge.  Its routers are out of the tree until
+the tree has been repaired, which takes no time in the paper.  Then they are on the next machine by id that is
+up, itself if it is back, and hear anew from their children.  The father counts on a leaf or a router that is
+gone no longer once it knows.  The submitters' records survive; where a submitting machine is away, the next
+one up acts for it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,16 @@ class Recovery(Stateful):
 
     submit : called with applications and tasks that are to be submitted again.
     detection : s until a failure is noticed; None for the next multiple of `heartbeat` (s).
+    repair : s that the routers of a machine that failed are out of the tree.
     resubmitted : int64[applications], tasks submitted again so far.
     stand_in : int64[machines], who acts for a machine: the machine itself if it is up, else the next one.
+    host : int64[routers], the machine on which each sits, or sat when it left the tree.
     """
 
-    STATE = ("resubmitted", "stand_in", "losses", "postponed", "last_lost", "in_a_row", "noticed_at")
+    STATE = (
+        "resubmitted", "stand_in", "host", "losses", "postponed", "last_lost", "in_a_row", "noticed_at",
+        "repaired_at",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -48,23 +53,30 @@ class Recovery(Stateful):
         *,
         heartbeat: float,
         detection: float | None,
+        repair: float,
     ) -> None:
         self.run, self.tree, self.queues, self.submit = run, tree, queues, submit
         self.period = nanoseconds(heartbeat)
         self.delay = None if detection is None else nanoseconds(detection)
         self.resubmitted = np.zeros(len(run.applications), np.int64)
+        self.repair = nanoseconds(repair)
         self.stand_in = np.arange(len(run.speeds))
+        self.host = np.arange(tree.first_leaf)
         # tasks lost, by the instant at which that is noticed, and those that wait for another moment
         self.losses: dict[int, dict[int, int]] = {}
         self.postponed: dict[int, dict[int, int]] = {}
         # of each application how many were lost last time, and how often in a row it was as many
         self.last_lost = np.zeros(len(run.applications), np.int64)
         self.in_a_row = np.zeros(len(run.applications), np.int64)
+        # when the last failure of a machine is noticed, and its routers are elsewhere
         self.noticed_at = np.full(len(run.speeds), -1, np.int64)
+        self.repaired_at = np.full(len(run.speeds), -1, np.int64)
         # after the failures of the instant: else one that comes with each heartbeat (a trace that repeats may
         # have it) takes what has just been submitted again, forever
-        run.engine.on("absent", self.absent, priority=FAULT_PRIORITY + 1, phase=TIMER)
-        run.engine.on("resubmit", self.resubmit, priority=FAULT_PRIORITY + 2, phase=TIMER)
+        for priority, (kind, handler) in enumerate(
+            {"repaired": self.repaired, "absent": self.absent, "resubmit": self.resubmit}.items(), 1
+        ):
+            run.engine.on(kind, handler, priority=FAULT_PRIORITY + priority, phase=TIMER)
 
     def _notice(self) -> int:
         """When what happens now will be noticed."""
@@ -77,6 +89,18 @@ class Recovery(Stateful):
         """These tasks have been lost now."""
         if len(applications):
             self._book(self._notice(), applications, tasks)
+
+    def lose_requests(self, nodes: Integers, applications: Integers, tasks: Integers) -> None:
+        """Requests for these tasks were lost on their way to `nodes`.
+
+        Those to a router that is out of the tree are not submitted again before it is back: without a delay
+        they would be lost again at the same instant, for ever.
+        """
+        due = np.full(len(nodes), self._notice())
+        routers = np.flatnonzero(nodes < self.tree.first_leaf)
+        due[routers] = np.maximum(due[routers], self.repaired_at[self.host[nodes[routers]]])
+        for at in np.unique(due).tolist():
+            self._book(at, applications[due == at], tasks[due == at])
 
     def _book(self, due: int, applications: Integers, tasks: Integers) -> None:
         if due not in self.losses:
@@ -146,31 +170,43 @@ class Recovery(Stateful):
         gone = failed[~up[failed]]
         returned = np.setdiff1d(back, failed, assume_unique=True)
         reset = np.setdiff1d(failed, gone, assume_unique=True)
-        before = self.stand_in
         if len(gone) or len(returned):
             self.stand_in = _next_up(up)
             self._catch_up()
             tree.silence(gone + first_leaf)
-            tree.join(returned + first_leaf)
-            self.noticed_at[gone] = self._notice()
-            for at in np.unique(self.noticed_at[gone]).tolist():
-                engine.at(at, "absent")
-        # routers that sit elsewhere from now on, or sat on a machine that failed, begin anew
-        host = self.stand_in[:first_leaf]
-        moved = np.flatnonzero(host != before[:first_leaf])
-        self.run.network.links.move(moved, host[moved])
-        anew = np.union1d(moved, np.flatnonzero(np.isin(before[:first_leaf], failed)))
-        tree.reset(np.concatenate((anew, reset + first_leaf)))
-        report = [2 * anew + 1, 2 * anew + 2, reset + first_leaf, returned + first_leaf]
-        engine.touch("report", np.concatenate(report))
+        if len(failed):
+            self.noticed_at[failed], self.repaired_at[failed] = self._notice(), engine.now + self.repair
+            engine.at(self._notice(), "absent")
+            if self.repair:
+                engine.at(engine.now + self.repair, "repaired")
+        tree.reset(np.concatenate((reset, returned)) + first_leaf)
+        engine.touch("report", np.concatenate((reset, returned)) + first_leaf)
+        self._settle()
+
+    def repaired(self, _: list[int]) -> None:
+        """Routers that were on machines that have failed are in the tree again."""
+        self._settle()
+
+    def _settle(self) -> None:
+        """Routers leave the tree, or go where they belong; those that do, or come back, begin anew."""
+        engine, links, host = self.run.engine, self.run.network.links, self.host
+        gone = self.repaired_at[host] > engine.now
+        self.host = np.where(gone, host, self.stand_in[: len(host)])
+        begin = np.flatnonzero((self.host != host) | (self.repaired_at[host] == engine.now))
+        links.detach(np.flatnonzero(gone))
+        links.move(begin, self.host[begin])
+        self.tree.silence(np.flatnonzero(gone))
+        self.tree.reset(begin)
+        engine.touch("report", np.concatenate((2 * begin + 1, 2 * begin + 2)))
 
     def absent(self, _: list[int]) -> None:
         """Machines have been away for so long that it is known."""
-        known = np.flatnonzero((self.noticed_at == self.run.engine.now) & ~self.run.up)
-        leaves = known + self.tree.first_leaf
-        self.tree.leave(leaves)
-        if self.tree.first_leaf:
-            self.run.engine.touch("report", (leaves - 1) // 2)
+        now = self.run.engine.now
+        known = self.noticed_at == now
+        routers = np.flatnonzero((known & (self.repaired_at > now))[self.host])
+        nodes = np.concatenate((routers, np.flatnonzero(known & ~self.run.up) + self.tree.first_leaf))
+        self.tree.leave(nodes)
+        self.run.engine.touch("report", (nodes[nodes > 0] - 1) // 2)
 
 
 def _next_up(up: NDArray[Any]) -> Integers:

@@ -482,7 +482,7 @@ def test_builtin_schedulers(tmp_path, monkeypatch):
     scenario.save("s.toml")
     answer = json.loads(good("run", "s.toml", "--json").stdout)
     assert answer["parameters"]["bound"] == 3.0
-    said = "fair-tree.samples must be a list of 3 whole numbers, got '30,x'"
+    said = "fair-tree.samples must be a whole number or a list of 3 whole numbers, got '30,x'"
     assert wrong("run", "s.toml", "--set", "fair-tree.samples=30,x") == said
     good("run", "s.toml", "--set", "fair-tree.bound=1.5", "--save-scenario", "t.toml")
     assert Scenario.from_toml("t.toml").schedulers["fair-tree"] == {"bound": 1.5}

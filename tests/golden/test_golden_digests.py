@@ -35,6 +35,9 @@ SCHEDULERS: dict[str, gs.Scheduler] = {
     "fair-tree, on change": gs.FairTree(update_on="change", bound=1.25, samples=(6, 5, 4)),
     "fair-tree, idle is 0": gs.FairTree(minimum_of="all", detection=0.5, release_cell=30.0, refresh=7.0),
     "fair-tree, to the end": gs.FairTree(run_on=True, update_rate=0.0, spread="change", hold_off=0.01),
+    "fair-tree, accepting early": gs.FairTree(
+        bound=2.0, minimum_of="busy", samples=(10, 9, 8), resubmit="new", repair=5.0, stretch="bisection"
+    ),
     "mincent": gs.MinCent(),
     "mincent-once": gs.MinCent(mode="once"),
     "fcfs": gs.Fcfs(),

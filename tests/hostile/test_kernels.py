@@ -56,7 +56,7 @@ def links(widths: Any = (16, 24), nodes: int = 3, kind: Any = Links, **changes: 
 
 
 def tree() -> SummaryTree:
-    return SummaryTree(GRID, np.ones(2), size=[4.0], task_size=[1.0], nbytes=10)
+    return SummaryTree(GRID, np.ones(2), release=[0.0], size=[4.0], task_size=[1.0], nbytes=10)
 
 
 def parts() -> dict[str, Any]:
@@ -263,19 +263,19 @@ def test_when_nodes_look_is_told(kind: Any) -> None:
 @pytest.mark.parametrize("summaries", [None, [], (), np.zeros((2, 1)), np.zeros((2, 1, 1, 1), np.int64)])
 def test_what_is_no_summary(summaries: Any) -> None:
     with pytest.raises(ValueError, match=r"summaries must be uint32\[k, 1, 1, 1\]"):
-        tree().report([1, 2], 0, summaries, [1.0, 1.0])
+        tree().report([1, 2], 0, summaries, [1.0, 1.0], [0.0, 0.0])
 
 
 def test_a_tree_whose_state_was_refused_knows_nobody() -> None:
     """Its nodes referred to summaries that were not there any more."""
     it = tree()
-    it.receive(it.report([1, 2], 0, np.ones((2, 1, 1, 1), np.uint32), [1.0, 1.0]))
+    it.receive(it.report([1, 2], 0, np.ones((2, 1, 1, 1), np.uint32), [1.0, 1.0], [0.0, 0.0]))
     state = dict(it.getstate())
     chunks = [chunk.copy() for chunk in state["cells_0"]]
     for bad in ([*chunks, np.zeros(3, np.uint8)], 3):
         with pytest.raises(ValueError, match=r"state\['cells_0'\]"):
             it.setstate({**state, "cells_0": bad})
-        assert it.held([0, 1, 2]).tolist() == [-1, -1, -1] and not it.known(1).any()
+        assert it.held([0, 1, 2]).tolist() == [-1, -1, -1] and not it.known(1, 0).any()
 
 
 def test_binding_more_tasks_than_there_is_time_for() -> None:
@@ -401,7 +401,7 @@ def test_arrays_that_say_of_themselves_what_is_not_so() -> None:
         and np.asarray(out).tolist() == [3] * 10_000
     )
     with pytest.raises(ValueError, match=r"summaries must be uint32\[k, 1, 1, 1\]"):
-        tree().report([2], 0, lying(np.zeros((1, 5), np.uint32), (1, 1, 1, 1)), [0.0])
+        tree().report([2], 0, lying(np.zeros((1, 5), np.uint32), (1, 1, 1, 1)), [0.0], [0.0])
     jobs = negotiation()[1]["jobs"]
     with pytest.raises(ValueError, match=r"length must be int64\[2\], shared with the policy"):
         negotiation(jobs={**jobs, "length": lying([1], (2,))})
@@ -419,7 +419,7 @@ def test_a_grid_is_what_it_says() -> None:
         lambda: availability_twin.sample_availability(grid, 0.0, [0.0], [1e5], [1e5], speed=1.0, free_at=0.0),
         lambda: TaskQueues([1.0]).summaries([0], grid, 0),
         lambda: queues_twin.TaskQueues([1.0]).summaries([0], grid, 0),
-        lambda: SummaryTree(grid, [1.0], size=[1.0], task_size=[1.0], nbytes=1),
+        lambda: SummaryTree(grid, [1.0], release=[0.0], size=[1.0], task_size=[1.0], nbytes=1),
     ):
         with pytest.raises(TypeError, match="grid must be a SummaryGrid, got Grid"):
             call()

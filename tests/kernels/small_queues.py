@@ -17,6 +17,7 @@ NEVER = queues.NEVER
 NS = 10**9
 GRID = SummaryGrid([0.25, 0.5, 1.0, 2.0, 4.0, 8.0], [0.5, 2.0, 8.0, 32.0], [0.5, 1.0, 3.0])
 quarters = st.integers(1, 24).map(lambda k: k / 4.0)
+TOLERANCES = st.sampled_from([0.0, 1e-9, 0.01, 0.5, 0.9])
 sizes = st.integers(1, 40).map(float)
 speeds = st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.0])
 # Whole seconds and halves meet the ends of tasks; the rest does not.
@@ -50,3 +51,11 @@ def simple(module, speed=(1.0,), task_size=(1.0, 2.0), **options):
     n = len(task_size)
     store.add_applications([0.0] * n, [4.0 * (i + 1) for i in range(n)], list(task_size))
     return store
+
+
+def restored(store, fresh, applications):
+    """`fresh`, with the applications (release, size, task size, whose) and the state of `store`."""
+    for row in applications:
+        fresh.add_applications(*([value] for value in row))
+    fresh.setstate(store.getstate())
+    return fresh

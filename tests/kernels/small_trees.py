@@ -35,8 +35,9 @@ def same(ours, expected, but=()):
 
 
 def make(module, leaves=2, **options):
+    times = {"release": [0.0, 0.0], **options}
     return module.SummaryTree(
-        GRID, [1.0] * leaves, size=[4.0, 16.0], task_size=[1.0, 3.0], nbytes=100, **options
+        GRID, [1.0] * leaves, size=[4.0, 16.0], task_size=[1.0, 3.0], nbytes=100, **times
     )
 
 
@@ -46,7 +47,7 @@ def full(value, count=1):
 
 def tell(one, nodes, value, least=1.0, now=0):
     """Leaves report `value` everywhere, and their fathers hear it."""
-    rows = one.report(nodes, now, full(value, len(nodes)), [least] * len(nodes))
+    rows = one.report(nodes, now, full(value, len(nodes)), [least] * len(nodes), [0.0] * len(nodes))
     one.receive(rows)
     return rows
 

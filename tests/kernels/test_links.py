@@ -104,6 +104,11 @@ class Program(RuleBasedStateMachine):
             self.machine_of = [*self.machine_of]
             self.machine_of[node] = machine
 
+    @rule(node=st.integers(0, 6))
+    def detach(self, node):
+        if node < self.nodes:
+            self.call("detach", [node])
+
     @rule()
     def lost(self):
         ours, expected = self.call("lost")

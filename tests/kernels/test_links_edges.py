@@ -86,6 +86,7 @@ REFUSED = [
         r"^level_of\[0\] must be in 0\.\.63, got",
     ),
     (lambda m, x: x.move([0, 1], [0]), ValueError, "^nodes and machines must be equally long, got 2 and 1"),
+    (lambda m, x: x.detach([2]), ValueError, r"^nodes\[0\] must be in 0\.\.1, got 2"),
     (lambda m, x: x.move([2], [0]), ValueError, r"^nodes\[0\] must be in 0\.\.1, got 2"),
     (lambda m, x: x.move([-1], [0]), ValueError, r"^nodes\[0\] must be in 0\.\.1, got -1"),
     (lambda m, x: x.move([0.5], [0]), TypeError, "^nodes must hold integers"),

@@ -12,7 +12,9 @@ from small_queues import (
     GRID,
     NEVER,
     NS,
+    TOLERANCES,
     quarters,
+    restored,
     rows_of,
     same,
     simple,
@@ -36,11 +38,15 @@ class Program(RuleBasedStateMachine):
         watch=st.sampled_from(["idle", "completion"]),
         log=st.booleans(),
         record=st.booleans(),
+        tolerance=TOLERANCES,
     )
-    def start(self, speed, order, watch, log, record):
-        self.ours = queues.TaskQueues(speed, order=order, watch=watch, log=log, record=record)
-        self.twin = twin.TaskQueues(speed, order=order, watch=watch, log=log, record=record)
+    def start(self, speed, order, watch, log, record, tolerance):
+        self.options = {"order": order, "watch": watch, "log": log, "record": record, "tolerance": tolerance}
+        self.speed = speed
+        self.ours = queues.TaskQueues(speed, **self.options)
+        self.twin = twin.TaskQueues(speed, **self.options)
         self.now = self.applications = self.enqueued = self.lost = 0
+        self.rows, self.further = [], []
         self.machines = len(speed)
         self.log = log
         self.add(0.0, 4.0, 1.0)
@@ -56,8 +62,26 @@ class Program(RuleBasedStateMachine):
 
     @rule(age=st.integers(0, 40).map(lambda k: k / 4.0), size=sizes, task_size=quarters)
     def add(self, age, size, task_size):
-        self.both("add_applications", [self.now / NS - age], [size], [task_size])
-        self.applications += 1
+        self.append([self.now / NS - age], [size], [task_size])
+
+    @rule(data=st.data(), age=st.integers(0, 40).map(lambda k: k / 4.0), size=sizes)
+    def add_further(self, data, age, size):
+        """A further bag, and an application."""
+        n, here = self.applications, sorted(set(range(self.applications)) - set(self.further))
+        original = data.draw(st.sampled_from(here), label="whose")
+        task_size = self.rows[original][2]
+        self.append([self.now / NS - age, 0.0], [size, 3.0], [task_size, 2.0], [original, n + 1])
+        self.further.append(n)
+
+    def append(self, release, size, task_size, whose=None):
+        self.both("add_applications", release, size, task_size, whose)
+        whose = range(self.applications, self.applications + len(release)) if whose is None else whose
+        self.rows += zip(release, size, task_size, whose, strict=True)
+        self.applications += len(release)
+
+    @rule()
+    def restore(self):
+        self.ours = restored(self.ours, queues.TaskQueues(self.speed, **self.options), self.rows)
 
     @rule(data=st.data(), order=st.booleans())
     def enqueue(self, data, order):
@@ -120,6 +144,8 @@ class Program(RuleBasedStateMachine):
             return
         totals = totals_of(self.ours)
         assert totals == totals_of(self.twin)
+        for name, never in (("first_start", -1), ("nodes_used", 0)):
+            assert {totals[name][i] for i in self.further} <= {never}
         for kind in ("schedule", "arrivals"):
             rows, theirs = getattr(self.ours, kind)(), getattr(self.twin, kind)()
             assert list(rows) == list(theirs)
@@ -141,8 +167,10 @@ class Program(RuleBasedStateMachine):
             _, tasks, running, _ = self.both("queue", u)
             waiting += int(tasks.sum()) + (running >= 0)
         totals = totals_of(self.ours)
-        assert self.enqueued == sum(totals["completed"]) + self.lost + waiting
-        assert sum(totals["completed"]) == sum(totals["tasks"])
+        # tasks of further bags are counted there and with their originals
+        completed = sum(n for i, n in enumerate(totals["completed"]) if i not in self.further)
+        assert self.enqueued == completed + self.lost + waiting
+        assert completed == sum(totals["tasks"])
 
 
 Program.TestCase.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
@@ -280,3 +308,54 @@ def test_tasks_shorter_than_a_nanosecond_take_one(module, watch):
     assert store.due(7).tolist() == []
     assert store.due(100).tolist() == [0]
     assert totals_of(store)["finish"] == [12]
+
+
+@BOTH
+def test_a_further_bag_is_accounted_to_its_application(module):
+    """Application 1 loses 2 tasks, which are submitted again as bag 2, with a deadline of their own."""
+    store = simple(module, speed=(1.0, 1.0, 1.0), task_size=(1.0, 1.0), log=True, record=True)
+    store.enqueue([0, 1], [1, 0], [3, 2], 0)
+    assert rows_of(store.fail([0], 3 * NS // 2)) == [(0, 1, 2)]
+    store.add_applications([-9.0], [8.0], [1.0], [1])
+    store.enqueue([0, 0, 1, 2], [1, 2, 2, 2], [1, 1, 1, 2], 2 * NS)
+    store.reschedule([0], 2 * NS)
+    assert store.queue(0)[0].tolist() == [2, 1]  # two shares, and the bag's is due first
+    # the running task and the one that waits, of bag and application, are one row
+    assert rows_of(store.fail([0], 5 * NS // 2)) == [(0, 1, 2)]
+    assert rows_of(store.advance(9 * NS)) == [
+        (0, 1, 1, NS),
+        (1, 0, 2, 2 * NS),
+        (1, 1, 1, 3 * NS),
+        (2, 1, 2, 4 * NS),
+    ]
+    totals = totals_of(store)
+    assert totals["completed"] == [2, 4, 3]  # of the bag alone 3
+    assert totals["first_start"] == [0, 0, -1]
+    assert totals["finish"] == [2 * NS, 4 * NS, 4 * NS]
+    assert totals["nodes_used"] == [1, 3, 0]  # machine 0 once
+    assert set(store.schedule()["application"].tolist()) == {0, 1}
+    assert store.arrivals()["application"].tolist() == [1, 0, 1, 1, 1, 1]
+
+
+def test_a_state_needs_the_further_bags():
+    stores = [simple(queues, task_size=(1.0, 1.0, 1.0)) for _ in range(3)]
+    for store, whose in zip(stores, (0, 1), strict=False):
+        store.add_applications([5.0], [2.0], [1.0], [whose])
+    stores[0].setstate(stores[0].getstate())
+    with pytest.raises(
+        ValueError, match=r"state\['whose'\] must have the further bags that have been appended"
+    ):
+        stores[1].setstate(stores[0].getstate())
+    with pytest.raises(ValueError, match=r"state\['whose'\] must be int64\(3\), got int64\(4,\)"):
+        stores[2].setstate(stores[0].getstate())
+
+
+@BOTH
+def test_the_order_is_that_of_the_stretch_a_bisection_returns(module):
+    """It tries 1, which is enough, then 1/2, which is not: there application 1 would be due first."""
+    store = module.TaskQueues([1.0], tolerance=0.5)
+    store.add_applications([0.0, -2.4], [4.0, 8.0], [1.0, 1.0])
+    store.enqueue([0, 0], [1, 0], [1, 2], 0)
+    assert store.minimum_stretch([0], 0).tolist() == [1.0]
+    store.reschedule([0], 0)
+    assert store.queue(0)[0].tolist() == [0, 1]

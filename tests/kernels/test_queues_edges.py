@@ -113,6 +113,37 @@ REFUSED = [
     (lambda m, s: m.TaskQueues(["1"]), TypeError, "speed must hold real numbers"),
     (lambda m, s: m.TaskQueues([1.0], order="lifo"), ValueError, "order must be 'edf' or 'fifo', got 'lifo'"),
     (lambda m, s: m.TaskQueues([1.0], watch="x"), ValueError, "watch must be 'idle' or 'completion'"),
+    (
+        lambda m, s: m.TaskQueues([1.0], tolerance=1.0),
+        ValueError,
+        r"tolerance must be in 0\.\.1, less than 1, got 1\.0",
+    ),
+    (lambda m, s: m.TaskQueues([1.0], tolerance=-1e-9), ValueError, r"tolerance must be .*, got -1e-09"),
+    (lambda m, s: m.TaskQueues([1.0], tolerance=math.nan), ValueError, r"tolerance must be .*, got nan"),
+    (lambda m, s: m.TaskQueues([1.0], tolerance=math.inf), ValueError, r"tolerance must be .*, got inf"),
+    (
+        lambda m, s: s.add_applications([0.0], [1.0], [1.0], [3]),
+        ValueError,
+        r"whose\[0\] must be 2, its own index, or an application below 2 that is no further bag, got 3",
+    ),
+    (lambda m, s: s.add_applications([0.0], [1.0], [1.0], [-1]), ValueError, r"whose\[0\] .*, got -1"),
+    (
+        # also within one call: what it appends is no earlier application
+        lambda m, s: s.add_applications([0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2, 2]),
+        ValueError,
+        r"whose\[1\] must be 3, its own index, .*, got 2",
+    ),
+    (
+        lambda m, s: s.add_applications([0.0], [1.0], [1.0], [1]),
+        ValueError,
+        r"task_size\[0\] of a further bag must be that of application 1, 2\.0, got 1\.0",
+    ),
+    (
+        lambda m, s: s.add_applications([0.0], [1.0], [1.0], [0, 0]),
+        ValueError,
+        "whose must have as many entries as release, got 2 and 1",
+    ),
+    (lambda m, s: s.add_applications([0.0], [1.0], [1.0], [0.0]), TypeError, "^whose must hold integers"),
     (lambda m, s: s.add_applications([math.inf], [1.0], [1.0]), ValueError, r"release\[0\] must be finite"),
     (lambda m, s: s.add_applications([0.0], [-1.0], [1.0]), ValueError, r"size\[0\] must be finite and > 0"),
     (lambda m, s: s.add_applications([0.0], [1.0], [math.nan]), ValueError, r"task_size\[0\] must be"),
@@ -180,6 +211,15 @@ def test_refusals_use_the_same_words(call):
             call(module, simple(module))
         words.append(str(refused.value))
     assert words[0] == words[1]
+
+
+@BOTH
+def test_a_further_bag_has_no_further_bags(module):
+    store = simple(module)
+    store.add_applications([1.0], [2.0], [1.0], [0])
+    with pytest.raises(ValueError, match=r"whose\[0\] must be 3, .* that is no further bag, got 2"):
+        store.add_applications([1.0], [2.0], [1.0], [2])
+    assert len(store.totals()["finish"]) == 3
 
 
 @BOTH

@@ -5,13 +5,27 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from exact_oracles import Node, Share, minimum_stretch
 from hypothesis import given
 from hypothesis import strategies as st
-from small_queues import GRID, NEVER, NS, QUICK, quarters, rows_of, same, sizes, speeds, steps, totals_of
+from small_queues import (
+    GRID,
+    NEVER,
+    NS,
+    QUICK,
+    TOLERANCES,
+    quarters,
+    rows_of,
+    same,
+    sizes,
+    speeds,
+    steps,
+    totals_of,
+)
 
 from gridcore import availability, edf, queues
 
@@ -166,6 +180,30 @@ def test_edf_runs_at_the_exact_minimum_stretch(entries, speed):
     for i, (_, w, _, _) in enumerate(entries):
         # ends are rounded to ns, once a task
         assert (finish[i] / NS - release[i]) / w <= value * (1 + 1e-9) + 1e-7
+
+
+@QUICK
+@given(cases(machines=1), TOLERANCES.filter(bool), steps)
+def test_a_tolerance_bounds_what_the_minimum_stretch_exceeds_the_exact_one_by(case, tolerance, wait):
+    """Also where a task runs, or nothing but it; and the queue is in EDF order at what comes out."""
+    store, exact = case.store(order="edf", tolerance=tolerance), case.store(order="edf")
+    for _, _, application, tasks in case.arrivals:
+        for one in (store, exact):
+            one.enqueue([0], [application], [tasks], 0)
+    store.advance(wait)
+    exact.advance(wait)
+    least = exact.minimum_stretch([0], wait)[0]
+    store.reschedule([0], wait)
+    value = store.minimum_stretch([0], wait)[0]
+    if not store.is_busy([0])[0]:
+        assert value == least == math.inf
+        return
+    # a deadline counts as met within 1e-12 relative: of instants below 1000 s, with sizes of at least 1
+    assert least - 1e-9 <= value <= least / (1.0 - tolerance) + 1e-9
+    order = store.queue(0)[0]
+    assert sorted(order) == sorted(exact.queue(0)[0])
+    due = [(case.applications[i][0] + value * case.applications[i][1], i) for i in order]
+    assert all(a[0] <= b[0] for a, b in pairwise(due))
 
 
 @QUICK

@@ -277,7 +277,7 @@ def go_on(made: dict[str, Any], name: str) -> None:
         ],
         "tree": [
             lambda: made["tree"].reset(np.arange(17)),
-            *(lambda u=u: (made["tree"].known(u), made["tree"].owed(u)) for u in range(17)),
+            *(lambda u=u: (made["tree"].known(u, 0), made["tree"].owed(u)) for u in range(17)),
             lambda: made["tree"].ready(np.arange(17), 10**10),
             lambda: made["tree"].leave([16]),
             lambda: made["tree"].spread(np.arange(17), True),

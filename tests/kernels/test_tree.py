@@ -33,6 +33,10 @@ def closed(cells):
     return np.ascontiguousarray(np.maximum.accumulate(cells[:, :, ::-1], axis=2)[:, :, ::-1])
 
 
+#: For which summaries are sampled, s; inf of idle leaves.
+releases = st.sampled_from([0.0, 1.0, 3.0, math.inf])
+
+
 def summary_of(seed, shape):
     """A monotone summary: of small values, up to 2**16 (where the store widens), near saturation, or none."""
     random = np.random.default_rng(seed)
@@ -47,17 +51,17 @@ class Program(RuleBasedStateMachine):
         grid=grids,
         speed=st.lists(quarters, min_size=1, max_size=9),
         applications=st.lists(st.tuples(quarters, quarters, quarters), min_size=1, max_size=4),
-        shifted=st.booleans(),
+        celled=st.booleans(),
         rate=st.sampled_from([0.0, 100.0, math.inf]),
         hold_off=st.sampled_from([0, NS // 4]),
         bound=st.sampled_from([0.0, 1.0, 2.5, math.inf]),
     )
-    def start(self, grid, speed, applications, shifted, rate, hold_off, bound):
+    def start(self, grid, speed, applications, celled, rate, hold_off, bound):
         release, size, task_size = (list(column) for column in zip(*applications, strict=True))
         self.trees = [
             module.SummaryTree(
-                grid, speed, size=size, task_size=task_size, release=release if shifted else None,
-                nbytes=40, rate=rate, hold_off=hold_off, bound=bound,
+                grid, speed, release=release, size=size, task_size=task_size,
+                nbytes=40, celled=celled, rate=rate, hold_off=hold_off, bound=bound,
             )
             for module in (tree, twin)
         ]  # fmt: skip
@@ -65,14 +69,17 @@ class Program(RuleBasedStateMachine):
         for name in ("leaves", "nodes", "first_leaf", "grid"):
             assert getattr(ours, name) == getattr(expected, name)
         self.nodes, self.first_leaf = ours.nodes, ours.first_leaf
-        self.grid, self.applications, self.now = grid, len(size), 0
+        self.grid, self.applications, self.now, self.celled = grid, len(size), 0, celled
         self.gap = 4 * NS // 10 if rate == 100.0 else 0
         self.last = {}
         # in flight: [our row, the twin's row], and requests
         self.summaries, self.requests, self.spreads = [], [], []
 
-    @rule(seeds=st.lists(st.integers(0, 30), min_size=9, max_size=9), cell=st.sampled_from([0.0, 1.0, 3.0]))
-    def tell_everyone(self, seeds, cell):
+    @rule(
+        seeds=st.lists(st.integers(0, 30), min_size=9, max_size=9),
+        release=st.lists(releases, min_size=9, max_size=9),
+    )
+    def tell_everyone(self, seeds, release):
         """Every leaf reports, and what follows goes up to the root at once."""
         level = range(self.first_leaf, self.nodes)
         cells = np.array([summary_of(seed, self.grid.shape) for seed in seeds[: len(level)]], np.uint32)
@@ -80,13 +87,18 @@ class Program(RuleBasedStateMachine):
         if self.nodes == 1:
             return
         self.last = {}
-        told = self.both("report", list(level), self.now, cells, low, cell=cell)
+        release = [self.sampled(at) for at in release[: len(level)]]
+        told = self.both("report", list(level), self.now, cells, low, release)
         none = np.zeros((0, *self.grid.shape), np.uint32)
         while len(told[0]):
             for one, rows in zip(self.trees, told, strict=True):
                 one.receive(rows)
             fathers = sorted(set(told[0]["node"].tolist()) - {0})
-            told = self.both("report", fathers, self.now, none, [])
+            told = self.both("report", fathers, self.now, none, [], [])
+
+    def sampled(self, release):
+        """No cell is every one."""
+        return 5.0 if self.celled and math.isinf(release) else release
 
     def both(self, name, *arguments, **options):
         results = [getattr(one, name)(*arguments, **options) for one in self.trees]
@@ -112,8 +124,8 @@ class Program(RuleBasedStateMachine):
     def wait(self, step):
         self.now += step
 
-    @rule(data=st.data(), cell=st.sampled_from([0.0, 1.0, 3.0]))
-    def report(self, data, cell):
+    @rule(data=st.data(), release=releases)
+    def report(self, data, release):
         touched = data.draw(st.sets(st.integers(0, self.nodes - 1)).map(sorted), label="touched")
         (ready, _, until), _ = self.both("ready", touched, self.now)
         assert (until > self.now).all()
@@ -122,7 +134,7 @@ class Program(RuleBasedStateMachine):
         cells = np.array([summary_of(seed, self.grid.shape) for seed in seeds], np.uint32)
         low = [seed / 8.0 if seed else math.inf for seed in seeds]
         cells = cells.reshape(len(leaves), *self.grid.shape)
-        pairs = self.both("report", ready, self.now, cells, low, cell=cell)
+        pairs = self.both("report", ready, self.now, cells, low, [self.sampled(release)] * len(leaves))
         for m in pairs[0]["sender"].tolist():
             assert self.now - self.last.get(m, -self.gap) >= self.gap
             self.last[m] = self.now
@@ -154,8 +166,8 @@ class Program(RuleBasedStateMachine):
         self.route(rows[~leaf])
 
     def route(self, rows):
-        seen = self.trees[0].look(*rows[["node", "application"]][0].tolist()) if len(rows) else None
-        (sent, decisions), _ = self.both("route", rows)
+        seen = self.trees[0].look(*rows[["node", "application"]][0].tolist(), self.now) if len(rows) else None
+        (sent, decisions), _ = self.both("route", rows, self.now)
         if len(rows) and sent["sequence"][0] >= 0:
             # what is seen is what the first of them went by: the first stretch with room for all
             hosts = np.flatnonzero(seen[0].sum(axis=1) >= rows["tasks"][0])
@@ -190,20 +202,24 @@ class Program(RuleBasedStateMachine):
     def reset(self, data):
         self.both("reset", data.draw(st.sets(st.integers(0, self.nodes - 1), max_size=3).map(sorted)))
 
-    @rule(data=st.data(), name=st.sampled_from(["leave", "join", "silence"]))
-    def come_and_go(self, data, name):
-        leaf = st.integers(self.first_leaf, self.nodes - 1)
-        self.both(name, data.draw(st.sets(leaf, max_size=3).map(sorted)))
+    @rule(data=st.data(), name=st.sampled_from(["leave", "silence"]))
+    def go(self, data, name):
+        self.both(name, data.draw(st.sets(st.integers(0, self.nodes - 1), max_size=3).map(sorted)))
+
+    @rule(release=quarters, size=quarters, task_size=quarters)
+    def add(self, release, size, task_size):
+        self.both("add_applications", [release], [size], [task_size])
+        self.applications += 1
 
     @precondition(lambda self: hasattr(self, "trees"))
     @invariant()
     def equal(self):
         ours, expected = self.trees
         for node in range(self.nodes):
-            same(ours.known(node), expected.known(node))
+            same(ours.known(node, self.now), expected.known(node, self.now))
             assert ours.owed(node) == expected.owed(node)
         for node, application in product(range(self.first_leaf), range(self.applications)):
-            (rooms, least), (wanted, low) = (one.look(node, application) for one in self.trees)
+            (rooms, least), (wanted, low) = (one.look(node, application, self.now) for one in self.trees)
             same(rooms, wanted)
             assert least == low
         held, known = (one.held(range(self.nodes)) >= 0 for one in self.trees)
@@ -227,16 +243,18 @@ def test_a_father_never_knows_of_more_than_there_is(data):
     grid = data.draw(st.builds(SummaryGrid, samples(4), samples(3), samples(3)))
     row = st.tuples(quarters, quarters)
     old, new = (data.draw(st.lists(row, min_size=1, max_size=n)) for n in (3, 5))
-    age = data.draw(st.lists(quarters, min_size=len(old), max_size=len(old)))
+    every = len(old) + len(new)
+    age = data.draw(st.lists(st.one_of(st.just(0.0), quarters), min_size=every, max_size=every))
     size, task_size = (np.array(column) for column in zip(*old, *new, strict=True))
     store = queues.TaskQueues(speed)
-    store.add_applications([-x for x in age] + [0.0] * len(new), size, task_size)
+    released = [-x for x in age]
+    store.add_applications(released, size, task_size)
     everyone = np.arange(len(speed))
     for i in range(len(old)):
         tasks = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(speed), max_size=len(speed))))
         store.enqueue(everyone[tasks > 0], np.full((tasks > 0).sum(), i), tasks[tasks > 0], 0)
     store.reschedule(everyone, 0)
-    one = tree.SummaryTree(grid, speed, size=size, task_size=task_size, nbytes=0, bound=0.0)
+    one = tree.SummaryTree(grid, speed, release=released, size=size, task_size=task_size, nbytes=0, bound=0.0)
     # what is between a node and its father, down and up, each in order
     down, up = ({k: [] for k in range(1, one.nodes)} for _ in range(2))
     promised = []
@@ -244,12 +262,12 @@ def test_a_father_never_knows_of_more_than_there_is(data):
     def report(nodes):
         leaves = np.array([m - one.first_leaf for m in nodes if m >= one.first_leaf], np.int64)
         cells, least = store.summaries(leaves, grid, 0), store.minimum_stretch(leaves, 0)
-        sent = one.report(nodes, 0, cells, least)
+        sent = one.report(nodes, 0, cells, least, [0.0] * len(leaves))
         for k in range(len(sent)):
             up[sent["sender"][k]].append(sent[k : k + 1])
 
     def route(rows):
-        sent, decisions = one.route(rows)
+        sent, decisions = one.route(rows, 0)
         assert (decisions["guaranteed"] == 1).all()
         for k in range(len(sent)):
             down[sent["node"][k]].append(sent[k : k + 1])
@@ -279,11 +297,11 @@ def test_a_father_never_knows_of_more_than_there_is(data):
                 store.reschedule([k - one.first_leaf], 0)
         else:
             i = data.draw(st.integers(len(old), len(size) - 1))
+            rooms = one.look(0, i, 0)[0].T
             j = np.flatnonzero(grid.size <= size[i])
             k = np.flatnonzero(grid.task_size >= task_size[i])
-            if not len(j) or not len(k):
-                continue
-            rooms = [one.known(child)[:, j[-1], k[0]].astype(int) for child in (1, 2)]
+            if age[i] == 0.0 and len(j) and len(k):
+                assert (rooms == [one.known(child, 0)[:, j[-1], k[0]] for child in (1, 2)]).all()
             total = sum(rooms)
             if total[-1] == 0:
                 continue
@@ -296,7 +314,7 @@ def test_a_father_never_knows_of_more_than_there_is(data):
             assert all(share <= room[sample] for share, room in zip(shares, rooms, strict=True))
             promised.append((i, grid.stretch[sample]))
         for node in range(1, one.nodes):
-            assert (one.known(node) <= truth(node)).all()
+            assert (one.known(node, 0) <= truth(node)).all()
     # Every promise is kept once all requests have come down, but by those after it that were promised more.
     for k in sorted(down):
         for rows in down[k]:
@@ -309,7 +327,7 @@ def test_a_father_never_knows_of_more_than_there_is(data):
     finish = store.totals()["finish"]
     for number, (i, _) in enumerate(promised):
         stretch = max(later for _, later in promised[number:])
-        assert finish[i] / 1e9 <= stretch * size[i] * (1 + 1e-9) + 1e-6
+        assert finish[i] / 1e9 <= released[i] + stretch * size[i] * (1 + 1e-9) + 1e-6
 
 
 def test_without_a_guarantee_nothing_is_left_above_the_size():
@@ -318,13 +336,13 @@ def test_without_a_guarantee_nothing_is_left_above_the_size():
     store = queues.TaskQueues([1.0, 1.0])
     store.add_applications([0.0], [2.0], [1.0])
     for module in (tree, twin):
-        one = module.SummaryTree(grid, [1.0, 1.0], size=[2.0], task_size=[1.0], nbytes=0)
+        one = module.SummaryTree(grid, [1.0, 1.0], release=[0.0], size=[2.0], task_size=[1.0], nbytes=0)
         cells = store.summaries([0, 1], grid, 0)
-        one.receive(one.report([1, 2], 0, cells, [math.inf] * 2))
-        assert one.known(1)[0, :, 0].tolist() == [2, 8]
-        sent, decisions = one.route(requests((0, 0, 8)))
+        one.receive(one.report([1, 2], 0, cells, [math.inf] * 2, [math.inf] * 2))
+        assert one.known(1, 0)[0, :, 0].tolist() == [2, 8]
+        sent, decisions = one.route(requests((0, 0, 8)), 0)
         assert (decisions["sample"][0], decisions["guaranteed"][0]) == (-1, 0)
         assert sent["tasks"].tolist() == [4, 4]
-        assert one.known(1)[0, :, 0].tolist() == [0, 0]
+        assert one.known(1, 0)[0, :, 0].tolist() == [0, 0]
     store.enqueue([0], [0], [4], 0)
     assert store.summaries([0], grid, 0)[0, 0, :, 0].tolist() == [0, 0]

@@ -24,14 +24,14 @@ def test_the_last_instant(module):
     """There must be room for the time to hold off, and for what it takes to send 100 bytes."""
     one, last = make(module, hold_off=NS, rate=100.0), NEVER - 1 - 2 * NS
     for wrong in (-1, last + 1):
-        for call, more in ((one.ready, ()), (one.report, (full(0), [1.0]))):
+        for call, more in ((one.ready, ()), (one.report, (full(0), [1.0], [0.0]))):
             with pytest.raises(ValueError, match=rf"^now must be in 0\.\.{last} ns, got {wrong}$"):
                 call([1], wrong, *more)
     assert [column.tolist() for column in one.ready([1], last)] == [[1], [], []]
-    assert one.report([1], last, full(0), [1.0])["since"].tolist() == [last]
+    assert one.report([1], last, full(0), [1.0], [0.0])["since"].tolist() == [last]
 
 
-OPTIONS = {"size": [4.0], "task_size": [1.0], "nbytes": 100}
+OPTIONS = {"release": [0.0], "size": [4.0], "task_size": [1.0], "nbytes": 100}
 
 
 REFUSED = [
@@ -55,7 +55,7 @@ REFUSED = [
         ValueError,
         r"^task_size\[1\] must be finite and > 0, got 0.0",
     ),
-    (lambda m, x: x.report([1], 0, full(0), ["1"]), TypeError, "^minimum must hold real numbers"),
+    (lambda m, x: x.report([1], 0, full(0), ["1"], [0.0]), TypeError, "^minimum must hold real numbers"),
     (lambda m, x: m.SummaryTree("grid", [1.0], **OPTIONS), TypeError, "grid must be a SummaryGrid, got str"),
     (
         lambda m, x: m.SummaryTree(GRID, [1.0], **OPTIONS, rate=math.nan),
@@ -89,29 +89,37 @@ REFUSED = [
         "task_size must have as many entries as size, got 1 and 2",
     ),
     (
-        lambda m, x: m.SummaryTree(GRID, [1.0], **OPTIONS, release=[]),
+        lambda m, x: m.SummaryTree(GRID, [1.0], **{**OPTIONS, "release": []}),
         ValueError,
         "release must have as many entries as size, got 0 and 1",
     ),
     (
-        lambda m, x: m.SummaryTree(GRID, [1.0], **OPTIONS, release=[math.inf]),
+        lambda m, x: m.SummaryTree(GRID, [1.0], **{**OPTIONS, "release": [math.inf]}),
         ValueError,
         r"release\[0\] must",
     ),
-    (lambda m, x: x.route(requests((1, 0, 1))), ValueError, r"rows\[0\].node must be a router 0\.\.0, got 1"),
     (
-        lambda m, x: x.route(requests((-1, 0, 1))),
+        lambda m, x: x.route(requests((1, 0, 1)), 0),
+        ValueError,
+        r"rows\[0\].node must be a router 0\.\.0, got 1",
+    ),
+    (
+        lambda m, x: x.route(requests((-1, 0, 1)), 0),
         ValueError,
         r"rows\[0\].node must be a router 0\.\.0, got -1",
     ),
     (
-        lambda m, x: x.route(requests((0, 2, 1))),
+        lambda m, x: x.route(requests((0, 2, 1)), 0),
         ValueError,
         r"rows\[0\].application must be in 0\.\.1, got 2",
     ),
-    (lambda m, x: x.route(requests((0, 0, 1), (0, 0, 0))), ValueError, r"rows\[1\].tasks must be in 1\.\."),
     (
-        lambda m, x: x.route(requests((0, 0, 2**52))),
+        lambda m, x: x.route(requests((0, 0, 1), (0, 0, 0)), 0),
+        ValueError,
+        r"rows\[1\].tasks must be in 1\.\.",
+    ),
+    (
+        lambda m, x: x.route(requests((0, 0, 2**52)), 0),
         ValueError,
         r"rows\[0\].tasks must be .* got 45035996273",
     ),
@@ -146,28 +154,31 @@ REFUSED = [
         ValueError,
         r"^rows\[0\].payload is not in use, got 9$",
     ),
-    (lambda m, x: x.leave([2, 3]), ValueError, r"^leaves\[1\] must be in 1\.\.2, got 3$"),
-    (lambda m, x: x.join([0]), ValueError, r"^leaves\[0\] must be in 1\.\.2, got 0$"),
-    (lambda m, x: x.silence([0.5]), TypeError, "^leaves must hold integers, got dtype float64$"),
+    (lambda m, x: x.leave([2, 3]), ValueError, r"^nodes\[1\] must be in 0\.\.2, got 3$"),
+    (lambda m, x: x.silence([0.5]), TypeError, "^nodes must hold integers, got dtype float64$"),
     (lambda m, x: x.reset([0.5]), TypeError, "^nodes must hold integers, got dtype float64$"),
     (lambda m, x: x.ready([3], 0), ValueError, r"nodes\[0\] must be in 0\.\.2, got 3"),
-    (lambda m, x: x.report([-1], 0, full(0, 0), []), ValueError, r"nodes\[0\] must be in 0\.\.2, got -1"),
+    (lambda m, x: x.report([-1], 0, full(0, 0), [], []), ValueError, r"nodes\[0\] must be in 0\.\.2, got -1"),
     (
-        lambda m, x: x.report([1, 2], 0, full(0, 1), [1.0]),
+        lambda m, x: x.report([1, 2], 0, full(0, 1), [1.0], [0.0]),
         ValueError,
-        "summaries and minimum must have one entry for each of the 2 leaves among nodes, got 1 and 1",
+        "must have one entry for each of the 2 leaves among nodes, got 1, 1 and 1",
     ),
     *(
         (
-            lambda m, x, given=given: x.report([1], 0, given, [1.0]),
+            lambda m, x, given=given: x.report([1], 0, given, [1.0], [0.0]),
             ValueError,
             r"^summaries must be uint32\[k, 3, 3, 3\]$",
         )
         for given in ([0], full(0).astype(np.int64), full(0)[0], full(0)[:, :2])
     ),
-    (lambda m, x: x.report([1], 0, full(0), []), ValueError, "each of the 1 leaves among nodes, got 1 and 0"),
+    (lambda m, x: x.report([1], 0, full(0), [], [0.0]), ValueError, "among nodes, got 1, 0 and 1"),
+    (lambda m, x: x.report([1], 0, full(0), [1.0], []), ValueError, "among nodes, got 1, 1 and 0"),
+    (lambda m, x: x.report([1], 0, full(0), [1.0], [math.nan]), ValueError, r"release\[0\] must be a number"),
+    (lambda m, x: x.route(requests((0, 0, 1)), -1), ValueError, r"^now must be in 0\.\."),
+    (lambda m, x: x.add_applications([0.0], [1.0], [0.0]), ValueError, r"^task_size\[0\] must be"),
     (
-        lambda m, x: x.report([1], 0, full(0), [math.nan]),
+        lambda m, x: x.report([1], 0, full(0), [math.nan], [0.0]),
         ValueError,
         r"minimum\[0\] must be a number or \+inf",
     ),
@@ -177,11 +188,11 @@ REFUSED = [
         ValueError,
         r"rows\[0\].node must be a router 0\.\.0, got 1",
     ),
-    (lambda m, x: x.known(3), ValueError, r"node must be in 0\.\.2, got 3"),
+    (lambda m, x: x.known(3, 0), ValueError, r"node must be in 0\.\.2, got 3"),
     (lambda m, x: x.owed(-1), ValueError, r"node must be in 0\.\.2, got -1"),
     (lambda m, x: x.held([0, 3]), ValueError, r"nodes\[1\] must be in 0\.\.2, got 3"),
-    (lambda m, x: x.look(1, 0), ValueError, r"node must be a router 0\.\.0, got 1"),
-    (lambda m, x: x.look(0, 2), ValueError, r"^application must be in 0\.\.1, got 2$"),
+    (lambda m, x: x.look(1, 0, 0), ValueError, r"node must be a router 0\.\.0, got 1"),
+    (lambda m, x: x.look(0, 2, 0), ValueError, r"^application must be in 0\.\.1, got 2$"),
 ]
 
 
@@ -209,17 +220,17 @@ def test_refusals_use_the_same_words(call):
 def test_rows_must_be_what_they_seem(module):
     one = make(module)
     with pytest.raises(ValueError, match="^Buffer dtype" if module is tree else "^rows must be a contiguous"):
-        one.route(np.array([(0, 0, 1.0)], tree.SPREAD))
+        one.route(np.array([(0, 0, 1.0)], tree.SPREAD), 0)
     with pytest.raises(ValueError, match="contiguous"):
-        one.route(requests(*[(0, 0, 1)] * 4)[::2])
+        one.route(requests(*[(0, 0, 1)] * 4)[::2], 0)
     with pytest.raises(
         TypeError, match="bytes-like" if module is tree else "^rows must be .* array, got list$"
     ):
-        one.route([(0, 0, 0, 1, -1, 1.0, 0)])
+        one.route([(0, 0, 0, 1, -1, 1.0, 0)], 0)
     rows = requests((0, 0, 1))
     rows.flags.writeable = False
-    assert len(one.route(rows)[1]) == 1
-    sent, decisions = one.route(requests())
+    assert len(one.route(rows, 0)[1]) == 1
+    sent, decisions = one.route(requests(), 0)
     assert (sent.dtype, decisions.dtype) == (tree.REQUEST, tree.DECISION)
     assert len(sent) == len(decisions) == 0
 

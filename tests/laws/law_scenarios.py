@@ -62,7 +62,7 @@ def fair_trees(**fixed: Any) -> st.SearchStrategy[FairTree]:
     """The fair tree with any parameters that change what it does."""
     free: dict[str, st.SearchStrategy[Any]] = {
         "bound": st.sampled_from((0.0, 1.0, 2.0, 1e9)),
-        "samples": st.sampled_from(((4, 3, 2), (10, 9, 8), (1, 1, 1))),
+        "samples": st.sampled_from((720, 30, (4, 3, 2), (10, 9, 8), (1, 1, 1))),
         "update_rate": st.sampled_from((0.0, 10_000.0, 500.0)),
         "update_on": st.sampled_from(("completion", "change")),
         "hold_off": st.sampled_from((0.0, 0.03)),
@@ -73,6 +73,10 @@ def fair_trees(**fixed: Any) -> st.SearchStrategy[FairTree]:
         "spread": st.sampled_from(("heartbeat", "heartbeat", "change")),
         "heartbeat": st.sampled_from((300.0, 20.0)),
         "run_on": st.booleans(),
+        "repair": st.sampled_from((0.0, 0.0, 3.0, 400.0)),
+        "resubmit": st.sampled_from(("as-is", "as-is", "new")),
+        "stretch": st.sampled_from(("exact", "exact", "bisection")),
+        "tolerance": st.sampled_from((1e-9, 0.01)),
     }
     return st.builds(FairTree, **{**free, **{name: st.just(value) for name, value in fixed.items()}})
 

@@ -373,7 +373,7 @@ def test_a_loss_of_an_application_that_there_is_not(kept: Path, tmp_path: Path) 
 
 def test_another_scheduler(kept: Path) -> None:
     with pytest.raises(gs.ScenarioError, match="scheduler must be the run's"):
-        gs.resume(kept, scheduler=gs.FairTree(bound=1.0))
+        gs.resume(kept, scheduler=gs.FairTree(bound=2.0))
     with pytest.raises(gs.ScenarioError, match="scheduler must be the run's"):
         gs.resume(kept, scheduler=gs.Fcfs())
 

@@ -53,6 +53,13 @@ def test_cohorts_of_the_flow(scenario: gs.Scenario, scheduler: gs.FairTree) -> N
     check_cohorts(gs.Scenario(scenario.platform, scenario.workload, fifo, scenario.seed), scheduler)
 
 
+def test_the_flow_keeps_the_tolerance_of_the_queues() -> None:
+    """Leaves report the minimum stretch that `TaskQueues.minimum_stretch` gives, not the exact one."""
+    coarse = gs.FairTree(stretch="bisection", tolerance=0.5)
+    assert gs.simulate(everyday(), coarse).digest != gs.simulate(everyday(), gs.FairTree()).digest
+    check_cohorts(everyday(), coarse)
+
+
 @pytest.mark.parametrize(("threads", "level"), [(1, 1), (2, 1), (1, 0)])
 def test_summaries_of_either_width(threads: int, level: int) -> None:
     """Empty, leaves count more small tasks than 16 bits hold; busy, fewer.  With and without vectors."""

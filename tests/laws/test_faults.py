@@ -7,6 +7,7 @@ from itertools import islice
 from math import inf
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -59,6 +60,37 @@ def test_the_fair_tree_completes_every_task_once(
         np.add.at(again, requests["application"], requests["tasks"])
         given_tasks = whole.applications["tasks"]
         assert (again <= given_tasks + whole.applications["resubmitted"]).all()
+
+
+def test_no_promise_is_impossible_when_it_is_made() -> None:
+    """Lost tasks keep their release, and no request is promised a stretch that it has already passed."""
+    seen = 0
+
+    @settings(max_examples=30, deadline=None)
+    @given(
+        fair_trees(samples=720, update_on="completion"),
+        st.integers(2, 12),
+        st.integers(0, 2**20),
+        st.sampled_from((300.0, 2000.0)),
+        st.sampled_from((None, 0.0, 25.0)),
+    )
+    def law(scheduler: gs.FairTree, nodes: int, seed: int, mean: float, detection: float | None) -> None:
+        nonlocal seen
+        scenario = gs.Scenario(
+            gs.Platform.desktop_grid(nodes, seed),
+            gs.Workload.bags(12, 200.0, 20.0, 0.9, (5e4, 2e5), seed=seed),
+            faults=Faults.poisson(mean, seed),
+            seed=seed,
+        )
+        result = gs.simulate(scenario, msgspec.structs.replace(scheduler, detection=detection))
+        requests = result.tables["requests"]
+        waited = requests["accepted"] - requests["release"]
+        assert (requests["promised"] * requests["size"] >= waited * (1 - 1e-12) - 1e-9).all()
+        assert ((requests["guaranteed"] == 1) == np.isfinite(requests["promised"])).all()
+        seen += len(waited)
+
+    law()
+    assert seen >= 10_000
 
 
 def grid(**of: Any) -> gs.Scenario:

@@ -88,10 +88,22 @@ def test_parameters_are_typed(toy):
 @pytest.mark.parametrize(
     ("parameter", "value", "message"),
     [
-        ("samples", "30,x", "fair-tree.samples must be a list of 3 whole numbers, got '30,x'"),
-        ("samples", [30, 20], "fair-tree.samples must be a list of 3 whole numbers, got [30, 20]"),
-        ("samples", 30, "fair-tree.samples must be a list of 3 whole numbers, got 30"),
-        ("samples", [1, 2, "x"], "fair-tree.samples must be a list of 3 whole numbers, got [1, 2, 'x']"),
+        (
+            "samples",
+            "30,x",
+            "fair-tree.samples must be a whole number or a list of 3 whole numbers, got '30,x'",
+        ),
+        (
+            "samples",
+            [30, 20],
+            "fair-tree.samples must be a whole number or a list of 3 whole numbers, got [30, 20]",
+        ),
+        ("samples", 3.5, "fair-tree.samples must be a whole number or a list of 3 whole numbers, got 3.5"),
+        (
+            "samples",
+            [1, 2, "x"],
+            "fair-tree.samples must be a whole number or a list of 3 whole numbers, got [1, 2, 'x']",
+        ),
         ("grid", [1], "fair-tree.grid must be a list of 3 lists of numbers, got [1]"),
         ("bound", "much", "fair-tree.bound must be a number, got 'much'"),
         ("run_on", "yes", "fair-tree.run_on must be true or false, got 'yes'"),

@@ -28,7 +28,7 @@ def run(faults: gs.Faults, release: Any, tasks: Any, submitter: Any, **parameter
 def test_the_level_is_that_of_the_first_request() -> None:
     """At first nobody is busy, so that the root decides; what machine 3 loses router 1 may accept."""
     resets = gs.Faults.of([3], [50.0], [50.0])
-    result = run(resets, [10.0], [40], [1], bound=1e9, detection=5.0)
+    result = run(resets, [10.0], [40], [1], bound=1e9, minimum_of="busy", detection=5.0)
     requests = result.tables["requests"]
     assert (requests["level"].tolist(), requests["tasks"].tolist()) == ([0, 1], [40, 10])
     assert result.applications["level"].tolist() == [0]
@@ -91,6 +91,58 @@ def test_the_children_of_a_router_that_is_reset_report_anew() -> None:
     then = (log["kind"] == "summary") & (log["sent"] == 50.0)
     ways = zip(log["sender"][then].tolist(), log["receiver"][then].tolist(), strict=True)
     assert sorted(ways) == [(0, 1), (1, 0), (2, 0)]
+
+
+def test_lost_tasks_keep_their_release_or_are_a_new_request() -> None:
+    """Machine 3 loses 10 of 40 tasks at 50 s, which is known at 55 s, and one of them again at 60 s."""
+    resets = gs.Faults.of([3, 3], [50.0, 60.0], [50.0, 60.0])
+    for resubmit in ("as-is", "new"):
+        result = run(resets, [10.0], [40], [1], detection=5.0, resubmit=resubmit)
+        requests = result.tables["requests"]
+        assert requests["application"].tolist() == [0, 0, 0]
+        tasks = requests["tasks"]
+        assert tasks[:2].tolist() == [40, 10] and tasks[2] > 0
+        if resubmit == "as-is":
+            assert requests["release"].tolist() == [10.0] * 3
+            assert requests["size"].tolist() == [40e5] * 3
+        else:
+            assert requests["release"].tolist() == [10.0, 55.0, 65.0]
+            assert requests["size"].tolist() == (tasks * 1e5).tolist()
+        assert result.applications["resubmitted"].tolist() == [tasks[1:].sum()]
+        # of a request that lost nothing what came is its own, of the others that of the application
+        finish = result.applications["finish"][0]
+        stretch = (finish - requests["release"]) / requests["size"]
+        np.testing.assert_allclose(requests["stretch"][0], stretch[0], rtol=1e-12)
+        assert (requests["stretch"] <= stretch * (1 + 1e-12)).all()
+
+
+def test_nobody_answers_for_a_router_until_the_tree_is_repaired() -> None:
+    """Machine 1 is back at once, its router after 20 s: what it is asked in between is asked again then."""
+    resets = gs.Faults.of([1], [50.0], [50.0])
+    for repair, start in ((0.0, 55.0), (20.0, 70.0)):
+        result = run(resets, [55.0], [4], [1], detection=5.0, repair=repair)
+        assert start <= result.applications["first_start"][0] < start + 1.0
+        assert result.applications["resubmitted"].tolist() == [0 if repair == 0.0 else 4]
+
+
+def test_a_father_counts_on_a_router_until_he_knows_that_it_is_gone() -> None:
+    """Router 1 has machines 0 and 1; the root knows at 6 s that it is gone, and it is back at 301 s."""
+    resets = gs.Faults.of([1], [1.0], [1.0])
+    found = {
+        release: run(resets, [release], [20], [0], detection=5.0, repair=300.0)
+        for release in (3.0, 100.0, 400.0)
+    }
+    assert [each.applications["resubmitted"][0] for each in found.values()] == [10, 0, 0]
+    assert found[100.0].machines["tasks"].tolist() == [0, 0, 10, 10]
+    assert found[400.0].machines["tasks"].tolist() == [5, 5, 5, 5]
+
+
+def test_a_router_moves_once_the_tree_is_repaired() -> None:
+    """Machine 1 is gone for good: its router is on machine 2 from 31 s on."""
+    gone = gs.Faults.of([1], [1.0], [np.inf])
+    log = run(gone, [100.0], [9], [0], detection=5.0, repair=30.0).tables["message_log"]
+    told = log["sent"][(log["sender"] == 0) & (log["receiver"] == 2) & (log["kind"] == "summary")]
+    assert told[0] == 31.0
 
 
 # -- with nothing on the way: machines of 1 Mflop/s, and messages that take no time --------------------------

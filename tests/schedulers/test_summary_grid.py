@@ -85,7 +85,7 @@ def test_derived_by_hand() -> None:
     assert grid.shape == (5, 3, 2)
     # the best served: 8 tasks on 4000 Mflop/s; the worst: its one task on 1000 Mflop/s, twice that
     assert (grid.stretch[0], grid.stretch[-1]) == (1 / 4000, 2 / 1000)
-    assert grid.size.tolist() == pytest.approx([500.0, 2000.0, 8000.0])
+    assert grid.size.tolist() == pytest.approx([247.5, 99 * 200**0.5, 7920.0])
     assert grid.task_size.tolist() == [500.0, 1000.0]
     assert np.diff(np.log(grid.stretch)).tolist() == pytest.approx([np.log(8) / 4] * 4)
 
@@ -109,7 +109,7 @@ def test_long_tasks_widen_the_window() -> None:
 
 def test_a_narrow_range_is_widened_downwards() -> None:
     grid = derive_grid(np.array([1000.0]), applications([0.0], [2], [100.0]), (3, 4, 3))
-    assert grid.size.tolist() == pytest.approx([200 / 1.05**3, 200 / 1.05**2, 200 / 1.05, 200.0])
+    assert grid.size.tolist() == pytest.approx([198 / 2, 198 / 2 ** (2 / 3), 198 / 2 ** (1 / 3), 198.0])
     assert grid.task_size.tolist() == pytest.approx([100 / 1.05**2, 100 / 1.05, 100.0])
     assert grid.stretch[-1] == 2e-3
 
@@ -118,7 +118,7 @@ def test_single_samples_serve_everybody() -> None:
     """Sizes are looked up downwards and task sizes upwards: the smallest, and the largest."""
     load = applications([0.0, 0.0], [2, 9], [100.0, 400.0])
     grid = derive_grid(np.array([1000.0]), load, (1, 1, 1))
-    assert grid.size.tolist() == [200.0]
+    assert grid.size.tolist() == [198.0]
     assert grid.task_size.tolist() == [400.0]
 
 
@@ -126,18 +126,29 @@ def test_single_samples_serve_everybody() -> None:
 @given(
     bags,
     st.lists(st.sampled_from((1.0, 2.0, 30.0)), min_size=1, max_size=5),
-    st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9)),
+    st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9)) | st.integers(1, 2000),
+    st.booleans(),
+    st.booleans(),
 )
 def test_every_application_is_on_the_grid(
-    given_bags: Any, speeds: list[float], samples: tuple[int, int, int]
+    given_bags: Any, speeds: list[float], samples: int | tuple[int, int, int], failing: bool, anew: bool
 ) -> None:
     load = applications(*zip(*given_bags, strict=True))
-    grid = derive_grid(np.array(speeds), load, samples)
-    assert grid.shape == samples
-    assert grid.size[0] <= load.size.min() and (samples[1] == 1 or grid.size[-1] == load.size.max())
+    grid = derive_grid(np.array(speeds), load, samples, failing=failing, anew=anew)
+    if isinstance(samples, int):
+        assert 1 <= grid.cells <= samples
+        assert grid.shape[1] <= 9 and grid.shape[2] <= 8
+    else:
+        assert grid.shape == samples
+    if grid.shape[1] > 1:
+        below = 0.02 if failing else 0.5
+        assert grid.size[0] <= load.size.min() * below
+        assert grid.size[0] <= load.task_size.min() or not (failing and anew)
+        assert grid.size[-1] == pytest.approx(0.99 * load.size.max())
+    assert grid.size[0] < load.size.min()
     assert grid.task_size[-1] == load.task_size.max()
     assert grid.stretch[-1] >= 2 * fluid_stretch(sum(speeds), load) * (1 - 1e-12)
-    if samples[0] > 1:
+    if grid.shape[0] > 1:
         alone = 1.0 / np.minimum(sum(speeds), load.tasks * max(speeds))
         assert grid.stretch[0] <= alone.min()
     for axis in (grid.stretch, grid.size, grid.task_size):
