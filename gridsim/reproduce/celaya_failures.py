@@ -27,9 +27,10 @@ SEEDS = (10, 5)
 
 KINDS = ("K1", "U")
 NODES, SMALL = 1000, 25
-CALM, FAILING, LITERAL = "without failures", "with failures", "with failures, idle = 0"
-#: min and max, 1e-8 s/Mflop
-PAPER = {CALM: (220.0, 10876.0), FAILING: (10303.0, 12533.0)}
+CALM, AS_IS, NEW = "without failures", "with failures", "with failures, as new requests"
+#: min and max, 1e-8 s/Mflop; with failures of both readings of "we just resubmit tasks"
+_HIT = (10303.0, 12533.0)
+PAPER = {CALM: (220.0, 10876.0), AS_IS: _HIT, NEW: _HIT}
 
 
 def least(result: Result) -> float:
@@ -61,13 +62,13 @@ METRICS: dict[str, Metric] = {
 
 
 def run(how: Run) -> Report:
-    """The fair tree with both calibrations, without and with failures, those with two minimum stretches."""
+    """The fair tree with both calibrations, without failures and with, lost tasks coming back in two ways."""
     nodes = SMALL if how.quick else NODES
     rows: list[Row] = []
     data: dict[str, Any] = {}
     for kind in KINDS:
         made = how.replicate(Make(kind, nodes), {CALM: FairTree()}, METRICS)
-        hit: dict[str, Scheduler] = {FAILING: FairTree(), LITERAL: FairTree(minimum_of="all")}
+        hit: dict[str, Scheduler] = {AS_IS: FairTree(), NEW: FairTree(resubmit="new")}
         made = made.joined(how.replicate(Make(kind, nodes, failing), hit, METRICS))
         for case, printed in PAPER.items():
             for end, paper in zip(("min", "max"), printed, strict=True):
@@ -75,28 +76,18 @@ def run(how: Run) -> Report:
                 found = made.mean(case, end)
                 why = WHY.get((case, end), "")
                 rows.append(near(RANGES, what, paper, found, unit="1e-8 s/Mflop", why=why))
-        for end, name in (("min", "smallest"), ("max", "largest")):
-            what = f"{kind}: {name} stretch {LITERAL}"
-            rows.append(Row(RANGES, what, "-", made.mean(LITERAL, end), "1e-8 s/Mflop"))
         width = {case: made["max"][case] / made["min"][case] for case in made.schedulers}
-        rows.append(Row(NARROWER, f"{kind}: largest / smallest {CALM}", "49.4", estimate(width[CALM])))
-        rows.append(Row(NARROWER, f"{kind}: largest / smallest {FAILING}", "1.22", estimate(width[FAILING])))
-        narrower = estimate(width[FAILING] / width[CALM])
-        what = f"{kind}: largest / smallest, with failures over without"
-        rows.append(judge(NARROWER, what, "< 1", narrower, 0.0, BELOW))
-        for case in (FAILING, LITERAL):
-            share = made.mean(case, "completed")
+        for case, (low, high) in PAPER.items():
+            what = f"{kind}: largest / smallest {case}"
+            rows.append(Row(NARROWER, what, f"{high / low:.3g}", estimate(width[case])))
+        for case in (AS_IS, NEW):
+            what = f"{kind}: largest / smallest, {case} over without"
+            rows.append(judge(NARROWER, what, "< 1", estimate(width[case] / width[CALM]), 0.0, BELOW))
+        for case in (AS_IS, NEW):
+            share, again = made.mean(case, "completed"), made.mean(case, "resubmitted")
             what = f"{kind}: tasks completed {case}"
             rows.append(judge(COMPLETED, what, "all", share, 100.0, 100.0, unit="%"))
-            rows.append(
-                Row(
-                    COMPLETED,
-                    f"{kind}: tasks submitted again {case}",
-                    "-",
-                    made.mean(case, "resubmitted"),
-                    "%",
-                )
-            )
+            rows.append(Row(COMPLETED, f"{kind}: tasks submitted again {case}", "-", again, "%"))
         data[kind] = {case: {end: made.mean(case, end) for end in ("min", "max")} for case in made.schedulers}
     return Report(tuple(how.seeds), how.quick, rows, (), _REMARKS, data)
 
@@ -106,20 +97,20 @@ _SMALL = "the smallest applications have the earliest deadlines and end first"
 WHY = {
     (CALM, "min"): f"{_SMALL}: it depends on the draw of the smallest",
     (CALM, "max"): "see the remarks",
-    (FAILING, "min"): f"{_SMALL}; what they lose keeps its release as it is submitted again: it comes first",
+    (AS_IS, "min"): f"{_SMALL}; what they lose keeps its release as it is submitted again: it comes first",
 }
 
 _REMARKS = (
     *(f"{kind}: {CALIBRATIONS[kind]}." for kind in KINDS),
-    "The paper gives neither B (here 2), nor the task size, nor how speeds are distributed.  Its ranges are "
+    "The paper gives neither B (here 1), nor the task size, nor how speeds are distributed.  Its ranges are "
     "of one network; a number within 25 % of the printed one counts as reproduced.",
     "On an overloaded platform stretch times aggregate speed does not depend on the task size.  The printed "
     "10876e-8 is 217 over the aggregate speed for uniform speeds, but no schedule that keeps machines busy "
     "has more than about 100 / 0.8 = 125 with sizes within 20 %: not with any task size.",
     "Failures: each machine is reset once in 14,400 s on average; what was lost is noticed at the next "
     "heartbeat (300 s).",
-    "Idle = 0: the minimum stretch of the platform is over all leaves, and an idle one counts 0, the paper "
-    "to the letter; otherwise it is over the busy leaves.",
+    "As new requests: what was lost is released when it is submitted again, and has a size of its own; "
+    "otherwise it keeps release and size of its application.",
 )
 
 
@@ -128,7 +119,7 @@ def figure(report: Report) -> Figure:
     from gridsim import plots
 
     made, panels = plots.figure(len(KINDS))
-    labels = ["min", "max", "min, failures", "max, failures"]
+    labels = [f"{end}{case}" for case in ("", ", failures", ", failures, new") for end in ("min", "max")]
     printed = [None if report.quick else paper for case in PAPER.values() for paper in case]
     for axes, kind in zip(panels, KINDS, strict=True):
         found = [report.data[kind][case][end] for case in PAPER for end in ("min", "max")]

@@ -117,7 +117,7 @@ def test_no_difference_and_other_facts() -> None:
         scheduler=result.scheduler,
         provenance=result.provenance,
     )
-    assert first_difference(result, other) == "facts['bound'] is 2.0, and 3.0"
+    assert first_difference(result, other) == "facts['bound'] is 1.0, and 3.0"
 
 
 def test_more_events_and_fewer() -> None:
