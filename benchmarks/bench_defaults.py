@@ -141,6 +141,22 @@ def bags(
     return make
 
 
+def logs(nodes: int, load: float, *, up: float = math.inf) -> Make:
+    """Bags as job logs have them: 1 to 10 tasks a machine, of a second to some hours, most of them short."""
+
+    def make(seed: int) -> gs.Scenario:
+        platform, random = gs.Platform.desktop_grid(nodes, seed), np.random.default_rng(seed)
+        tasks = np.ceil(nodes ** random.uniform(0.0, 1.2, 60)).astype(int)
+        sizes = 10.0 ** random.uniform(3.3, 7.3, 60)
+        gap = float((tasks * sizes).mean()) / (load * platform.aggregate_speed)
+        release = np.cumsum(random.exponential(gap, 60))
+        workload = gs.Workload.of(release, tasks, sizes, random.integers(0, nodes, 60))
+        faults = gs.Faults.exponential(up, 3600.0, seed) if up < math.inf else None
+        return gs.Scenario(platform, workload, seed=seed, faults=faults)
+
+    return make
+
+
 def rigid(nodes: int, jobs: int, load: float, profile: str = "ricc2010", up: float = math.inf) -> Make:
     """Rigid jobs like those of a log, of at most a fifth of the machines."""
 
@@ -218,6 +234,21 @@ BAGS = {
     "1000, load 5": Cell(bags(1000, 5.0, applications=20)),
     "100, load 0.9, failing": Cell(bags(100, 0.9, up=14_400.0)),
 }
+#: Loads from far below what machines can do to far above.
+TREES = (
+    {
+        f"{nodes}, load {load:g}": Cell(bags(nodes, load, applications=40 if nodes < 1000 else 20))
+        for nodes in (100, 300, 1000)
+        for load in (0.3, 0.9, 3.0, 30.0)
+    }
+    | {f"300, load {load:g}, like logs": Cell(logs(300, load)) for load in (0.9, 5.0)}
+    | {
+        f"{nodes}, load {load:g}, failing": Cell(bags(nodes, load, applications=20, up=14_400.0))
+        for nodes in (100, 300, 1000)
+        for load in (0.3, 0.9, 3.0)
+    }
+    | {"300, load 5, like logs, failing": Cell(logs(300, 5.0, up=14_400.0))}
+)
 #: Mapping events at regular times take long where there are many of them and much waits.
 FEW_BAGS = {name: cell for name, cell in BAGS.items() if name.startswith("100,")} | {
     "1000, load 5, 6 bags": Cell(bags(1000, 5.0, applications=6))
@@ -293,6 +324,35 @@ def search(scheduler: type[gs.Scheduler], *choices: Choice) -> Entry:
 
 _POLL, _CYCLON, _NETWORK = {"policy": "poll"}, {"overlay": "cyclon"}, {"probe_latency": "network"}
 ENTRIES: dict[str, Entry] = {
+    "fair-tree": Entry(
+        gs.FairTree,
+        "max_stretch",
+        "messages",
+        TREES,
+        [
+            Choice(
+                "free",
+                [
+                    {"bound": bound, "minimum_of": of}
+                    for of, bounds in (
+                        ("all", (1.25, 2.0)),
+                        ("busy", (1.25, 2.0)),
+                        ("inverse-speed", (1.0, 2.0)),
+                    )
+                    for bound in bounds
+                ],
+            ),
+            Choice("free", vary("samples", 180, 360, 1440, 5760, (10, 9, 8))),
+            Choice("paper", vary("update_on", "change"), only="load 0.9"),
+            Choice("free", vary("hold_off", 0.1, 5.0), only="load 0.9"),
+            Choice("paper, corrected", vary("release_cell", 300.0), only="load 0.9"),
+            Choice("free", vary("refresh", 60.0, 300.0), only="load 0.9"),
+            Choice("free", vary("entry", "father"), only="load 0.9"),
+            Choice("free", vary("spread", "change"), {"bound": 2.0, "minimum_of": "busy"}, only="load 0.9"),
+            Choice("paper", vary("update_rate", 1_000.0, 100_000.0, 0.0), only="load 0.9"),
+            Choice("paper", vary("heartbeat", 60.0), only="load 0.9, failing"),
+        ],
+    ),
     "dgs-asap": Entry(
         gs.DgsAsap,
         "mean_waiting",

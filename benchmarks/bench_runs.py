@@ -86,6 +86,7 @@ RUNS: dict[str, tuple[int, dict[str, Any], str, dict[str, Any], int]] = {
     "fair tree, 100,000 nodes, equal delays, 2 threads": (100_000, EQUAL, "FairTree", CHANGE, 2),
     "fair tree, 1,000 nodes, FIFO, reports on completion": (1_000, FIFO, "FairTree", {}, 1),
     "fair tree, 10,000 nodes, FIFO, reports on completion": (10_000, FIFO, "FairTree", {}, 1),
+    "fair tree, 10,000 nodes, FIFO, bisection": (10_000, FIFO, "FairTree", {"stretch": "bisection"}, 1),
     "MinCent, 1,000 nodes": (1_000, FIFO, "MinCent", {}, 1),
     "MinCent once, 1,000 nodes": (1_000, FIFO, "MinCent", {"mode": "once"}, 1),
     "MinCent, 10,000 nodes": (10_000, FIFO, "MinCent", {}, 1),
