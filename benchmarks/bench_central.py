@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from gridcore.central import PullQueue, bind_earliest
-from gridsim.engine import NS, TIMER, Engine
-from gridsim.model import Applications
-from gridsim.scheduler import Run, Scheduler
-from gridsim.schedulers.central import Fcfs, MinCent
-from gridsim.streams import Streams
+from gridsim.engine.engine import TIMER, Engine
+from gridsim.model.applications import Applications
+from gridsim.schedulers.centralized.pull import Fcfs, MinCent
+from gridsim.scheduling.contract import Run, Scheduler
+from gridsim.support.clock import NS
+from gridsim.support.random_streams import Streams
 
 TASK_SIZE, GAP = 65536.0, 10 * NS
 

@@ -28,7 +28,7 @@ import msgspec
 import numpy as np
 
 import gridsim as gs
-from gridsim.estimates import Estimate, estimate
+from gridsim.results.metrics.estimates import Estimate, estimate
 
 Settings = Mapping[str, Any]
 #: Of a seed: a scenario, or a matrix of expected times.

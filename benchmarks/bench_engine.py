@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gridsim.engine import TIMER, Engine
+from gridsim.engine.engine import TIMER, Engine
 
 try:
     import simpy

@@ -14,7 +14,7 @@ import pytest
 
 from gridcore import mapping
 from gridcore.reference import mapping as twin
-from gridsim.matrices import expected_times
+from gridsim.results.metrics.mapping_matrices import expected_times
 
 IN_TURN = ("mct", "met", "olb", "switching", "kpb")
 BATCH = ("min-min", "max-min", "sufferage")

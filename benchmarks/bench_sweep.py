@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.execution import Processes
-from gridsim.measures import METRICS
-from gridsim.store import _COLUMNS
+from gridsim.results.metrics.registry import METRICS
+from gridsim.studies.execution.processes import Processes
+from gridsim.studies.execution.store import _COLUMNS
 
 CELLS, ROWS = 2000, 1_000_000
 

@@ -34,7 +34,7 @@ import gridcore.reference.links
 import gridcore.reference.walk
 import gridcore.walk
 from gridcore.walk import NEVER
-from gridsim.engine import NS
+from gridsim.support.clock import NS
 
 SIZES = (10_000, 100_000, 1_000_000)
 #: In a call of the kernel or the limit, and of the twin.

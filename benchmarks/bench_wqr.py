@@ -29,8 +29,8 @@ import numpy as np
 import gridcore.dispatch
 import gridcore.reference.dispatch
 import gridsim as gs
-from gridsim.engine import NEVER, NS, nanoseconds
-from gridsim.schedulers.wqr_choices import POLICIES
+from gridsim.schedulers.wqr.selections import POLICIES
+from gridsim.support.clock import NEVER, NS, nanoseconds
 
 HERE = str(Path(__file__).parent)
 CHOSEN = ("SmallET-NoInfo", "SmallET-CpuInfo", "GreatET-AvailInfo", "GreatET-AllInfo")

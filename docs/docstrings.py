@@ -16,7 +16,7 @@ from typing import Any
 
 from sphinx.util.inspect import safe_getattr
 
-from gridsim.docstrings import entries, headless, paragraphs, told
+from gridsim.cli.docstrings import entries, headless, paragraphs, told
 
 
 def converted(lines: list[str], about: dict[str, str]) -> list[str]:

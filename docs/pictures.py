@@ -19,8 +19,8 @@ matplotlib.use("Agg")
 
 import gridsim as gs
 from gridsim import plots
-from gridsim.cli_scenario import default_scenario
-from gridsim.ladders import ladder
+from gridsim.cli.scenario_flags import default_scenario
+from gridsim.studies.ladder import ladder
 
 DOCS = Path(__file__).parent
 IMAGES = DOCS / "images"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from gridsim.schema import scenario_schema
+from gridsim.cli.schema import scenario_schema
 
 MARK = "<!-- tables -->"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from files import FOLDER
 
 import gridsim as gs
-from gridsim.interchange import to_batsim, to_swf
-from gridsim.platform import Platform
-from gridsim.workload import Workload
+from gridsim.model.platform import Platform
+from gridsim.model.workload import Workload
+from gridsim.results.formats.job_logs import to_batsim, to_swf
 
 BAGS = gs.Scenario(
     platform=Platform.desktop_grid(4, seed=1),
@@ -32,7 +32,7 @@ SWF = b"""; Version: 2.2
 @cache
 def scheduler(name: str) -> gs.Scheduler:
     """The scheduler known by that name."""
-    from gridsim.naming import make_scheduler
+    from gridsim.scheduling.registry import make_scheduler
 
     return make_scheduler(name)
 

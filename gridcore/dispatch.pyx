@@ -553,7 +553,7 @@ cdef class WorkQueue:
         began a task of it), resubmitted (how often a task was left without an instance), replicas (instances
         begun while another ran), killed (instances that another was faster than), undisturbed (tasks completed
         that were never resubmitted); and float64, Mflop: redundant, lost, overhead, slowed (see `cycles` of
-        `gridsim.scheduler.Outcome`).  Per machine int64: busy (ns), tasks (completed), interrupted (instances
+        `gridsim.scheduling.contract.Outcome`).  Per machine int64: busy (ns), tasks (completed), interrupted (instances
         that ran when it failed), ended (instances that another was faster than).
         """
         cdef _Held alone = hold(&self.occupied)

@@ -9,8 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gridsim.bags import LogUniform, Normal
-    from gridsim.bounds import Bound, discrete_bound, fluid_bound
     from gridsim.errors import (
         CheckpointWarning,
         GridSimError,
@@ -21,25 +19,29 @@ if TYPE_CHECKING:
         TraceFormatError,
         TraceWarning,
     )
-    from gridsim.estimates import Estimate
-    from gridsim.experiment import Comparison, compare
-    from gridsim.faults import Faults
-    from gridsim.fluctuation import Fluctuation
-    from gridsim.interchange import check_same_jobs, result_from_log, to_batsim, to_swf
-    from gridsim.ladders import Ladder, ladder
-    from gridsim.local import LocalPolicy, LocalScheduler, Message
-    from gridsim.matrices import BRAUN_CLASSES, TaskMapping, expected_times, map_tasks
-    from gridsim.model import Applications
-    from gridsim.network import Network
-    from gridsim.perfetto import to_perfetto
-    from gridsim.platform import Platform
-    from gridsim.records import Table
-    from gridsim.replication import Replicates, replicate
+    from gridsim.model.applications import Applications
+    from gridsim.model.bag_workloads import LogUniform, Normal
+    from gridsim.model.faults import Faults
+    from gridsim.model.fluctuation import Fluctuation
+    from gridsim.model.network import Network
+    from gridsim.model.platform import Platform
+    from gridsim.model.scenario import Scenario
+    from gridsim.model.time_zones import Zones
+    from gridsim.model.workload import Workload
     from gridsim.report import write_report
-    from gridsim.results import Result
-    from gridsim.resumption import resume
-    from gridsim.scenario import Scenario
-    from gridsim.scheduler import Outcome, Policy, Run, Scheduler, register
+    from gridsim.results.formats.job_logs import check_same_jobs, result_from_log, to_batsim, to_swf
+    from gridsim.results.formats.perfetto import to_perfetto
+    from gridsim.results.metrics.bounds import Bound, discrete_bound, fluid_bound
+    from gridsim.results.metrics.estimates import Estimate
+    from gridsim.results.metrics.formulas import offered_load
+    from gridsim.results.metrics.mapping_matrices import (
+        BRAUN_CLASSES,
+        TaskMapping,
+        expected_times,
+        map_tasks,
+    )
+    from gridsim.results.result import Result
+    from gridsim.results.table import Table
     from gridsim.schedulers import (
         Advertisement,
         Asap,
@@ -66,13 +68,18 @@ if TYPE_CHECKING:
         Wave,
         WqrFt,
     )
-    from gridsim.seeding import replica
-    from gridsim.simulation import simulate
-    from gridsim.store import Store
-    from gridsim.sweep_results import SweepResult
-    from gridsim.sweeps import Sweep, sweep
-    from gridsim.workload import Workload, offered_load
-    from gridsim.zones import Zones
+    from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
+    from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
+    from gridsim.scheduling.registry import register
+    from gridsim.simulation.resume import resume
+    from gridsim.simulation.simulate import simulate
+    from gridsim.studies.compare import Comparison, compare
+    from gridsim.studies.execution.store import Store
+    from gridsim.studies.ladder import Ladder, ladder
+    from gridsim.studies.replicas import replica
+    from gridsim.studies.replicate import Replicates, replicate
+    from gridsim.studies.sweep import Sweep, sweep
+    from gridsim.studies.sweep_result import SweepResult
 
     __version__: str
 
@@ -161,8 +168,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "bags": ("LogUniform", "Normal"),
-    "bounds": ("Bound", "discrete_bound", "fluid_bound"),
     "errors": (
         "CheckpointWarning",
         "GridSimError",
@@ -173,29 +178,41 @@ _HOMES = {
         "TraceFormatError",
         "TraceWarning",
     ),
-    "matrices": ("BRAUN_CLASSES", "TaskMapping", "expected_times", "map_tasks"),
-    "experiment": ("Comparison", "compare"),
-    "perfetto": ("to_perfetto",),
-    "interchange": ("check_same_jobs", "result_from_log", "to_batsim", "to_swf"),
-    "local": ("LocalPolicy", "LocalScheduler", "Message"),
-    "network": ("Network",),
-    "platform": ("Platform",),
-    "records": ("Table",),
-    "estimates": ("Estimate",),
-    "ladders": ("Ladder", "ladder"),
-    "replication": ("Replicates", "replicate"),
+    "model.applications": ("Applications",),
+    "model.bag_workloads": (
+        "LogUniform",
+        "Normal",
+    ),
+    "model.faults": ("Faults",),
+    "model.fluctuation": ("Fluctuation",),
+    "model.network": ("Network",),
+    "model.platform": ("Platform",),
+    "model.scenario": ("Scenario",),
+    "model.time_zones": ("Zones",),
+    "model.workload": ("Workload",),
     "report": ("write_report",),
-    "seeding": ("replica",),
-    "store": ("Store",),
-    "sweep_results": ("SweepResult",),
-    "sweeps": ("Sweep", "sweep"),
-    "results": ("Result",),
-    "resumption": ("resume",),
-    "faults": ("Faults",),
-    "fluctuation": ("Fluctuation",),
-    "scenario": ("Scenario",),
-    "model": ("Applications",),
-    "scheduler": ("Outcome", "Policy", "Run", "Scheduler", "register"),
+    "results.formats.job_logs": (
+        "check_same_jobs",
+        "result_from_log",
+        "to_batsim",
+        "to_swf",
+    ),
+    "results.formats.perfetto": ("to_perfetto",),
+    "results.metrics.bounds": (
+        "Bound",
+        "discrete_bound",
+        "fluid_bound",
+    ),
+    "results.metrics.estimates": ("Estimate",),
+    "results.metrics.formulas": ("offered_load",),
+    "results.metrics.mapping_matrices": (
+        "BRAUN_CLASSES",
+        "TaskMapping",
+        "expected_times",
+        "map_tasks",
+    ),
+    "results.result": ("Result",),
+    "results.table": ("Table",),
     "schedulers": (
         "Advertisement",
         "Asap",
@@ -222,16 +239,46 @@ _HOMES = {
         "Wave",
         "WqrFt",
     ),
-    "simulation": ("simulate",),
-    "workload": ("Workload", "offered_load"),
-    "zones": ("Zones",),
+    "scheduling.contract": (
+        "Outcome",
+        "Policy",
+        "Run",
+        "Scheduler",
+    ),
+    "scheduling.local.adapter": (
+        "LocalPolicy",
+        "LocalScheduler",
+        "Message",
+    ),
+    "scheduling.registry": ("register",),
+    "simulation.resume": ("resume",),
+    "simulation.simulate": ("simulate",),
+    "studies.compare": (
+        "Comparison",
+        "compare",
+    ),
+    "studies.execution.store": ("Store",),
+    "studies.ladder": (
+        "Ladder",
+        "ladder",
+    ),
+    "studies.replicas": ("replica",),
+    "studies.replicate": (
+        "Replicates",
+        "replicate",
+    ),
+    "studies.sweep": (
+        "Sweep",
+        "sweep",
+    ),
+    "studies.sweep_result": ("SweepResult",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from gridsim.provenance import version
+        from gridsim.support.provenance import version
 
         value: Any = version()
     elif name in _HOME_OF:

@@ -1,12 +1,12 @@
 """``python -m gridsim`` is the command `gridsim`."""
 
-from gridsim.interruption import heed
+from gridsim.cli.signals import heed
 
 
 def main() -> None:
     """Entry point of the command: signals are heeded before all that it needs is imported."""
     heed()
-    from gridsim.cli import main
+    from gridsim.cli.main import main
 
     main()
 

@@ -4,23 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, settings
 
 # Commands that tests start have their output buffered, as users do, whoever runs the tests.
 os.environ.pop("PYTHONUNBUFFERED", None)
 # no timing decides a test: examples of a machine that has much to do may take their time
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
-# the same examples every time, no search for a smaller one
-settings.register_profile(
-    "mutation",
-    max_examples=40,  # where a test does not say how many
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-    report_multiple_bugs=False,
-    suppress_health_check=list(HealthCheck),
-)
 
 
 @pytest.fixture

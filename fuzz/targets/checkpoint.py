@@ -9,9 +9,9 @@ from files import FOLDER, put, refused
 from samples import BAGS, scheduler
 from zips import mutate
 
-from gridsim.checkpoint import Checkpoint, save
 from gridsim.errors import GridSimError
-from gridsim.simulation import Options, Simulation
+from gridsim.simulation.checkpoint import Checkpoint, save
+from gridsim.simulation.simulate import Options, Simulation
 
 __all__ = ["mutate", "one", "seeds"]
 

@@ -12,7 +12,7 @@ from samples import messages, result, saved
 from zips import mutate
 
 import gridsim as gs
-from gridsim.cli import cli
+from gridsim.cli.main import cli
 from gridsim.errors import GridSimError
 
 __all__ = ["mutate", "one", "seeds"]

@@ -8,7 +8,7 @@ import numpy as np
 from files import put, refused
 
 from gridsim.errors import TraceFormatError
-from gridsim.platform import Platform
+from gridsim.model.platform import Platform
 from gridsim.traces import read_host_speeds
 from gridsim.traces.lint import info, lint
 

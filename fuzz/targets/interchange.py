@@ -10,7 +10,7 @@ from files import FOLDER, put, refused
 
 import gridsim as gs
 from gridsim.errors import GridSimError
-from gridsim.interchange import result_from_log, to_swf
+from gridsim.results.formats.job_logs import result_from_log, to_swf
 
 from . import swf
 

@@ -11,8 +11,8 @@ from samples import BAGS, RIGID
 
 import gridsim as gs
 from gridsim.errors import GridSimError, ScenarioError
-from gridsim.platform import Platform
-from gridsim.workload import Workload
+from gridsim.model.platform import Platform
+from gridsim.model.workload import Workload
 
 KEYS = ["seed", "kind", "nodes", "low", "high", "step", "tasks", "task_size", "path", "latency", "jitter"]
 KINDS = ["uniform", "pareto", "list", "equal", "bags", "jobs", "poisson", "weibull", "trace", "zones"]

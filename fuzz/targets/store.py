@@ -15,10 +15,10 @@ from files import FOLDER, refused
 from samples import BAGS, scheduler
 from zips import usual
 
-from gridsim.cells import Cell, measure
 from gridsim.errors import GridSimError
-from gridsim.store import Store
-from gridsim.sweep_results import SweepResult
+from gridsim.studies.execution.cell import Cell, measure
+from gridsim.studies.execution.store import Store
+from gridsim.studies.sweep_result import SweepResult
 
 DICTIONARY = [b'"gridsim store"', b"{", b"PAR1"]
 

@@ -9,11 +9,12 @@ from contextlib import suppress
 from files import put, refused
 from samples import BAGS
 
-from gridsim.cells import Keys, Measured
 from gridsim.errors import GridSimError
-from gridsim.records import to_json
-from gridsim.sweep_results import SweepResult
-from gridsim.sweeps import Sweep
+from gridsim.studies.execution.cell import Measured
+from gridsim.studies.execution.keys import Keys
+from gridsim.studies.sweep import Sweep
+from gridsim.studies.sweep_result import SweepResult
+from gridsim.support.text import to_json
 
 #: Runs of a sweep whose cells are made.
 MOST = 64

@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.courses import TooOften
 from gridsim.errors import GridSimError
-from gridsim.extras import need
+from gridsim.model.fault_events import TooOften
 from gridsim.plots.scales import clock, extent
 from gridsim.plots.style import COLOURS, MAP, legend, on
-from gridsim.series import chosen_machines, down_times, occupancy, places_of, recorded_schedule
+from gridsim.results.metrics.series import (
+    chosen_machines,
+    down_times,
+    occupancy,
+    places_of,
+    recorded_schedule,
+)
+from gridsim.support.extras import need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from gridsim.results import Result
+    from gridsim.results.result import Result
 
 #: With more pieces how busy machines were is drawn in place of each piece.
 PIECES = 100_000
@@ -50,7 +56,7 @@ def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes
     grey, resets are lines.  Neighbours of one colour are dark and pale in turn.
 
     With more than `PIECES` pieces it is a raster of the share of the time in which machines were busy, and
-    its title says so; see `gridsim.series.occupancy`.
+    its title says so; see `gridsim.results.metrics.series.occupancy`.
 
     Raises ScenarioError for a run that was not recorded, and for machines that there are not.
     """

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridsim import series as data
 from gridsim.errors import ScenarioError
 from gridsim.plots.scales import clock, log_scale, powers
 from gridsim.plots.style import beside, check_count, legend, look, on, titled
-from gridsim.units import COLUMN_UNITS
+from gridsim.results.metrics import series as data
+from gridsim.results.schema import COLUMN_UNITS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from gridsim.results import Result
+    from gridsim.results.result import Result
 
 #: A series is drawn with about so many points.
 POINTS = 2000
@@ -70,7 +70,7 @@ def series(
 ) -> Axes:
     """What there was over time: a step line a scheduler.
 
-    results : a result, or name -> result.  quantity : see `gridsim.series.over_time`.
+    results : a result, or name -> result.  quantity : see `gridsim.results.metrics.series.over_time`.
 
     Of more than `POINTS` steps the least and the largest value of each stretch of time are drawn.
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from gridsim.extras import need
+from gridsim.support.extras import need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gridsim import series
 from gridsim.errors import ScenarioError
 from gridsim.plots.scales import log_scale, powers
 from gridsim.plots.style import (
@@ -24,14 +24,13 @@ from gridsim.plots.style import (
     titled,
     wrapped,
 )
-from gridsim.units import UNITS
+from gridsim.results.metrics import series
+from gridsim.results.schema import UNITS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from gridsim.estimates import Estimate
-    from gridsim.replication import Replicates
-    from gridsim.sweep_results import SweepResult
+    from gridsim.results.metrics.estimates import Estimate
 
 
 def lines(x: Sequence[float], series: Mapping[str, Sequence[Estimate]], *, axes: Axes | None = None) -> Axes:
@@ -199,8 +198,39 @@ def waterfall(
     return axes
 
 
+class Replicated(Protocol):
+    """What `comparison` draws: `gridsim.Replicates`."""
+
+    @property
+    def schedulers(self) -> tuple[str, ...]: ...
+    @property
+    def seeds(self) -> tuple[int, ...]: ...
+    @property
+    def values(self) -> Mapping[str, Mapping[str, NDArray[np.float64]]]: ...
+    @property
+    def baseline(self) -> str | None: ...
+    @property
+    def measure(self) -> str: ...
+    def __getitem__(self, metric: str) -> Mapping[str, NDArray[np.float64]]: ...
+    def mean(self, name: str, metric: str = ...) -> Estimate: ...
+    def ratio(self, a: str, b: str, metric: str = ...) -> Estimate: ...
+
+
+class Swept(Protocol):
+    """What `swept` draws: `gridsim.SweepResult`."""
+
+    @property
+    def axes(self) -> Mapping[str, tuple[Any, ...]]: ...
+    @property
+    def schedulers(self) -> tuple[str, ...]: ...
+    @property
+    def metrics(self) -> tuple[str, ...]: ...
+    def points(self) -> Iterable[Mapping[str, Any]]: ...
+    def each(self) -> Iterable[tuple[Mapping[str, Any], Replicated]]: ...
+
+
 def comparison(
-    found: Replicates, metric: str | None = None, ratio: bool = False, *, axes: Axes | None = None
+    found: Replicated, metric: str | None = None, ratio: bool = False, *, axes: Axes | None = None
 ) -> Axes:
     """A row per scheduler: a metric's mean over the replicas, or the ratio to the baseline's in pairs.
 
@@ -230,7 +260,7 @@ def comparison(
 
 
 def swept(
-    found: SweepResult,
+    found: Swept,
     metric: str | None = None,
     *,
     where: Mapping[str, Any] | None = None,

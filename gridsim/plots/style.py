@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridsim.errors import ScenarioError
-from gridsim.extras import need
+from gridsim.support.extras import need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -266,7 +266,7 @@ def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
 
 
 def titled(name: str, unit: str) -> str:
-    """What is drawn with its unit, if it has one; units are those of `gridsim.units`."""
+    """What is drawn with its unit, if it has one; units are those of `gridsim.results.schema`."""
     unit = unit.partition(" (")[0]
     name = _NAMES.get(name, plain(name.replace("_", " ")))
     return f"{name}{f' ({unit})' if unit not in ('', '1') else ''}"

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim import series
 from gridsim.errors import ScenarioError
-from gridsim.extras import need
-from gridsim.overlays import tree_level, tree_machines, tree_spans
 from gridsim.plots.scales import log_labels, short
 from gridsim.plots.style import MAP, check_count, legend, look, name_x, on, titled
-from gridsim.units import COLUMN_UNITS
+from gridsim.results.metrics import series
+from gridsim.results.schema import COLUMN_UNITS
+from gridsim.scheduling.overlays import tree_level, tree_machines, tree_spans
+from gridsim.support.extras import need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from gridsim.results import Result
+    from gridsim.results.result import Result
 
 Unit = Literal["bytes", "messages"]
 #: A level with more nodes is drawn in so many cells, each of several nodes side by side.

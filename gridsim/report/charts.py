@@ -9,10 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim import series
-from gridsim.comparison_table import measure_of, ratio_of
-from gridsim.estimates import Estimate
-from gridsim.replication import Replicates
 from gridsim.report.figures import (
     POINTS,
     TEXT,
@@ -32,8 +28,12 @@ from gridsim.report.figures import (
     scale,
     symbol,
 )
-from gridsim.results import Result
-from gridsim.units import UNITS
+from gridsim.results.metrics import series
+from gridsim.results.metrics.estimates import Estimate
+from gridsim.results.result import Result
+from gridsim.results.schema import UNITS
+from gridsim.studies.comparison_table import measure_of, ratio_of
+from gridsim.studies.replicate import Replicates
 
 Results = Mapping[str, Result]
 Floats = NDArray[np.float64]

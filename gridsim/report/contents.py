@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gridsim.comparison_table import about, columns_of, measure_of, remarks, rows_of
 from gridsim.errors import ScenarioError
-from gridsim.importing import names_code
-from gridsim.naming import command, scheduler_from
-from gridsim.replication import Replicates
+from gridsim.model.scenario import Scenario
 from gridsim.report import charts, tables
 from gridsim.report.figures import Chart
 from gridsim.report.schedules import schedules
-from gridsim.results import BoundKind, Result
-from gridsim.scenario import Scenario
+from gridsim.results.result import BoundKind, Result
+from gridsim.scheduling.registry import command, scheduler_from
+from gridsim.studies.comparison_table import about, columns_of, measure_of, remarks, rows_of
+from gridsim.studies.replicate import Replicates
+from gridsim.support.imports import names_code
 
 Results = Mapping[str, Result]
 
@@ -68,7 +68,7 @@ class Page:
 
 def baseline_of(results: Results) -> str:
     """`default_baseline` of the schedulers that made these; unknown ones count as decentralized."""
-    from gridsim.experiment import default_baseline
+    from gridsim.studies.compare import default_baseline
 
     known = {}
     for name, result in results.items():
@@ -229,7 +229,7 @@ def _scenarios(results: Results) -> dict[str, str]:
 
 def _again(name: str, result: Result, file: str | None) -> Code:
     """How to run a result again."""
-    from gridsim.interchange import READ_FROM_LOG
+    from gridsim.results.formats.job_logs import READ_FROM_LOG
 
     if result.scheduler["class"] == READ_FROM_LOG:
         return Code(name, "# the schedule that a log tells of itself: no scheduler made it", shown=True)

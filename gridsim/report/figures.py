@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gridsim import series
 from gridsim.plots import COLOURS
 from gridsim.plots.style import wrapped
+from gridsim.results.metrics import series
 
 Figure = dict[str, Any]
 

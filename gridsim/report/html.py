@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from gridsim.errors import ScenarioError
-from gridsim.experiment import Comparison
-from gridsim.extras import need
-from gridsim.provenance import version
-from gridsim.records import atomic_file, to_json
-from gridsim.replication import Replicates
+from gridsim.model.scenario import Scenario
 from gridsim.report.contents import Page, of_replicates, of_results
-from gridsim.results import Result
-from gridsim.scenario import Scenario
+from gridsim.results.result import Result
+from gridsim.studies.compare import Comparison
+from gridsim.studies.replicate import Replicates
+from gridsim.support.extras import need
+from gridsim.support.files import atomic_file
+from gridsim.support.provenance import version
+from gridsim.support.text import to_json
 
 Reported = Result | Mapping[str, Result] | Comparison | Replicates
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gridsim import series
-from gridsim.courses import TooOften
 from gridsim.errors import GridSimError
+from gridsim.model.fault_events import TooOften
 from gridsim.plots import COLOURS
 from gridsim.report.figures import GROUND, Chart, Figure, axis, colour, figure, numbers
-from gridsim.results import Result
+from gridsim.results.metrics import series
+from gridsim.results.result import Result
 
 #: A schedule of more pieces or machines is shown as a raster, of so many rows and columns.
 PIECES, MACHINES, RASTER = 2000, 100, (100, 200)

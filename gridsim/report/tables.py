@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.comparison_table import scalar
 from gridsim.report.charts import distributed
-from gridsim.results import Result
-from gridsim.units import COLUMN_UNITS
+from gridsim.results.result import Result
+from gridsim.results.schema import COLUMN_UNITS
+from gridsim.studies.comparison_table import scalar
 
 Results = Mapping[str, Result]
 

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from gridsim.scheduler import register
-from gridsim.schedulers.backfill import Backfill
-from gridsim.schedulers.central import Fcfs, MinCent
-from gridsim.schedulers.dgs_asap import DgsAsap
-from gridsim.schedulers.fair_tree import FairTree
-from gridsim.schedulers.ideal_tree import IdealTree
-from gridsim.schedulers.mapping import (
+from gridsim.schedulers.centralized.heuristics import (
     KPercentBest,
     MaxMin,
     Mct,
@@ -18,12 +12,23 @@ from gridsim.schedulers.mapping import (
     Sufferage,
     SwitchingAlgorithm,
 )
-from gridsim.schedulers.random_walk import NoMigration, ResourceExclusion, Rjss
-from gridsim.schedulers.rigid_central import Asap
-from gridsim.schedulers.search import Advertisement, ExpandingRing, RandomWalkSearch, Rendezvous
-from gridsim.schedulers.wave import MODES, Wave
-from gridsim.schedulers.wqr import WqrFt
-from gridsim.schedulers.wqr_choices import POLICIES
+from gridsim.schedulers.centralized.ideal_tree import IdealTree
+from gridsim.schedulers.centralized.pull import Fcfs, MinCent
+from gridsim.schedulers.dgs.scheduler import DgsAsap
+from gridsim.schedulers.fair_tree.scheduler import FairTree
+from gridsim.schedulers.rigid.asap import Asap
+from gridsim.schedulers.rigid.backfill import Backfill
+from gridsim.schedulers.rjss.scheduler import NoMigration, ResourceExclusion, Rjss
+from gridsim.schedulers.search.scheduler import (
+    Advertisement,
+    ExpandingRing,
+    RandomWalkSearch,
+    Rendezvous,
+)
+from gridsim.schedulers.wave.scheduler import MODES, Wave
+from gridsim.schedulers.wqr.scheduler import WqrFt
+from gridsim.schedulers.wqr.selections import POLICIES
+from gridsim.scheduling.registry import register
 
 __all__ = [
     "Advertisement",

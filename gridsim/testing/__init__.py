@@ -16,7 +16,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gridsim.extras import need
+from gridsim.support.extras import need
 
 if TYPE_CHECKING:
     from gridsim.testing.cases import fault_schedules, networks, scenarios

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from gridsim.faults import Faults
-from gridsim.fluctuation import Fluctuation
-from gridsim.network import Network
-from gridsim.platform import Platform
-from gridsim.scenario import Scenario
-from gridsim.workload import Workload
+from gridsim.model.faults import Faults
+from gridsim.model.fluctuation import Fluctuation
+from gridsim.model.network import Network
+from gridsim.model.platform import Platform
+from gridsim.model.scenario import Scenario
+from gridsim.model.workload import Workload
 
 #: Sizes of a tree that are special, and any.
 _MACHINES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)

@@ -24,13 +24,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
-from gridsim.arguments import whole
 from gridsim.errors import ScenarioError, text_of
-from gridsim.execution import environment, unseeing
-from gridsim.results import Result
-from gridsim.scenario import Scenario
-from gridsim.scheduler import Order, Policy, Scheduler, registered
-from gridsim.simulation import Recording, simulate
+from gridsim.model.scenario import Scenario
+from gridsim.results.result import Result
+from gridsim.scheduling.contract import Order, Policy, Scheduler
+from gridsim.scheduling.registry import registered
+from gridsim.simulation.simulate import Recording, simulate
+from gridsim.studies.execution.processes import environment, unseeing
+from gridsim.support.arguments import whole
 from gridsim.testing.cases import scenarios
 from gridsim.testing.locality import differing_decision
 from gridsim.testing.order import broken_promise
@@ -286,7 +287,7 @@ class _Trial:
 
 
 def _first_difference(a: Result, b: Result) -> str:
-    from gridsim.comparison import first_difference
+    from gridsim.results.diff import first_difference
 
     return first_difference(a, b) or "the facts differ"
 
@@ -314,8 +315,8 @@ def _policy_of(
                 policies.append((type(policy), kind))
                 return policy
 
-        from gridsim.platform import Platform
-        from gridsim.workload import Workload
+        from gridsim.model.platform import Platform
+        from gridsim.model.workload import Workload
 
         workload = Workload.of([0.0], 1, 1000.0)
         if scheduler.rigid:

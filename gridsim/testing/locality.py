@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gridsim.engine import NS, nanoseconds
-from gridsim.model import Applications, Floats, Integers
-from gridsim.platform import Platform
-from gridsim.scenario import Scenario
-from gridsim.scheduler import Policy, Run, Scheduler
-from gridsim.simulation import simulate
-from gridsim.workload import Workload
+from gridsim.model.applications import Applications, Floats, Integers
+from gridsim.model.platform import Platform
+from gridsim.model.scenario import Scenario
+from gridsim.model.workload import Workload
+from gridsim.scheduling.contract import Policy, Run, Scheduler
+from gridsim.simulation.simulate import simulate
+from gridsim.support.clock import NS, nanoseconds
 
 #: s, of a message in these runs: what happens at one machine is long unknown to the others.
 LATENCY = 40.0

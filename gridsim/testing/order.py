@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridcore.reference.queues import NEVER, TaskQueues
-from gridsim.results import Result
+from gridsim.results.result import Result
 from gridsim.validation.order import in_turn
 
 

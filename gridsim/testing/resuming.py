@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.comparison import first_difference
-from gridsim.results import Result
-from gridsim.scenario import Scenario
-from gridsim.scheduler import Policy, Scheduler
-from gridsim.simulation import Options, Record, Simulation
-from gridsim.states import Array, packed, unpacked
+from gridsim.model.scenario import Scenario
+from gridsim.results.diff import first_difference
+from gridsim.results.result import Result
+from gridsim.scheduling.contract import Policy, Scheduler
+from gridsim.simulation.simulate import Options, Record, Simulation
+from gridsim.support.state import Array, packed, unpacked
 
 Snapshot = tuple[str, list[Array]]
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gridsim.errors import TraceFormatError, TraceWarning
-from gridsim.inputs import memory, opened, size_of
+from gridsim.support.files import opened
+from gridsim.support.memory import memory, size_of
 
 StrPath = str | os.PathLike[str]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.provenance import sha256
+from gridsim.support.provenance import sha256
 from gridsim.traces._text import StrPath, format_error, parse_number, text_lines
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import parse_count, read_avt

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.fluctuation import Pace
-from gridsim.model import Applications
-from gridsim.results import Result
+from gridsim.model.applications import Applications
+from gridsim.model.fluctuation import Pace
+from gridsim.results.result import Result
 from gridsim.validation.common import Floats, Violation, broken, column, differs, few
 
 Integers = NDArray[np.int64]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model import Applications
-from gridsim.results import Result
+from gridsim.model.applications import Applications
+from gridsim.results.result import Result
 from gridsim.validation.common import (
     NS,
     ROUNDING,
@@ -25,8 +25,8 @@ from gridsim.validation.common import (
 )
 from gridsim.validation.order import in_turn
 
-#: The module of those schedulers.
-WALKERS = "gridsim.schedulers.random_walk"
+#: The classes of those schedulers.
+WALKERS = {"gridsim:Rjss", "gridsim:ResourceExclusion", "gridsim:NoMigration"}
 
 
 def check_jobs(result: Result, given: Applications) -> list[Violation]:

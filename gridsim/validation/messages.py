@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.courses import looking, outages
-from gridsim.results import Result
+from gridsim.model.fault_events import looking, outages
+from gridsim.results.result import Result
 from gridsim.validation.common import NS, ROUNDING, Floats, Violation, broken, column, differs
 from gridsim.validation.jobs import WALKERS
 
@@ -55,7 +55,7 @@ def _log(result: Result) -> list[Violation]:
     told = ~np.isnan(delivered)
     network = result.scenario.network
     takes = network.latency - network.jitter + table["bytes"] / network.bandwidth
-    if str(result.scheduler.get("class")).startswith(f"{WALKERS}:"):
+    if result.scheduler.get("class") in WALKERS:
         takes[np.isin(kind, _ASKING)] = 0.0
     # each part is rounded to 1 ns
     early = told & ~(delivered >= sent + takes - 3 * NS - ROUNDING * np.abs(delivered))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridsim.results import Result
+from gridsim.results.result import Result
 from gridsim.validation.common import Integers, Violation, broken, close
 
 _SHOWN = 10  # applications of a machine that are told

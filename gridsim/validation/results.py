@@ -6,13 +6,13 @@ import os
 
 import numpy as np
 
-from gridsim.bags import BagRecipe
-from gridsim.courses import looking, outages
 from gridsim.errors import GridSimError, ScenarioError
-from gridsim.metrics import job_slowdown
-from gridsim.model import Applications, durations
-from gridsim.provenance import check_read
-from gridsim.results import Result
+from gridsim.model.applications import Applications, durations
+from gridsim.model.bag_workloads import BagRecipe
+from gridsim.model.fault_events import looking, outages
+from gridsim.results.metrics.formulas import job_slowdown
+from gridsim.results.result import Result
+from gridsim.support.provenance import check_read
 from gridsim.validation.common import (
     NS,
     ROUNDING,
@@ -59,9 +59,7 @@ def _violations(result: Result) -> list[Violation]:
     if "schedule" in result.tables:
         found += check_schedule(result, given)
     # other schedulers have a table of that name, too
-    if str(result.scheduler.get("class")).startswith(
-        f"{WALKERS}:"
-    ):  # tables of others may mean something else
+    if result.scheduler.get("class") in WALKERS:  # tables of others may mean something else
         found += check_jobs(result, given)
     return found
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.courses import looking, outages
-from gridsim.faults import Faults
-from gridsim.model import Applications
-from gridsim.results import Result
+from gridsim.model.applications import Applications
+from gridsim.model.fault_events import looking, outages
+from gridsim.model.faults import Faults
+from gridsim.results.result import Result
 from gridsim.validation.common import (
     NS,
     ROUNDING,

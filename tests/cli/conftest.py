@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 TOY = '''
 import numpy as np
-from gridsim.scheduler import Outcome, Policy, Scheduler
+from gridsim.scheduling.contract import Outcome, Policy, Scheduler
 
 
 class Toy(Scheduler, frozen=True):

@@ -13,12 +13,12 @@ from click.testing import CliRunner
 
 import gridsim
 import gridsim as gs
-from gridsim.bags import Range
-from gridsim.cli import cli
-from gridsim.platform import Platform
-from gridsim.results import Result
-from gridsim.scenario import Scenario
-from gridsim.workload import Workload
+from gridsim.cli.main import cli
+from gridsim.model.bag_workloads import Range
+from gridsim.model.platform import Platform
+from gridsim.model.scenario import Scenario
+from gridsim.model.workload import Workload
+from gridsim.results.result import Result
 
 ROOT = str(Path(gridsim.__file__).parent.parent)
 SMALL = ["--nodes", "5", "--applications", "6"]
@@ -437,7 +437,7 @@ def test_wrong_schedulers(folder, toy):
     assert found == "scheduler 'gridsim:Scheduler' must define start(run), Scheduler does not"
     found = wrong("run", "--scheduler", "gridsim:LocalScheduler")
     assert found == "LocalScheduler.policy must be a subclass of LocalPolicy, got None"
-    found = wrong("run", "--scheduler", "gridsim.schedulers.mapping:Batch")
+    found = wrong("run", "--scheduler", "gridsim.schedulers.centralized.heuristics:Batch")
     assert found == "Batch.rule must be set by a subclass, got none"
     Path("picky.py").write_text(
         f"from {toy.partition(':')[0]} import Toy\n"
@@ -521,7 +521,7 @@ def test_a_grid_log(folder):
 
 def run_process(*arguments, **options):
     environment = {**os.environ, "PYTHONPATH": ROOT}
-    command = [sys.executable, "-m", "gridsim.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "gridsim.cli.main", *map(str, arguments)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **options
     )
@@ -552,7 +552,7 @@ def test_control_c(folder):
 
 
 def test_import_is_light(tmp_path):
-    code = "import sys, gridsim, gridsim.simulation; print(*sorted(sys.modules))"
+    code = "import sys, gridsim, gridsim.simulation.simulate; print(*sorted(sys.modules))"
     environment = {**os.environ, "PYTHONPATH": ROOT}
     found = subprocess.run(
         [sys.executable, "-c", code],

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import gridsim as gs
-from gridsim.progress import bar
+from gridsim.support.progress import bar
 
 ROOT = str(Path(gs.__file__).parents[1])
 SMALL = ["--nodes", "5", "--applications", "2"]

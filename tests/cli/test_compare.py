@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import gridsim as gs
-from gridsim import cells
-from gridsim.cli import cli
-from gridsim.experiment import applicable, compare
-from gridsim.scheduler import registered
+from gridsim.cli.main import cli
+from gridsim.scheduling.registry import registered
+from gridsim.studies.compare import applicable, compare
+from gridsim.studies.execution import cell as cells
 
 SMALL = ["--nodes", "12", "--applications", "6"]
 
@@ -163,7 +163,7 @@ def test_bad_input(arguments: list[str], said: str) -> None:
 
 
 def test_a_single_run_on_an_executor() -> None:
-    from gridsim.execution import Processes
+    from gridsim.studies.execution.processes import Processes
 
     schedulers = {"tree": gs.FairTree(), "fcfs": gs.Fcfs()}
     here = compare(bags(), schedulers, record=True)

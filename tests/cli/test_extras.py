@@ -14,9 +14,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import gridsim as gs
-from gridsim import progress
-from gridsim.extras import MissingExtra, need
-from gridsim.output import progress_of
+from gridsim.cli.output import progress_of
+from gridsim.support import progress
+from gridsim.support.extras import MissingExtra, need
 
 ROOT = str(Path(gs.__file__).parent.parent)
 
@@ -39,7 +39,7 @@ TABLE = "from gridsim import Table; Table({'x': [1]})"
         ("pandas", "data", f"{TABLE}.to_pandas()"),
         ("pyarrow", "data", f"{TABLE}.to_arrow()"),
         ("xarray", "data", f"{TABLE}.to_xarray()"),
-        ("scipy", "stats", "from gridsim.replication import estimate; estimate([1.0, 2.0])"),
+        ("scipy", "stats", "from gridsim.studies.replicate import estimate; estimate([1.0, 2.0])"),
         ("matplotlib", "plot", "from gridsim.plots import figure; figure()"),
         ("plotly", "report", "from gridsim import write_report; write_report({}, 'x.html')"),
         ("jinja2", "report", "from gridsim import write_report; write_report({}, 'x.html')"),
@@ -71,7 +71,7 @@ REPRODUCE = "reproduce celaya-fig4b --out x"
     ],
 )
 def test_a_command_says_it_in_one_line(module, arguments, line, tmp_path):
-    code = f"from gridsim.cli import main; sys.argv[1:] = {arguments.split()}; main()"
+    code = f"from gridsim.cli.main import main; sys.argv[1:] = {arguments.split()}; main()"
     found = without(module, code, tmp_path)
     assert (found.returncode, found.stdout, found.stderr) == (2, "", f"gridsim: {line}")
 

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim.cli import cli
+from gridsim.cli.main import cli
 
 SMALL = ("--nodes", 12, "--applications", 4, "--tasks-per-node", 2, "--replicates", 2, "--workers", 1)
 

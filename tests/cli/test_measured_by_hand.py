@@ -8,18 +8,24 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gridsim.replication import Replicates
-from gridsim.reproduce import (
-    celaya_failures,
-    celaya_table1,
-    dgs_common,
-    dgs_fig4,
-    dgs_fig5,
-    dgs_table2,
-    rjss_fig1,
-    waves,
+from gridsim.reproduce.celaya import failures as celaya_failures
+from gridsim.reproduce.celaya import table1 as celaya_table1
+from gridsim.reproduce.dgs import (
+    common as dgs_common,
 )
-from gridsim.reproduce.common import latest_update
+from gridsim.reproduce.dgs import (
+    fig4 as dgs_fig4,
+)
+from gridsim.reproduce.dgs import (
+    fig5 as dgs_fig5,
+)
+from gridsim.reproduce.dgs import (
+    table2 as dgs_table2,
+)
+from gridsim.reproduce.framework import latest_update
+from gridsim.reproduce.others import waves
+from gridsim.reproduce.rjss import fig1 as rjss_fig1
+from gridsim.studies.replicate import Replicates
 
 
 def result(**tables):

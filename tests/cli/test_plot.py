@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from gridsim.cli import cli
+from gridsim.cli.main import cli
 
 
 def invoke(*arguments: object) -> Any:

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim.cli import cli
-from gridsim.comparison import first_difference
-from gridsim.records import Table
-from gridsim.repro import reproduce_result
+from gridsim.cli.commands.repro import reproduce_result
+from gridsim.cli.main import cli
+from gridsim.results.diff import first_difference
+from gridsim.results.table import Table
 
 
 def scenario(**further: Any) -> gs.Scenario:
@@ -144,7 +144,7 @@ def test_versions_that_have_changed_are_told(tmp_path: Path) -> None:
 
 MINE = """
 import gridsim as gs
-from gridsim.schedulers.central import Pull
+from gridsim.schedulers.centralized.pull import Pull
 
 class Mine(gs.Scheduler, frozen=True, kw_only=True):
     name = "mine"

@@ -15,14 +15,14 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim import plots
-from gridsim.cli import cli
-from gridsim.describing import describe
-from gridsim.estimates import FEW, Estimate, estimate
-from gridsim.execution import executor_of
-from gridsim.records import Table
-from gridsim.reproduce import celaya_table1, dgs_common, dgs_fig4, dgs_fig6
-from gridsim.reproduce.command import MODULES, REAL, RIGID, reproduction
-from gridsim.reproduce.common import (
+from gridsim.cli.commands.reproduce import MODULES, REAL, RIGID, reproduction
+from gridsim.cli.main import cli
+from gridsim.reproduce.celaya import table1 as celaya_table1
+from gridsim.reproduce.dgs import common as dgs_common
+from gridsim.reproduce.dgs import fig4 as dgs_fig4
+from gridsim.reproduce.dgs import fig6 as dgs_fig6
+from gridsim.reproduce.dgs.common import Jobs
+from gridsim.reproduce.framework import (
     Log,
     Make,
     Report,
@@ -37,8 +37,11 @@ from gridsim.reproduce.common import (
     scenario,
     sign,
 )
-from gridsim.reproduce.dgs_common import Jobs
-from gridsim.reproduce.report import write
+from gridsim.reproduce.written import write
+from gridsim.results.metrics.estimates import FEW, Estimate, estimate
+from gridsim.results.table import Table
+from gridsim.scheduling.description import describe
+from gridsim.studies.execution.processes import executor_of
 
 
 def invoke(*arguments):
@@ -163,7 +166,8 @@ def test_what_is_missing_is_said_before_anything_runs(monkeypatch, tmp_path):
 
 
 def test_other_commands_do_not_load_what_reproduce_needs():
-    code = "import sys, gridsim.cli; print([m for m in ('scipy', 'matplotlib', 'numpy') if m in sys.modules])"
+    heavy = "('scipy', 'matplotlib', 'numpy')"
+    code = f"import sys, gridsim.cli.main; print([m for m in {heavy} if m in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": str(Path(gs.__file__).parent.parent)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert done.stdout.strip() == "[]", done.stderr

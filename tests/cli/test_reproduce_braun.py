@@ -6,10 +6,10 @@ import os
 import numpy as np
 from click.testing import CliRunner
 
-from gridsim.cli import cli
-from gridsim.matrices import BRAUN_CLASSES, HEURISTICS
-from gridsim.reproduce import braun
-from gridsim.reproduce.common import Run
+from gridsim.cli.main import cli
+from gridsim.reproduce.framework import Run
+from gridsim.reproduce.others import braun
+from gridsim.results.metrics.mapping_matrices import BRAUN_CLASSES, HEURISTICS
 
 
 def test_in_small(tmp_path):

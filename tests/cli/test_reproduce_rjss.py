@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from gridsim.cli import cli
-from gridsim.replication import Replicates
-from gridsim.reproduce.command import MODULES
-from gridsim.reproduce.common import Run
-from gridsim.reproduce.rjss_common import METRICS, Jobs, all_faster, grows_less, jobs, rises
+from gridsim.cli.commands.reproduce import MODULES
+from gridsim.cli.main import cli
+from gridsim.reproduce.framework import Run
+from gridsim.reproduce.rjss.common import METRICS, Jobs, all_faster, grows_less, jobs, rises
+from gridsim.studies.replicate import Replicates
 
 NAMES = [name for name in MODULES if name.startswith("rjss-")]
 

@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim.cli import cli
-from gridsim.reproduce import searches
-from gridsim.reproduce.searches import LOADS, METHODS, METRICS, OTHERS, Bags
+from gridsim.cli.main import cli
+from gridsim.reproduce.others import searches
+from gridsim.reproduce.others.searches import LOADS, METHODS, METRICS, OTHERS, Bags
 
 
 def test_all_methods_under_each_load(tmp_path, monkeypatch):

@@ -5,10 +5,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from gridsim.cli import cli
-from gridsim.faults import Faults
-from gridsim.reproduce import waves
-from gridsim.reproduce.common import Run
+from gridsim.cli.main import cli
+from gridsim.model.faults import Faults
+from gridsim.reproduce.framework import Run
+from gridsim.reproduce.others import waves
 from gridsim.schedulers import MODES
 
 

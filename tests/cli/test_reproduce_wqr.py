@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from gridsim.cli import cli
-from gridsim.replication import Replicates
-from gridsim.reproduce import command, wqr_information
-from gridsim.reproduce.command import DESKTOP
-from gridsim.reproduce.common import Desktops, Run
-from gridsim.reproduce.wqr_common import ORDERINGS, Bag, judged
-from gridsim.schedulers.wqr_choices import POLICIES
+from gridsim.cli.commands import reproduce as command
+from gridsim.cli.commands.reproduce import DESKTOP
+from gridsim.cli.main import cli
+from gridsim.reproduce.framework import Desktops, Run
+from gridsim.reproduce.wqr import information as wqr_information
+from gridsim.reproduce.wqr.common import ORDERINGS, Bag, judged
+from gridsim.schedulers.wqr.selections import POLICIES
+from gridsim.studies.replicate import Replicates
 
 
 def invoke(*arguments):
@@ -142,7 +143,7 @@ def test_real_desktops_are_for_desktops(desktops):
 
 
 def test_all_says_what_it_leaves_out(monkeypatch):
-    monkeypatch.setattr(command, "MODULES", {"wqr-tables": "wqr_tables", "wqr-real": "wqr_real"})
+    monkeypatch.setattr(command, "MODULES", {"wqr-tables": "wqr.tables", "wqr-real": "wqr.real"})
     found = invoke("all", "--seeds", 1, "--workers", 1, "--no-progress")
     assert found.exit_code == 0 and "# wqr-tables: " in found.stdout
     assert "left out: wqr-real, which needs --availability FILE, --speeds FILE and" in found.stdout

@@ -17,9 +17,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import gridsim as gs
-from gridsim.cli import cli
-from gridsim.store import Store
-from gridsim.sweeps import Sweep
+from gridsim.cli.main import cli
+from gridsim.studies.execution.store import Store
+from gridsim.studies.sweep import Sweep
 
 FILE = """
 scenario = "scenario.toml"

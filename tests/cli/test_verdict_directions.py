@@ -8,16 +8,20 @@ import numpy as np
 import pytest
 from told import ABOVE, BELOW, POSITIVE, SEEDS, Held, Told, check, held, judged, near, ratio, value
 
-from gridsim.matrices import BRAUN_CLASSES, HEURISTICS
-from gridsim.reproduce import (
-    braun,
-    celaya_failures,
-    celaya_fig4a,
-    celaya_fig4b,
-    celaya_table1,
-    searches,
-    waves,
+from gridsim.reproduce.celaya import (
+    failures as celaya_failures,
 )
+from gridsim.reproduce.celaya import (
+    fig4a as celaya_fig4a,
+)
+from gridsim.reproduce.celaya import (
+    fig4b as celaya_fig4b,
+)
+from gridsim.reproduce.celaya import (
+    table1 as celaya_table1,
+)
+from gridsim.reproduce.others import braun, searches, waves
+from gridsim.results.metrics.mapping_matrices import BRAUN_CLASSES, HEURISTICS
 
 INF = math.inf
 LITTLE = 1e-9

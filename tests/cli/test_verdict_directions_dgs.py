@@ -10,8 +10,28 @@ import numpy as np
 import pytest
 from told import ABOVE, FAR, POSITIVE, Held, check, held, near, ratio, value
 
-from gridsim.reproduce import dgs_fig4, dgs_fig5, dgs_fig6, dgs_table1, dgs_table2, dgs_table3, dgs_whole
-from gridsim.rigid_metrics import rank_correlation
+from gridsim.reproduce.dgs import (
+    fig4 as dgs_fig4,
+)
+from gridsim.reproduce.dgs import (
+    fig5 as dgs_fig5,
+)
+from gridsim.reproduce.dgs import (
+    fig6 as dgs_fig6,
+)
+from gridsim.reproduce.dgs import (
+    table1 as dgs_table1,
+)
+from gridsim.reproduce.dgs import (
+    table2 as dgs_table2,
+)
+from gridsim.reproduce.dgs import (
+    table3 as dgs_table3,
+)
+from gridsim.reproduce.dgs import (
+    whole as dgs_whole,
+)
+from gridsim.results.metrics.rigid import rank_correlation
 
 INF = math.inf
 LITTLE = 1e-9

@@ -7,15 +7,29 @@ import math
 import pytest
 from told import ABOVE, BELOW, FAR, Held, check, held, ratio, value
 
-from gridsim.reproduce import (
-    rjss_fig1,
-    rjss_fig2,
-    rjss_fig4,
-    rjss_fig5,
-    rjss_fig6,
-    rjss_fig7,
-    rjss_load,
-    rjss_transit,
+from gridsim.reproduce.rjss import (
+    fig1 as rjss_fig1,
+)
+from gridsim.reproduce.rjss import (
+    fig2 as rjss_fig2,
+)
+from gridsim.reproduce.rjss import (
+    fig4 as rjss_fig4,
+)
+from gridsim.reproduce.rjss import (
+    fig5 as rjss_fig5,
+)
+from gridsim.reproduce.rjss import (
+    fig6 as rjss_fig6,
+)
+from gridsim.reproduce.rjss import (
+    fig7 as rjss_fig7,
+)
+from gridsim.reproduce.rjss import (
+    load as rjss_load,
+)
+from gridsim.reproduce.rjss import (
+    transit as rjss_transit,
 )
 
 INF = math.inf

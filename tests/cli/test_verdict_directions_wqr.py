@@ -11,8 +11,22 @@ import pytest
 from told import ABOVE, BELOW, check, held, ratio
 
 import gridsim as gs
-from gridsim.reproduce import wqr_common, wqr_fig5, wqr_information, wqr_real, wqr_tables
-from gridsim.schedulers.wqr_choices import POLICIES
+from gridsim.reproduce.wqr import (
+    common as wqr_common,
+)
+from gridsim.reproduce.wqr import (
+    fig5 as wqr_fig5,
+)
+from gridsim.reproduce.wqr import (
+    information as wqr_information,
+)
+from gridsim.reproduce.wqr import (
+    real as wqr_real,
+)
+from gridsim.reproduce.wqr import (
+    tables as wqr_tables,
+)
+from gridsim.schedulers.wqr.selections import POLICIES
 
 INF = math.inf
 BASE = "WQR-FT"

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from gridsim.estimates import Estimate
-from gridsim.reproduce.common import judge
+from gridsim.reproduce.framework import judge
+from gridsim.results.metrics.estimates import Estimate
 
 BELOW, ABOVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)
 NEGATIVE, POSITIVE = math.nextafter(0.0, -1.0), math.nextafter(0.0, 1.0)

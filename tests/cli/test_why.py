@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim.cli import cli
+from gridsim.cli.main import cli
 
 SMALL = ["--nodes", 9, "--applications", 3, "--no-progress"]
 

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from gridsim.replication import Replicates
-from gridsim.reproduce.common import Maker, Row, Run
+from gridsim.reproduce.framework import Maker, Row, Run
+from gridsim.studies.replicate import Replicates
 
 SEEDS = range(6)
 #: Just below and above 1, and above 0: to be the same is neither better nor worse.

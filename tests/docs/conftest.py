@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gridsim.cli_scenario import default_scenario
+from gridsim.cli.scenario_flags import default_scenario
 
 LOG = "".join(
     f"{job} {60 * job} 0 {90 + 30 * job} {1 + job % 3} -1 -1 {1 + job % 3} -1 -1 1 {job % 2} 1 1 1 1 -1 -1\n"
@@ -18,7 +18,7 @@ FILES = {
     .replaced({"platform.nodes": 20, "workload.applications": 8})
     .to_toml(),
     "study.toml": 'scenario = "scenario.toml"\nschedulers = ["mincent", "fcfs"]\nreplicates = 2\n',
-    "mypackage/mine.py": "from gridsim.schedulers.central import MinCent as MyScheduler\n",
+    "mypackage/mine.py": "from gridsim.schedulers.centralized.pull import MinCent as MyScheduler\n",
 }
 
 

@@ -1,6 +1,5 @@
 """What the documents say of the packages and modules is so."""
 
-import ast
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,62 +23,22 @@ PACKAGES = {
 
 
 TEXT = PAGE.read_text()
-PLAN = TEXT.split("```")[1].removeprefix("none\n")
-#: Columns of the floor plan that hold modules.
-MODULES = slice(11, 49)
-
-
-def floors():
-    """Module or package of the plan -> its floor, the highest is 0."""
-    found = {}
-    for number, floor in enumerate(re.split(r"^[-=]+$", PLAN, flags=re.MULTILINE)):
-        home = "gridcore" if "(gridcore)" in floor else "gridsim"
-        for line in floor.splitlines():
-            for word in line[MODULES].split():
-                found[word if "." in word else f"{home}.{word}"] = number
-    return found
 
 
 def named():
-    prose = re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL)
-    return {*floors(), *re.findall(r"`(grid(?:sim|core)(?:\.\w+)*)`", prose)}
+    return set(re.findall(r"`(grid(?:sim|core)(?:\.\w+)*)`", TEXT))
 
 
 def test_modules_that_are_named_exist():
-    assert {"gridsim.engine", "gridsim.simulation", "gridcore.walk"} <= set(floors())
+    assert {"gridsim.simulation.simulate", "gridcore.edf"} <= named()
     assert not {name for name in named() if find_spec(name) is None}
 
 
-def test_every_package_is_named():
-    assert named() >= PACKAGES
-
-
-def floor_of(module, found):
-    while module not in found and "." in module:
-        module = module.rpartition(".")[0]
-    return found.get(module)
-
-
-def test_imports_point_down_the_plan():
-    """Those at the top of a module, of what the plan has."""
-    found = floors()
-    for path in HOMES[1].rglob("*.py"):
-        own = ".".join(["gridsim", *path.relative_to(HOMES[1]).with_suffix("").parts]).removesuffix(
-            ".__init__"
-        )
-        if (here := floor_of(own, found)) is None:
-            continue
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gridsim"):
-                targets = [node.module] if "." in node.module else [f"gridsim.{a.name}" for a in node.names]
-                for target in targets:
-                    there = floor_of(target, found)
-                    assert there is None or there >= here, f"{own} imports {target}, which is above it"
-
-
-def test_every_kernel_is_named():
-    kernels = {f"gridcore.{path.stem}" for path in HOMES[0].glob("*.pyx")}
-    assert set(floors()) >= kernels
+def test_every_package_and_kernel_is_drawn_or_named():
+    drawn = set(re.findall(r"\w+", TEXT.split("```")[1]))
+    kernels = {path.stem for path in HOMES[0].glob("*.pyx")}
+    assert not {name for name in kernels if name not in drawn}
+    assert not {name for name in PACKAGES if name not in named() and name.rpartition(".")[2] not in drawn}
 
 
 def test_decisions_are_numbered_listed_and_whole():

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 from click.testing import CliRunner
 
-from gridsim.cli import cli
+from gridsim.cli.main import cli
 from gridsim.errors import ModelWarning, TraceWarning
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,17 +12,16 @@ import pytest
 from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim.cli import cli
-from gridsim.cli_scenario import default_scenario, setting_of
-from gridsim.experiment import applicable
-from gridsim.faults import FaultsRecipe
-from gridsim.fluctuation import FluctuationRecipe
-from gridsim.naming import make_scheduler
-from gridsim.platform import PlatformRecipe
-from gridsim.scheduler import registered
-from gridsim.units import COLUMN_UNITS, UNITS
-from gridsim.workload import WorkloadRecipe
-from gridsim.zones import Zones
+from gridsim.cli.main import cli
+from gridsim.cli.scenario_flags import default_scenario, setting_of
+from gridsim.model.faults import FaultsRecipe
+from gridsim.model.fluctuation import FluctuationRecipe
+from gridsim.model.platform import PlatformRecipe
+from gridsim.model.time_zones import Zones
+from gridsim.model.workload import WorkloadRecipe
+from gridsim.results.schema import COLUMN_UNITS, UNITS
+from gridsim.scheduling.registry import make_scheduler, registered
+from gridsim.studies.compare import applicable
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

@@ -14,7 +14,7 @@ import pytest
 
 import gridcore
 import gridsim as gs
-from gridsim.docstrings import entries, headless, opening, paragraphs, told
+from gridsim.cli.docstrings import entries, headless, opening, paragraphs, told
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 if not DOCS.is_dir():
@@ -173,7 +173,7 @@ def test_charts_in_notebooks_leave_the_backend_as_it_sets_itself_up(drawing, tmp
         "import matplotlib\nfrom matplotlib.backends.backend_agg import *\nmatplotlib.interactive(True)\n"
     )
     code = (
-        "import matplotlib; from gridsim.estimates import Estimate; from gridsim import plots\n"
+        "import matplotlib; from gridsim import Estimate, plots\n"
         f"{drawing}\nassert matplotlib.is_interactive()"
     )
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])

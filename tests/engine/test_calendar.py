@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridsim import calendar
-from gridsim.calendar import Calendar
-from gridsim.engine import TIMER, Engine
+from gridsim.engine import calendar_queue as calendar
+from gridsim.engine.calendar_queue import Calendar
+from gridsim.engine.engine import TIMER, Engine
 
 delays = st.sampled_from([0, 1, 3, 50, 10**6, 10**12])
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gridsim.engine import ACT, DELIVERY, TIMER, Engine, nanoseconds
+from gridsim.engine.engine import ACT, DELIVERY, TIMER, Engine
 from gridsim.errors import SchedulerError
+from gridsim.support.clock import nanoseconds
 
 
 def timers(engine: Engine, kind: str = "t", priority: int = 0) -> list[tuple[int, list[int]]]:

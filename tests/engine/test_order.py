@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridsim.engine import ACT, DELIVERY, NEVER, TIMER, Engine
+from gridsim.engine.engine import ACT, DELIVERY, TIMER, Engine
+from gridsim.support.clock import NEVER
 
 ROWS = np.dtype([("node", np.int64), ("value", np.int64)])
 # Registered out of order, so that the order of registration cannot stand in for priority.

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridsim.engine import NEVER, TIMER, Engine, nanoseconds
+from gridsim.engine.engine import TIMER, Engine
+from gridsim.engine.transport import Transport, message
 from gridsim.errors import ScenarioError
-from gridsim.network import Network
-from gridsim.transport import Transport, message
+from gridsim.model.network import Network
+from gridsim.support.clock import NEVER, nanoseconds
 
 QUICK = settings(max_examples=60, deadline=None)
 ROW = message(("value", "i8"))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import gridsim as gs
-from gridsim.naming import make_scheduler
-from gridsim.platform import Platform
-from gridsim.workload import Workload
+from gridsim.model.platform import Platform
+from gridsim.model.workload import Workload
+from gridsim.scheduling.registry import make_scheduler
 
 sys.path.insert(0, str(Path(__file__).parent))
 

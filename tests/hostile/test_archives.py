@@ -20,12 +20,12 @@ import pytest
 from archives import changed, npy, stated
 
 import gridsim as gs
-from gridsim.archive import Reader, _bare, _taken
-from gridsim.checkpoint import Checkpoint, save
 from gridsim.errors import GridSimError
-from gridsim.naming import make_scheduler
-from gridsim.simulation import Options, Simulation
-from gridsim.store import Store
+from gridsim.results.archive import Reader, _bare, _taken
+from gridsim.scheduling.registry import make_scheduler
+from gridsim.simulation.checkpoint import Checkpoint, save
+from gridsim.simulation.simulate import Options, Simulation
+from gridsim.studies.execution.store import Store
 from gridsim.validation.results import validate_result
 
 BUSY = "tables/machines/busy.npy"
@@ -115,7 +115,7 @@ def test_sizes_that_are_stated(file: Path) -> None:
 def test_zips_that_unpack_to_too_much(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changed(file, {f"more/{k}.npy": bytes(1 << 24) for k in range(16)})
     assert file.stat().st_size < 1 << 20
-    monkeypatch.setattr("gridsim.archive.memory", lambda: 200 << 20)
+    monkeypatch.setattr("gridsim.results.archive.memory", lambda: 200 << 20)
     with pytest.raises(GridSimError, match=r"unpacking takes 285\.\d+ MB, this machine has 209\.715 MB"):
         gs.Result.load(file)
 
@@ -224,7 +224,7 @@ def test_json_of_too_many_values(file: Path, tmp_path: Path, monkeypatch: pytest
         gs.Result.load(file)
     changed(file, about=lambda told: told.pop("more"))
     gs.Result.load(file, verify=False)
-    monkeypatch.setattr("gridsim.archive.memory", lambda: 1 << 20)
+    monkeypatch.setattr("gridsim.results.archive.memory", lambda: 1 << 20)
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.json", json.dumps([[]] * (1 << 14)))
         archive.writestr("b.json", json.dumps([[]] * (1 << 12)))

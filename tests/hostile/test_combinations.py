@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import GridSimError
-from gridsim.naming import make_scheduler, registered
-from gridsim.platform import Platform
+from gridsim.model.platform import Platform
+from gridsim.model.workload import Workload
+from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.validation.results import validate_result
-from gridsim.workload import Workload
 
 SLOW = Platform.of([1000.0, 0.003, 50.0])
 NETWORKS = [gs.Network(), gs.Network(latency=0.1, jitter=0.05, bandwidth=1e6)]

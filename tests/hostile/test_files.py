@@ -20,22 +20,23 @@ from archives import changed
 from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim import inputs
-from gridsim.checkpoint import Checkpoint, save
-from gridsim.cli import cli
-from gridsim.courses import END, NEVER, looking
+from gridsim.cli.main import cli
+from gridsim.cli.output import file_name
 from gridsim.errors import LONGEST, GridSimError, ScenarioError, TraceFormatError
-from gridsim.naming import make_scheduler, registered
-from gridsim.output import file_name
-from gridsim.platform import Platform
-from gridsim.reproduce.waves import hours_of
-from gridsim.scheduler import Policy, Run, Scheduler
-from gridsim.simulation import Options, Simulation
-from gridsim.sweeps import Sweep
+from gridsim.model.fault_events import END, NEVER, looking
+from gridsim.model.platform import Platform
+from gridsim.model.time_zones import Zones
+from gridsim.reproduce.others.waves import hours_of
+from gridsim.scheduling.contract import Policy, Run, Scheduler
+from gridsim.scheduling.registry import make_scheduler, registered
+from gridsim.simulation.checkpoint import Checkpoint, save
+from gridsim.simulation.simulate import Options, Simulation
+from gridsim.studies.sweep import Sweep
+from gridsim.support import files as inputs
+from gridsim.support import memory as memory_of
 from gridsim.traces import read_avt, read_fta, read_gwf, read_host_speeds, read_swf
 from gridsim.traces._text import LONGEST_LINE, text_lines
 from gridsim.validation.logs import BATSIM, validate_batsim, validate_swf
-from gridsim.zones import Zones
 
 JOB = "1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n"
 READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -605,7 +606,7 @@ def test_what_commands_show_is_printable(file: Path, tmp_path: Path, run: Any, r
 def run() -> Callable[[list[str]], str]:
     from click.testing import CliRunner
 
-    from gridsim.cli import cli
+    from gridsim.cli.main import cli
 
     def invoke(arguments: list[str]) -> str:
         done = CliRunner().invoke(cli, arguments, catch_exceptions=False)
@@ -616,7 +617,7 @@ def run() -> Callable[[list[str]], str]:
 
 
 def test_memory_is_known() -> None:
-    assert 1 << 20 < inputs.memory() <= sys.maxsize
+    assert 1 << 20 < memory_of.memory() <= sys.maxsize
 
 
 def test_memory_is_that_of_the_control_group(tmp_path: Path) -> None:
@@ -625,22 +626,22 @@ def test_memory_is_that_of_the_control_group(tmp_path: Path) -> None:
     (top / "job/step").mkdir(parents=True)
     (top / "memory/batch").mkdir(parents=True)
     told.write_text("0::/job/step\n")
-    assert inputs.group_limit(told, top) == sys.maxsize
+    assert memory_of.group_limit(told, top) == sys.maxsize
     (top / "job/step/memory.max").write_text("max\n")
-    assert inputs.group_limit(told, top) == sys.maxsize
+    assert memory_of.group_limit(told, top) == sys.maxsize
     (top / "job/memory.max").write_text("3000000\n")
-    assert inputs.group_limit(told, top) == 3_000_000
+    assert memory_of.group_limit(told, top) == 3_000_000
     (top / "memory.max").write_text("2000000\n")
-    assert inputs.group_limit(told, top) == 2_000_000
+    assert memory_of.group_limit(told, top) == 2_000_000
     (tmp_path / "memory.max").write_text("1\n")  # of no group
-    assert inputs.group_limit(told, top) == 2_000_000
+    assert memory_of.group_limit(told, top) == 2_000_000
     told.write_text("7:blkio:/\n4:cpu,memory:/elsewhere/x\n0::/\n")
-    assert inputs.group_limit(told, top) == 2_000_000
+    assert memory_of.group_limit(told, top) == 2_000_000
     (top / "memory/memory.limit_in_bytes").write_text("1500000\n")
-    assert inputs.group_limit(told, top) == 1_500_000
-    assert inputs.group_limit(tmp_path / "none", top) == sys.maxsize
+    assert memory_of.group_limit(told, top) == 1_500_000
+    assert memory_of.group_limit(tmp_path / "none", top) == sys.maxsize
 
 
 def test_no_more_is_made_room_for_than_the_control_group_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "group_limit", lambda: 1 << 20)
-    assert inputs.memory() == 1 << 20
+    monkeypatch.setattr(memory_of, "group_limit", lambda: 1 << 20)
+    assert memory_of.memory() == 1 << 20

@@ -16,9 +16,9 @@ from click.testing import CliRunner
 import gridcore
 import gridsim
 import gridsim as gs
-from gridsim.cli import cli
-from gridsim.importing import names_code
-from gridsim.repro import reproduce_result
+from gridsim.cli.commands.repro import reproduce_result
+from gridsim.cli.main import cli
+from gridsim.support.imports import names_code
 
 GOOD = "def first(tasks):\n    return 0\n"
 #: What lies there when the file is read: importing it leaves a mark.
@@ -61,8 +61,15 @@ def asleep(folder: Path) -> bool:
         ("repro", "run.gridsim"),
         ("resume", "run.checkpoint"),
         # the class is asked for, what its parameters name is not
-        ("repro", "run.gridsim", "--scheduler", "gridsim.schedulers.wqr:WqrFt"),
-        ("resume", "run.checkpoint", "--scheduler", "gridsim.schedulers.wqr:WqrFt", "--import", "trap:other"),
+        ("repro", "run.gridsim", "--scheduler", "gridsim.schedulers.wqr.scheduler:WqrFt"),
+        (
+            "resume",
+            "run.checkpoint",
+            "--scheduler",
+            "gridsim.schedulers.wqr.scheduler:WqrFt",
+            "--import",
+            "trap:other",
+        ),
     ],
 )
 def test_what_a_run_names_is_imported_only_if_asked_for(files: Path, command: tuple[str, ...]) -> None:
@@ -146,14 +153,15 @@ _MAKES_CODE = {
 }  # fmt: skip
 #: Where such a call stands, and why it may.
 _ALLOWED = {
-    ("importing.py", "importlib.import_module"): "what the user names in a call or on the command line",
-    ("cells.py", "import_module"): "our packages, and where a scheduler that the user handed over comes from",
+    ("imports.py", "importlib.import_module"): "what the user names in a call or on the command line",
+    ("keys.py", "import_module"): "our packages, and where a scheduler that the user handed over comes from",
+    ("registry.py", "importlib.import_module"): "our package of schedulers",
     ("extras.py", "import_module"): "libraries of extras",
     ("progress.py", "import_module"): "tqdm",
     ("__init__.py", "import_module"): "our modules by the names of what is in them",
-    ("command.py", "import_module"): "our reproductions by their names",
-    ("states.py", "load"): "an array of a checkpoint, by its number",
-    ("execution.py", "pickle.loads"): "what the parent sends its own workers",
+    ("reproduce.py", "import_module"): "our reproductions by their names",
+    ("state.py", "load"): "an array of a checkpoint, by its number",
+    ("processes.py", "pickle.loads"): "what the parent sends its own workers",
 }
 #: Of files and texts, without code: JSON, TOML and results.
 _PLAIN = {

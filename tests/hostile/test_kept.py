@@ -16,12 +16,12 @@ from archives import changed
 from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim.checkpoint import Checkpoint
-from gridsim.cli import cli
+from gridsim.cli.main import cli
 from gridsim.errors import GridSimError
-from gridsim.measures import METRICS
-from gridsim.provenance import sha256
-from gridsim.store import Store
+from gridsim.results.metrics.registry import METRICS
+from gridsim.simulation.checkpoint import Checkpoint
+from gridsim.studies.execution.store import Store
+from gridsim.support.provenance import sha256
 
 COMMANDS = (
     ["repro"], ["validate"], ["plot", "--kind", "gantt", "--figure", "x.png"], ["report", "--out", "x.html"],
@@ -173,10 +173,10 @@ def test_an_assertion_of_a_run_that_goes_on(
     def fails(*_: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("gridsim.simulation.Simulation.run", fails)
+    monkeypatch.setattr("gridsim.simulation.simulate.Simulation.run", fails)
     with pytest.raises(GridSimError, match=r"run: not a sound checkpoint \(AssertionError: \)"):
         gs.resume(file)
-    monkeypatch.setattr("gridsim.simulation.Simulation.keep", fails)
+    monkeypatch.setattr("gridsim.simulation.simulate.Simulation.keep", fails)
     with pytest.raises(GridSimError, match=r"run: not a sound checkpoint \(AssertionError: \)"):
         gs.resume(file)
     with Checkpoint(file) as kept:
@@ -236,7 +236,7 @@ def test_shards_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytest.Monk
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     store = Store(tmp_path / "store")
     shard = store.path / "cells" / "0.parquet"
-    monkeypatch.setattr("gridsim.store.memory", lambda: 40 << 20)
+    monkeypatch.setattr("gridsim.studies.execution.store.memory", lambda: 40 << 20)
     rows = 200
     long = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * 100_000]))
     keys = pa.array(["a"] * rows)
@@ -343,7 +343,7 @@ def test_footers_of_shards(shard: Path) -> None:
 import sys
 from pathlib import Path
 from gridsim.errors import GridSimError
-from gridsim.store import Store
+from gridsim.studies.execution.store import Store
 shard = Path(sys.argv[1])
 sound = shard.read_bytes()
 start, refused = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little"), 0
@@ -392,8 +392,10 @@ def test_errors_in_a_store_stay_in_their_line(tmp_path: Path, monkeypatch: pytes
         raise GridSimError("x")
 
     store = Store(tmp_path / "store")
-    monkeypatch.setattr("gridsim.cells.simulate", fails)
-    monkeypatch.setattr("gridsim.cells._said", lambda *_: "evil\nline\x1b[31m", raising=False)
+    monkeypatch.setattr("gridsim.studies.execution.cell.simulate", fails)
+    monkeypatch.setattr(
+        "gridsim.studies.execution.cell._said", lambda *_: "evil\nline\x1b[31m", raising=False
+    )
     gs.sweep(scenario, {"fcfs": gs.Fcfs()}, {}, replicates=1, store=store)
     said = str(gs.sweep(scenario, {"fcfs": gs.Fcfs()}, {}, replicates=1, store=store))
     assert [line for line in said.splitlines() if line.startswith("failed: ")] == [said.splitlines()[-1]]

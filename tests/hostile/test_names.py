@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim import plots
-from gridsim.cli import cli
-from gridsim.estimates import Estimate
+from gridsim.cli.main import cli
+from gridsim.results.metrics.estimates import Estimate
 
 #: No mathematics that matplotlib knows, in two spellings.
 NAMES = [r"$\frac$", r"\$\frac$ of a longer name, which goes over lines $\frac$"]

@@ -13,8 +13,8 @@ from archives import changed
 from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim.cli import cli
-from gridsim.cli_results import looked_at
+from gridsim.cli.main import cli
+from gridsim.cli.result_args import looked_at
 from gridsim.errors import GridSimError, ScenarioError
 
 

@@ -12,12 +12,12 @@ from archives import changed
 from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim import toml_files
-from gridsim.cli import cli
-from gridsim.courses import TooOften, looking
+from gridsim.cli.main import cli
 from gridsim.errors import OutOfMemory, ScenarioError
-from gridsim.records import Table
-from gridsim.sweeps import Sweep
+from gridsim.model.fault_events import TooOften, looking
+from gridsim.results.table import Table
+from gridsim.studies.sweep import Sweep
+from gridsim.support import toml as toml_files
 from gridsim.validation.results import validate_result
 
 N = 1_000_000
@@ -186,7 +186,7 @@ def test_who_looks_at_a_result_does_not_run_its_scenario(
     file = tmp_path / "a.npz"
     gs.simulate(scenario, gs.FairTree(), record="all").save(file)
     of_another(file, gs.Scenario(scenario.platform, scenario.workload, faults=faults))
-    monkeypatch.setattr("gridsim.courses.MOST_AGAIN", 100_000)
+    monkeypatch.setattr("gridsim.model.fault_events.MOST_AGAIN", 100_000)
     monkeypatch.chdir(tmp_path)
     for command in (["validate"], ["export", "--format", "perfetto", "--out", "x.json"]):
         done = CliRunner().invoke(cli, [*command, "a.npz"])
@@ -199,7 +199,7 @@ def test_who_looks_at_a_result_does_not_run_its_scenario(
 
 
 def test_who_runs_a_scenario_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridsim.courses.MOST_AGAIN", 1000)
+    monkeypatch.setattr("gridsim.model.fault_events.MOST_AGAIN", 1000)
     faults = gs.Faults.poisson(1.0, seed=1)
     assert sum(len(block) for block in islice(faults.course(8).blocks, 3)) > 10_000
     with pytest.raises(TooOften):
@@ -220,13 +220,13 @@ def test_what_a_result_does_not_have_is_not_made(
     file: Path, scenario: gs.Scenario, change: Any, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of_another(file, gs.Scenario(**{"platform": scenario.platform, "workload": scenario.workload} | change))
-    monkeypatch.setattr("gridsim.workload.Workload.realize", lambda *_: pytest.fail("was made"))
+    monkeypatch.setattr("gridsim.model.workload.Workload.realize", lambda *_: pytest.fail("was made"))
     (found,) = validate_result(file)
     assert f"{found.where} {found.message}" == said
 
 
 def test_jobs_that_no_machine_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridsim.room.memory", lambda: 10**9)
+    monkeypatch.setattr("gridsim.support.memory.memory", lambda: 10**9)
     platform = gs.Platform.equal(100)
     with pytest.raises(OutOfMemory, match="workload.horizon: .* jobs take at least 100"):
         gs.Workload.job_streams(seed=1, horizon=1e8).realize(platform)

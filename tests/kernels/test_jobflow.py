@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.comparison import first_difference
-from gridsim.simulation import Options, Simulation
-from gridsim.states import unpacked
+from gridsim.results.diff import first_difference
+from gridsim.simulation.simulate import Options, Simulation
+from gridsim.support.state import unpacked
 from gridsim.testing.resuming import snapshot
 
 NETWORKS = {

@@ -18,7 +18,7 @@ import thread_work as work
 
 import gridcore
 import gridsim as gs
-from gridsim.simulation import Options, Simulation
+from gridsim.simulation.simulate import Options, Simulation
 
 NETWORK = {"latency": 1, "bandwidth": 1.0, "widths": [24], "deferred": [False]}
 QUEUE = {"order": "small", "choice": "none", "max_replicas": 1}

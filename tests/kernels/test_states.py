@@ -24,7 +24,7 @@ from gridcore.dispatch import WorkQueue
 from gridcore.links import Links
 from gridcore.states import State
 from gridcore.walk import JobWalks
-from gridsim.simulation import Options, Simulation
+from gridsim.simulation.simulate import Options, Simulation
 
 NAMES = ("queues", "links", "tree", "flow", "pull", "backfill", "work", "walk")
 

@@ -10,7 +10,7 @@ import numpy as np
 import gridcore
 import gridsim as gs
 from gridcore import BackfillQueue, PullQueue, SlotSchedules, SummaryGrid, TaskQueues, Views, WorkQueue
-from gridsim.simulation import Options, Simulation
+from gridsim.simulation.simulate import Options, Simulation
 
 CHANCE = np.random.default_rng(1)
 SECOND = 10**9

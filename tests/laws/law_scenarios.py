@@ -6,7 +6,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gridsim.scheduler import Outcome, Policy, Run, Scheduler
 from gridsim.schedulers import (
     Advertisement,
     Asap,
@@ -33,7 +32,8 @@ from gridsim.schedulers import (
     Wave,
     WqrFt,
 )
-from gridsim.schedulers.wqr_choices import POLICIES
+from gridsim.schedulers.wqr.selections import POLICIES
+from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 
 CENTRAL: dict[str, Scheduler] = {
     "replan": MinCent(),

@@ -6,8 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from gridsim.engine import NEVER, NS, Engine
-from gridsim.scheduler import SCHEDULE, Outcome, Policy, Run, Scheduler
+from gridsim.engine.engine import Engine
+from gridsim.scheduling.contract import SCHEDULE, Outcome, Policy, Run, Scheduler
+from gridsim.support.clock import NEVER, NS
 
 
 class OneList(Scheduler, frozen=True, kw_only=True):

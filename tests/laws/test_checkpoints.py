@@ -23,9 +23,9 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.checkpoint import Checkpoint, save
-from gridsim.provenance import code_version
-from gridsim.simulation import Options, Simulation
+from gridsim.simulation.checkpoint import Checkpoint, save
+from gridsim.simulation.simulate import Options, Simulation
+from gridsim.support.provenance import code_version
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "golden"))
 from test_golden_digests import CASES, MAPPING, QUEUES, RIGID, SCHEDULERS, SEARCHES, WALKERS, WAVES
@@ -160,7 +160,7 @@ def kill_and_resume(count: int, folder: Path, scheduler: str, chance: random.Ran
         process = command(
             "run", *LONG, "--scheduler", scheduler, "--checkpoint-every", "0", "--json", cwd=folder
         )
-        file = folder / "gridsim.checkpoint"
+        file = folder / "gridsim.simulation.checkpoint"
         while not file.exists() and process.poll() is None:
             time.sleep(0.002)
         time.sleep(chance.uniform(0.0, 2.0 * life))  # keeping it takes time too
@@ -169,7 +169,7 @@ def kill_and_resume(count: int, folder: Path, scheduler: str, chance: random.Ran
         if process.returncode == 0:
             continue  # it was through
         killed += 1
-        end = answer(command("resume", "gridsim.checkpoint", "--json", cwd=folder))
+        end = answer(command("resume", "gridsim.simulation.checkpoint", "--json", cwd=folder))
         assert end["digest"] == whole["digest"]
         assert end["provenance"]["resumed"] == 1
 
@@ -188,9 +188,9 @@ def test_twenty_that_are_killed(scheduler: str, tmp_path: Path) -> None:
 
 SAVES = """
 import sys, gridsim as gs
-from gridsim.checkpoint import Checkpoint, save
-from gridsim.provenance import code_version
-from gridsim.simulation import Options, Simulation
+from gridsim.simulation.checkpoint import Checkpoint, save
+from gridsim.support.provenance import code_version
+from gridsim.simulation.simulate import Options, Simulation
 with Checkpoint(sys.argv[1]) as kept:
     about = kept.about
     simulation = Simulation(

@@ -25,9 +25,9 @@ from law_scenarios import (
 )
 
 import gridsim as gs
-from gridsim.scheduler import registered
 from gridsim.schedulers import MODES
-from gridsim.schedulers.wqr_choices import POLICIES
+from gridsim.schedulers.wqr.selections import POLICIES
+from gridsim.scheduling.registry import registered
 from gridsim.testing import ConformanceError, check_scheduler
 
 SCHEDULERS = Path(__file__).parent.parent / "schedulers"
@@ -107,7 +107,7 @@ def test_each_policy_of_wqr_ft_passes(name: str, tmp_path: Path) -> None:
 
 
 def test_wqr_ft_with_functions_passes(tmp_path: Path) -> None:
-    from gridsim.schedulers import wqr_choices
+    from gridsim.schedulers.wqr import selections as wqr_choices
 
     asking = gs.WqrFt(
         task_order=wqr_choices.random, machine_choice=wqr_choices.avail, checkpoint_interval=5.0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from law_scenarios import CENTRAL, Witness, fair_trees
 
 import gridsim as gs
-from gridsim.engine import NS
+from gridsim.support.clock import NS
 from gridsim.testing import scenarios
 
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])

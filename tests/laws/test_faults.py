@@ -18,10 +18,11 @@ from one_list import OneList
 import gridsim as gs
 from gridcore.central import PullQueue
 from gridcore.queues import TaskQueues
-from gridsim.faults import Faults
-from gridsim.scheduler import Policy, Run
-from gridsim.schedulers import bound, central
-from gridsim.simulation import Options, Simulation
+from gridsim.model.faults import Faults
+from gridsim.schedulers.centralized import immediate as bound
+from gridsim.schedulers.centralized import pull as central
+from gridsim.scheduling.contract import Policy, Run
+from gridsim.simulation.simulate import Options, Simulation
 from gridsim.testing import scenarios
 from gridsim.testing.resuming import differing_end
 from gridsim.validation.results import validate_result

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.simulation import Options, Simulation
-from gridsim.states import Stateful
+from gridsim.simulation.simulate import Options, Simulation
+from gridsim.support.state import Stateful
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "golden"))
 from test_golden_digests import CASES, MAPPING, QUEUES, RIGID, SCHEDULERS, SEARCHES, WALKERS, WAVES

@@ -27,16 +27,11 @@ KERNELS = sorted({path.stem for path in CORE.glob("*.pyx")} - SHARED)
 NO_TWIN = {"flow", "jobflow"}
 #: How a kernel keeps what it has in memory, which twins have elsewhere: tested as a law of whole runs.
 MEMORY = {"getstate", "setstate"}
-#: What knows of scenarios, files and processes; everything else is below.
-ABOVE = {
-    "scenario", "results", "simulation", "experiment", "replication", "reproduce", "cli", "__main__",
-    "comparison", "repro", "testing", "validation", "reporting", "resumption", "output", "turnaround",
-    "measures", "seeding", "cells", "execution", "store", "collecting", "sweeps", "sweep_results",
-    "sweep_command", "ladders", "ladder_command", "interchange", "interchange_command", "why_command",
-    "result_files", "cli_results", "cli_scenario", "cli_study", "compare_command", "comparison_table",
-    "report", "report_command", "perfetto", "plot_command",
-    "schema", "schema_command",
-}  # fmt: skip
+#: The packages of gridsim: each imports only those before it, and itself.
+ORDER = (
+    "errors", "support", "traces", "model", "results", "engine", "validation", "scheduling", "schedulers",
+    "simulation", "plots", "studies", "report", "testing", "reproduce", "cli",
+)  # fmt: skip
 
 
 # -- reading ----------------------------------------------------------------------------------------------
@@ -146,10 +141,10 @@ def test_the_reader_reads() -> None:
     found = {entry.target for entry in imports(CORE / "flow.pyx")}
     assert {"gridcore.edf", "gridcore.links", "gridcore.queues", "gridcore.tree", "numpy"} <= found
     assert {"gridcore.availability"} <= {entry.target for entry in imports(CORE / "tree.pxd")}
-    here = {entry.target: entry for entry in imports(SIM / "simulation.py")}
-    assert "gridsim.provenance" in here  # from gridsim import provenance
+    here = {entry.target: entry for entry in imports(SIM / "simulation" / "simulate.py")}
+    assert "gridsim.support.provenance" in here  # from gridsim import provenance
     assert not here["numpy"].lazy
-    assert {entry.target: entry for entry in imports(SIM / "scenario.py")}["tomli_w"].lazy
+    assert {entry.target: entry for entry in imports(SIM / "model" / "scenario.py")}["tomli_w"].lazy
     assert Import("gridsim.schedulers", typing=True) in imports(SIM / "__init__.py")
 
 
@@ -164,19 +159,34 @@ def test_gridcore_imports_only_numpy(path: Path) -> None:
 
 @pytest.mark.parametrize("package", ["gridcore", "gridsim"])
 def test_no_cycles(package: str) -> None:
-    """Between modules, by what runs when they are imported: not in functions, not for type checkers.
-
-    Importing a module also runs its package, but ``gridsim/__init__.py`` imports nothing of gridsim then.
-    """
+    """Between modules, also by imports in functions and for type checkers."""
     graph: dict[str, set[str]] = {}
     for path in sources(".py", ".pyx", ".pxd"):
-        if inside(own := module_name(path), package):
-            targets = {entry.target for entry in imports(path) if not (entry.lazy or entry.typing)}
+        if inside(own := module_name(path), package) and own != package:
+            targets = {entry.target for entry in imports(path)}
             graph.setdefault(own, set()).update(t for t in targets if inside(t, package) and t != own)
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(f"import cycle: {' -> '.join(error.args[1])}")
+
+
+def place(module: str) -> int:
+    """Where the package of a module of gridsim stands in `ORDER`."""
+    return ORDER.index(module.split(".")[1])
+
+
+def test_every_package_is_in_the_order() -> None:
+    found = {path.stem for path in SIM.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    assert found - {"__init__", "__main__"} == set(ORDER)
+
+
+@named([p for p in sources(".py") if p.is_relative_to(SIM) and p.parent != SIM])
+def test_imports_point_one_way(path: Path) -> None:
+    """Those in functions and for type checkers, too."""
+    own = module_name(path)
+    targets = {entry.target for entry in imports(path) if entry.target.startswith("gridsim.")}
+    assert not {target for target in targets if place(target) > place(own)}
 
 
 def test_the_public_names_are_lazy() -> None:
@@ -189,46 +199,25 @@ def _defines_scheduler(path: Path) -> bool:
     return any(isinstance(base, ast.Name) and base.id == "Scheduler" for c in classes for base in c.bases)
 
 
-def leaves() -> dict[str, Path]:
-    """The modules of gridsim.schedulers that define a scheduler; the others there are helpers."""
-    return {
-        module_name(path): path
-        for path in (SIM / "schedulers").glob("*.py")
-        if path.stem != "__init__" and _defines_scheduler(path)
-    }
-
-
 def test_schedulers_do_not_import_one_another() -> None:
-    found = leaves()
-    assert {"gridsim.schedulers.fair_tree", "gridsim.schedulers.central"} <= set(found)
-    for path in (SIM / "schedulers").glob("*.py"):
-        if path.stem != "__init__":
-            reached = {entry.target for entry in imports(path) if not entry.typing}
-            assert not reached & (set(found) | {"gridsim.schedulers"}), path.name
-
-
-def test_only_their_package_imports_the_schedulers() -> None:
-    found = set(leaves())
+    """Each can be removed.  What is shared by several defines no scheduler."""
+    every = (SIM / "schedulers").rglob("*.py")
+    schedulers = {module_name(path): path for path in every if _defines_scheduler(path)}
+    assert {"gridsim.schedulers.fair_tree.scheduler", "gridsim.schedulers.centralized.pull"} <= set(
+        schedulers
+    )
     for path in sources(".py"):
-        if path != SIM / "schedulers" / "__init__.py":
-            own = path.parent == SIM / "schedulers"  # helpers may name the type of what they help
-            assert not {e.target for e in imports(path) if not (own and e.typing)} & found, path
-    everything = {entry.target for entry in imports(SIM / "schedulers" / "__init__.py")}
-    assert found <= everything
+        if path not in (SIM / "schedulers" / "__init__.py", SIM / "__init__.py"):
+            family = module_name(path).rpartition(".")[0]
+            reached = {entry.target for entry in imports(path)} & set(schedulers)
+            assert all(target.rpartition(".")[0] == family for target in reached), path
+    assert set(schedulers) <= {entry.target for entry in imports(SIM / "schedulers" / "__init__.py")}
 
 
-@named([SIM / "engine.py", SIM / "calendar.py"])
+@named([SIM / "engine" / "engine.py", SIM / "engine" / "calendar_queue.py"])
 def test_the_engine_knows_nothing_of_grids(path: Path) -> None:
-    assert outside(path, "numpy", "gridsim.errors", "gridsim.calendar") == []
-
-
-@named([p for p in sources(".py") if p.is_relative_to(SIM) and p != SIM / "__init__.py"])
-def test_nothing_below_knows_scenarios(path: Path) -> None:
-    own = module_name(path).removeprefix("gridsim.").split(".")[0]
-    if own in ABOVE:
-        return
-    reached = {entry.target for entry in imports(path) if not entry.typing}
-    assert not {target for target in reached if target.removeprefix("gridsim.").split(".")[0] in ABOVE}
+    known = ("gridsim.errors", "gridsim.support.clock", "gridsim.engine.calendar_queue")
+    assert outside(path, "numpy", *known) == []
 
 
 def test_validation_shares_nothing_with_what_it_checks() -> None:
@@ -241,39 +230,9 @@ def test_validation_shares_nothing_with_what_it_checks() -> None:
         if name in homes and name not in seen:
             seen.add(name)
             todo += [entry.target for entry in imports(homes[name]) if not entry.typing]
-    assert "gridsim.results" in seen and "gridsim.faults" in seen
-    forbidden = (
-        "engine",
-        "calendar",
-        "transport",
-        "outages",
-        "simulation",
-        "scheduler",
-        "schedulers",
-        "local",
-        "local_adapter",
-        "local_node",
-    )
-    assert not {name for name in seen for part in forbidden if inside(name, f"gridsim.{part}")}
+    assert "gridsim.results.result" in seen and "gridsim.model.faults" in seen
+    assert not {name for name in seen for part in ("engine", *ORDER[7:]) if inside(name, f"gridsim.{part}")}
     assert not {name for name in seen if inside(name, "gridcore")}
-
-
-def test_what_is_above_points_down() -> None:
-    order = [
-        "scenario",
-        "results",
-        "simulation",
-        "cells",
-        "execution",
-        "store",
-        "collecting",
-        "replication",
-        "experiment",
-        "cli",
-    ]
-    for number, name in enumerate(order):
-        reached = {entry.target for entry in imports(SIM / f"{name}.py") if not entry.typing}
-        assert not reached & {f"gridsim.{later}" for later in order[number + 1 :]}, name
 
 
 # -- kernels and their companions -------------------------------------------------------------------------
@@ -360,13 +319,13 @@ def test_chance_comes_from_named_streams(path: Path) -> None:
     code = path.read_text(encoding="utf-8")
     used = set(re.findall(r"\bn(?:p|umpy)\.random\.(\w+)", code))
     # made where streams get their names, come back where states are read, seeds of replicas are spawned
-    makers = {"streams": {"PCG64", "SeedSequence"}, "states": {"PCG64"}, "seeding": {"SeedSequence"}}
-    allowed = makers.get(path.stem, set()) if path.parent == SIM else set()
+    makers = {"random_streams": {"PCG64", "SeedSequence"}, "state": {"PCG64"}, "replicas": {"SeedSequence"}}
+    allowed = makers.get(path.stem, set()) if path.is_relative_to(SIM) else set()
     assert used <= {"Generator"} | allowed
     assert not re.search(r"libc\.stdlib cimport [^\n]*\bs?rand\b", code)
 
 
-@named([path for path in sources(".py", ".pyx") if path != SIM / "cli.py"])
+@named([path for path in sources(".py", ".pyx") if path != SIM / "cli" / "main.py"])
 def test_the_library_never_prints(path: Path) -> None:
     code = path.read_text(encoding="utf-8")
     if path.suffix == ".pyx":

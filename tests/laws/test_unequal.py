@@ -11,8 +11,8 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.engine import nanoseconds
-from gridsim.scheduler import SCHEDULE
+from gridsim.scheduling.contract import SCHEDULE
+from gridsim.support.clock import nanoseconds
 from gridsim.testing import ConformanceError, check_scheduler, scenarios
 from gridsim.validation.results import validate_result
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from gridsim import collecting
-from gridsim.engine import nanoseconds
-from gridsim.scheduler import Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
+from gridsim.studies.execution import collect as collecting
+from gridsim.support.clock import nanoseconds
 
 
 class Toy(Scheduler, frozen=True, kw_only=True):

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.cells import Cell, Keys
-from gridsim.describing import describe
-from gridsim.scheduler import registered
+from gridsim.scheduling.description import describe
+from gridsim.scheduling.registry import registered
+from gridsim.studies.execution.cell import Cell
+from gridsim.studies.execution.keys import Keys
 
 SCHEDULERS = sorted({kind for kind, _ in registered().values()}, key=lambda kind: kind.name)
 NETWORK = gs.Network(latency=1.0, jitter=0.5, bandwidth=2.0, task_data=4.0)

@@ -13,17 +13,17 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from gridsim import metrics
-from gridsim.bound_search import Slots, WholeTasks, alone, levels
-from gridsim.bounds import BOUND_LIMIT, discrete_bound, fluid_bound
 from gridsim.errors import ScenarioError
-from gridsim.experiment import compare
-from gridsim.platform import Platform
-from gridsim.results import Result
-from gridsim.scenario import Scenario
+from gridsim.model.platform import Platform
+from gridsim.model.scenario import Scenario
+from gridsim.model.workload import Workload
+from gridsim.results.metrics import formulas as metrics
+from gridsim.results.metrics.bound_search import Slots, WholeTasks, alone, levels
+from gridsim.results.metrics.bounds import BOUND_LIMIT, discrete_bound, fluid_bound
+from gridsim.results.result import Result
 from gridsim.schedulers import FairTree, Fcfs, MinCent
-from gridsim.simulation import simulate
-from gridsim.workload import Workload
+from gridsim.simulation.simulate import simulate
+from gridsim.studies.compare import compare
 
 # -- instances --------------------------------------------------------------------------------------------
 

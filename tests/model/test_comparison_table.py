@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gridsim as gs
-from gridsim.comparison_table import columns_of, rows_of
+from gridsim.studies.comparison_table import columns_of, rows_of
 
 
 def test_shares_are_in_per_cent() -> None:

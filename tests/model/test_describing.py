@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.cells import Cell, Keys
-from gridsim.describing import Description, describe
 from gridsim.errors import ScenarioError
-from gridsim.naming import scheduler_from
+from gridsim.scheduling.description import Description, describe
+from gridsim.scheduling.registry import scheduler_from
+from gridsim.studies.execution.cell import Cell
+from gridsim.studies.execution.keys import Keys
 
 MODULE = """
 import dataclasses, enum
@@ -107,7 +108,7 @@ def test_what_is_the_same_is_told_alike(own: Any) -> None:
 def test_in_another_process_too(own: Any) -> None:
     """Neither addresses nor the order of sets."""
     code = (
-        "import own_schedulers as own; from gridsim.describing import describe\n"
+        "import own_schedulers as own; from gridsim.scheduling.description import describe\n"
         "import json; print(json.dumps(describe(own.Own(what=[{'a', 'b', 'c', 'd'}, own.first, own.One]))))"
     )
     here = json.dumps(describe(own.Own(what=[{"a", "b", "c", "d"}, own.first, own.One])))

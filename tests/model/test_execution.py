@@ -22,11 +22,14 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim import cells, execution
-from gridsim.cells import Cell, Keys, Measured, measure
-from gridsim.execution import Processes, executor_of, run_cells
-from gridsim.provenance import code_version, digest_of_sources
-from gridsim.seeding import replica
+from gridsim.studies.execution import keys
+from gridsim.studies.execution import run_cells as execution
+from gridsim.studies.execution.cell import Cell, Measured, measure
+from gridsim.studies.execution.keys import Keys
+from gridsim.studies.execution.processes import Processes, executor_of
+from gridsim.studies.execution.run_cells import run_cells
+from gridsim.studies.replicas import replica
+from gridsim.support.provenance import code_version, digest_of_sources
 
 
 def small(seed: int = 1, **changes: object) -> gs.Scenario:
@@ -124,7 +127,7 @@ def test_a_key_is_all_that_an_outcome_depends_on(tmp_path: Path) -> None:
 def test_a_key_is_of_one_version(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = Cell(small(), gs.FairTree())
     before = Keys().key(cell)
-    monkeypatch.setattr(cells, "code_version", lambda: "0.1.0+0123456789abcdef")
+    monkeypatch.setattr(keys, "code_version", lambda: "0.1.0+0123456789abcdef")
     assert Keys().key(cell) != before
 
 
@@ -152,7 +155,7 @@ class Mine(gs.Fcfs, frozen=True, kw_only=True):
     for more in ("", "# changed"):
         (tmp_path / "own_scheduler.py").write_text(code + more)
         sys.modules.pop("own_scheduler", None)
-        from gridsim.naming import import_scheduler
+        from gridsim.scheduling.registry import import_scheduler
 
         keys.append(Keys().key(Cell(small(), import_scheduler("own_scheduler:Mine"))))
     assert keys[0] != keys[1]
@@ -524,7 +527,7 @@ def test_what_a_worker_warns_of_comes_back(tmp_path: Path) -> None:
 
 PARENT = """
 import sys, time
-from gridsim.execution import Processes
+from gridsim.studies.execution.run_cells import Processes
 if __name__ == "__main__":
     pool = Processes(2)
     print(pool.submit(__import__("os").getpid).result(), flush=True)

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from gridsim.errors import ScenarioError
-from gridsim.experiment import compare
-from gridsim.naming import build_scheduler, import_scheduler
-from gridsim.platform import Platform
-from gridsim.scenario import Scenario
+from gridsim.model.platform import Platform
+from gridsim.model.scenario import Scenario
+from gridsim.model.workload import Workload
 from gridsim.schedulers import FairTree
-from gridsim.workload import Workload
+from gridsim.scheduling.registry import build_scheduler, import_scheduler
+from gridsim.studies.compare import compare
 
 SCENARIO = Scenario(Platform.of([1000.0, 2000.0]), Workload.of([0.0, 10.0], [10, 20], 1000.0))
 

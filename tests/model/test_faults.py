@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim import courses, engine
-from gridsim.courses import LATEST, NEVER
-from gridsim.faults import Faults
-from gridsim.streams import Streams
+from gridsim.engine import engine
+from gridsim.model import fault_events as courses
+from gridsim.model.fault_events import LATEST, NEVER
+from gridsim.model.faults import Faults
+from gridsim.support.random_streams import Streams
 from gridsim.testing.cases import fault_schedules
 
 NS = 10**9

@@ -13,15 +13,17 @@ from typing import Any
 import pytest
 
 import gridsim as gs
-from gridsim import provenance, resumption
-from gridsim.cells import Cell, Keys, measure
-from gridsim.collecting import collect
+from gridsim.cli.commands.repro import reproduce_result
 from gridsim.errors import FileChanged
-from gridsim.perfetto import to_perfetto
 from gridsim.plots import gantt
-from gridsim.provenance import reading, sha256
-from gridsim.repro import reproduce_result
-from gridsim.simulation import Options, Simulation
+from gridsim.results.formats.perfetto import to_perfetto
+from gridsim.simulation import resume as resumption
+from gridsim.simulation.simulate import Options, Simulation
+from gridsim.studies.execution.cell import Cell, measure
+from gridsim.studies.execution.collect import collect
+from gridsim.studies.execution.keys import Keys
+from gridsim.support import provenance
+from gridsim.support.provenance import reading, sha256
 from gridsim.validation.results import validate_result
 
 

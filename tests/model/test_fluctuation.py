@@ -11,9 +11,9 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.fluctuation import Pace
-from gridsim.results import Result
-from gridsim.scheduler import registered
+from gridsim.model.fluctuation import Pace
+from gridsim.results.result import Result
+from gridsim.scheduling.registry import registered
 from gridsim.testing import check_scheduler, scenarios
 from gridsim.testing.cases import fluctuations
 from gridsim.validation.results import validate_result

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.records import Table
+from gridsim.results.table import Table
 
 TABLE = Table(
     {

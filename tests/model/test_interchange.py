@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.cli import cli
-from gridsim.interchange import COLUMNS
+from gridsim.cli.main import cli
+from gridsim.results.formats.job_logs import COLUMNS
 from gridsim.validation.logs import validate_batsim, validate_swf
 from gridsim.validation.results import validate_result
 
@@ -219,7 +219,7 @@ def test_the_schedule_of_a_log_by_hand(tmp_path: Path) -> None:
 
 def test_the_schedule_of_a_log_cannot_be_run_again(tmp_path: Path) -> None:
     gs.result_from_log(log(tmp_path / "own.swf", LOG), name="fcfs").save(tmp_path / "log.gridsim")
-    for further in ([], ["--json"], ["--scheduler", "gridsim.interchange:result_from_log"]):
+    for further in ([], ["--json"], ["--scheduler", "gridsim.results.formats.job_logs:result_from_log"]):
         done = CliRunner().invoke(cli, ["repro", str(tmp_path / "log.gridsim"), *further])
         assert (done.exit_code, done.stdout) == (2, "")
         assert done.stderr == (

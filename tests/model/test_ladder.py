@@ -11,9 +11,9 @@ import pytest
 
 import gridsim as gs
 from gridsim import plots
-from gridsim.ladders import FAILURES, Ladder, Step, ladder, steps_of_dgs_asap
-from gridsim.replication import Replicates
-from gridsim.seeding import replica
+from gridsim.studies.ladder import FAILURES, Ladder, Step, ladder, steps_of_dgs_asap
+from gridsim.studies.replicas import replica
+from gridsim.studies.replicate import Replicates
 
 BAGS = gs.Scenario(
     gs.Platform.desktop_grid(nodes=20, seed=1),

@@ -6,14 +6,14 @@ import math
 
 import pytest
 
-from gridsim import measures
-from gridsim.bounds import BOUND_LIMIT
 from gridsim.errors import ScenarioError
-from gridsim.experiment import simulate
-from gridsim.measures import METRICS, measured, usual_metrics, wanted_metrics
-from gridsim.platform import Platform
-from gridsim.scenario import Scenario
-from gridsim.workload import Workload
+from gridsim.model.platform import Platform
+from gridsim.model.scenario import Scenario
+from gridsim.model.workload import Workload
+from gridsim.results.metrics import registry as measures
+from gridsim.results.metrics.bounds import BOUND_LIMIT
+from gridsim.results.metrics.registry import METRICS, measured, usual_metrics, wanted_metrics
+from gridsim.studies.compare import simulate
 
 SCENARIO = Scenario(Platform.of([1000.0, 2000.0]), Workload.of([0.0, 10.0], [10, 20], 1000.0))
 

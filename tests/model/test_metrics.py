@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridsim import metrics
+from gridsim.results.metrics import formulas as metrics
 
 
 def test_by_hand():
@@ -18,7 +18,7 @@ def test_by_hand():
     assert metrics.bounded_slowdown(release, finish, size, 10.0, threshold=2.0).tolist() == [10.0, 1.0]
     assert metrics.utilization(np.array([1.0, 4.0]), 4.0).tolist() == [0.25, 1.0]
     assert metrics.utilization(np.array([0.0]), 0.0).tolist() == [0.0]
-    assert metrics.offered_load(release, size, 11.0) == 1.0
+    assert metrics.load_of(release, size, 11.0) == 1.0
     assert metrics.quantiles(np.arange(5.0)).tolist() == [0, 1, 2, 3, 4]
     assert metrics.peak_to_mean(np.array([1.0, 3.0])) == 1.5
     assert math.isnan(metrics.peak_to_mean(np.zeros(2))) and math.isnan(metrics.mean(np.zeros(0)))
@@ -41,8 +41,8 @@ def test_small_numbers_and_late_starts_by_hand():
     """What is below 1, and what does not begin at 0: limits and differences show only there."""
     release, size = np.array([4.0, 4.25]), np.array([1.0, 3.0])
     assert metrics.makespan(release, np.array([5.0, math.nan])) == 1.0
-    assert metrics.offered_load(release, size, 8.0) == 2.0
-    assert metrics.offered_load(np.array([4.0, 4.0]), size, 8.0) == math.inf
+    assert metrics.load_of(release, size, 8.0) == 2.0
+    assert metrics.load_of(np.array([4.0, 4.0]), size, 8.0) == math.inf
     assert metrics.request_utilization(release, np.array([1.0, 2.0]), size, 7) == 4.0
     assert metrics.request_utilization(np.array([4.0, 4.0]), np.ones(2), size, 7) == math.inf
     assert metrics.job_slowdown(np.array([15.0]), np.array([5.0])).tolist() == [2.0]

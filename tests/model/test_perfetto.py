@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim.cli import cli
+from gridsim.cli.main import cli
 
 Event = dict[str, Any]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import ScenarioError, TraceFormatError
-from gridsim.platform import Platform
+from gridsim.model.platform import Platform
 
 TABLE = 'cpu_model,computers,avg_cores,gflops_core,gflops_computer\nA,1,1,1.5,1.5\n"B, C",3,2,2.5,5\n'
 

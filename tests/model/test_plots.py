@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from gridsim import plots
-from gridsim.cells import Measured
 from gridsim.errors import ScenarioError
-from gridsim.estimates import Estimate
-from gridsim.plots import figures
 from gridsim.plots.scales import clock, log_scale, short
 from gridsim.plots.style import STYLE, beside, wrapped
-from gridsim.replication import Replicates
-from gridsim.reproduce import waves
-from gridsim.reproduce.common import Report
+from gridsim.reproduce.framework import Report
+from gridsim.reproduce.others import waves
+from gridsim.results.metrics.estimates import Estimate
 from gridsim.schedulers import MODES
-from gridsim.sweep_results import SweepResult
+from gridsim.studies import figures
+from gridsim.studies.execution.cell import Measured
+from gridsim.studies.replicate import Replicates
+from gridsim.studies.sweep_result import SweepResult
 
 NAN = float("nan")
 POINTS = [Estimate(1.0, 0.9, 1.2, 5), Estimate(2.0, 1.5, 2.5, 5), Estimate(3.0, NAN, NAN, 1)]

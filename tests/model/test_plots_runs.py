@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim import plots, series
+from gridsim import plots
 from gridsim.errors import ScenarioError
-from gridsim.overlays import tree_level, tree_spans
-from gridsim.plots import figures, trees
+from gridsim.plots import trees
+from gridsim.results.metrics import series
+from gridsim.scheduling.overlays import tree_level, tree_spans
+from gridsim.studies import figures
 
 NAN = float("nan")
 

@@ -11,7 +11,9 @@ import time
 import numpy as np
 import pytest
 
-from gridsim.records import Table, atomic_file, digest, frozen, plain, to_json
+from gridsim.results.table import Table, digest, frozen
+from gridsim.support.files import atomic_file
+from gridsim.support.text import plain, to_json
 
 
 def test_table():
@@ -186,7 +188,7 @@ def test_a_writer_killed_in_the_middle_leaves_the_old_file(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"old")
     code = (
-        "import sys, time\nfrom gridsim.records import atomic_file\n"
+        "import sys, time\nfrom gridsim.support.files import atomic_file\n"
         f"with atomic_file({str(path)!r}) as stream:\n"
         "    stream.write(b'new')\n    stream.flush()\n    print('ready', flush=True)\n    time.sleep(60)\n"
     )

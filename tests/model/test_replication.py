@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.estimates import Estimate, estimate, ratio_of_means
-from gridsim.records import to_json
-from gridsim.replication import Replicates, _widest, replicate
+from gridsim.results.metrics.estimates import Estimate, estimate, ratio_of_means
+from gridsim.studies.replicate import Replicates, _widest, replicate
+from gridsim.support.text import to_json
 
 SCHEDULERS = {"tree": gs.FairTree(), "central": gs.MinCent(), "fcfs": gs.Fcfs(mode="random")}
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import gridsim.records
+import gridsim.support.files
 from gridsim.errors import GridSimError
-from gridsim.platform import Platform
-from gridsim.records import Table
-from gridsim.results import Result
-from gridsim.scenario import Scenario
-from gridsim.simulation import simulate
-from gridsim.workload import Workload
+from gridsim.model.platform import Platform
+from gridsim.model.scenario import Scenario
+from gridsim.model.workload import Workload
+from gridsim.results.result import Result
+from gridsim.results.table import Table
+from gridsim.simulation.simulate import simulate
 
 SCENARIO = Scenario(Platform.pareto(8, 1), Workload.bags(12, seed=2), seed=3)
 
@@ -95,7 +95,7 @@ def test_a_failed_save_leaves_nothing(result, tmp_path, monkeypatch):
     def broken(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(gridsim.records.os, "replace", broken)
+    monkeypatch.setattr(gridsim.support.files.os, "replace", broken)
     with pytest.raises(KeyboardInterrupt):
         result.save(tmp_path / "r.npz")
     assert os.listdir(tmp_path) == []

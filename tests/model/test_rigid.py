@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim import Workload
 from gridsim.errors import ScenarioError, TraceWarning
-from gridsim.metrics import job_slowdown, request_utilization
-from gridsim.profiles import PROFILES, SHARES
+from gridsim.model.rigid_workloads import PROFILES, SHARES
+from gridsim.results.metrics.formulas import job_slowdown, request_utilization
 from gridsim.validation.results import validate_result
 
 CLUSTER = gs.Platform.equal(100, speed=500.0)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim import rigid_metrics as rigid
+from gridsim.results.metrics import rigid
 
 settings.register_profile("rigid", deadline=None, max_examples=60)
 ours = settings.get_profile("rigid")

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.bags import LogUniform, Normal
 from gridsim.errors import ScenarioError
-from gridsim.network import Network
-from gridsim.platform import Platform
-from gridsim.scenario import Scenario
-from gridsim.scheduler import registered
-from gridsim.workload import Workload
+from gridsim.model.bag_workloads import LogUniform, Normal
+from gridsim.model.network import Network
+from gridsim.model.platform import Platform
+from gridsim.model.scenario import Scenario
+from gridsim.model.workload import Workload
+from gridsim.scheduling.registry import registered
 
 SEEDS = st.integers(0, 2**63 - 1)
 POSITIVE = st.floats(1e-300, 1e300)

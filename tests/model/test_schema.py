@@ -15,14 +15,14 @@ import pytest
 from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim.cli import cli
-from gridsim.cli_scenario import default_scenario
-from gridsim.faults import FaultsRecipe
-from gridsim.fluctuation import FluctuationRecipe
-from gridsim.platform import PlatformRecipe
-from gridsim.scheduler import registered
-from gridsim.schema import scenario_schema
-from gridsim.workload import WorkloadRecipe
+from gridsim.cli.main import cli
+from gridsim.cli.scenario_flags import default_scenario
+from gridsim.cli.schema import scenario_schema
+from gridsim.model.faults import FaultsRecipe
+from gridsim.model.fluctuation import FluctuationRecipe
+from gridsim.model.platform import PlatformRecipe
+from gridsim.model.workload import WorkloadRecipe
+from gridsim.scheduling.registry import registered
 
 SCHEMA = scenario_schema()
 CHECK = jsonschema.Draft202012Validator(SCHEMA)
@@ -99,7 +99,7 @@ def test_it_refuses_what_the_reader_refuses(path, value):
     with pytest.raises(gs.GridSimError):
         made = gs.Scenario.from_document(document)
         for name, table in made.schedulers.items():
-            from gridsim.naming import make_scheduler
+            from gridsim.scheduling.registry import make_scheduler
 
             make_scheduler(name, table)
 
@@ -122,7 +122,7 @@ def test_every_key_is_there_and_told():
 
 
 def test_the_command_writes_it(tmp_path):
-    shell, file = CliRunner(), tmp_path / "gridsim.schema.json"
+    shell, file = CliRunner(), tmp_path / "gridsim.cli.schema.json"
     assert json.loads(shell.invoke(cli, ["schema"]).stdout) == SCHEMA
     done = shell.invoke(cli, ["schema", "--out", str(file), "--json"])
     assert json.loads(done.stdout) == {"out": str(file)} and json.loads(file.read_text()) == SCHEMA

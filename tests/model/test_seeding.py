@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.fluctuation import Pace
-from gridsim.seeding import PARTS, replica
-from gridsim.streams import Streams
+from gridsim.model.fluctuation import Pace
+from gridsim.studies.replicas import PARTS, replica
+from gridsim.support.random_streams import Streams
 
 
 def drawn(**changes: object) -> gs.Scenario:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim import series
-from gridsim.courses import NS, Events
 from gridsim.errors import ScenarioError
+from gridsim.model.fault_events import NS, Events
+from gridsim.results.metrics import series
 
 TIMES = st.lists(st.tuples(st.floats(0, 100), st.floats(0, 50)), min_size=1, max_size=30)
 

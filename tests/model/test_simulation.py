@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 import gridsim
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
-from gridsim.network import Network
-from gridsim.platform import Platform
-from gridsim.scenario import Scenario
-from gridsim.simulation import simulate
-from gridsim.workload import Workload
+from gridsim.model.network import Network
+from gridsim.model.platform import Platform
+from gridsim.model.scenario import Scenario
+from gridsim.model.workload import Workload
+from gridsim.simulation.simulate import simulate
 
 SCENARIO = Scenario(Platform.desktop_grid(5, 1), Workload.bags(10, seed=2), seed=3)
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import gridsim as gs
-from gridsim import collecting
-from gridsim import store as stores
-from gridsim.cells import Cell, Measured
-from gridsim.collecting import collect
-from gridsim.seeding import replica
-from gridsim.store import Store
+from gridsim.studies.execution import collect as collecting
+from gridsim.studies.execution import store as stores
+from gridsim.studies.execution.cell import Cell, Measured
+from gridsim.studies.execution.collect import collect
+from gridsim.studies.execution.store import Store
+from gridsim.studies.replicas import replica
 
 
 def small(seed: int = 1) -> gs.Scenario:
@@ -304,7 +304,7 @@ def test_only_a_store_is_a_store(tmp_path: Path) -> None:
 def test_what_is_done_when_it_is_cut_off_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = some(4)
     store = Store(tmp_path / "s")
-    measure = __import__("gridsim.execution", fromlist=["measure"]).measure
+    measure = __import__("gridsim.studies.execution.run_cells", fromlist=["measure"]).measure
     done: list[Cell] = []
 
     def interrupted(cell: Cell) -> Measured:
@@ -313,7 +313,7 @@ def test_what_is_done_when_it_is_cut_off_is_there(tmp_path: Path, monkeypatch: p
         done.append(cell)
         return measure(cell)
 
-    monkeypatch.setattr("gridsim.execution.measure", interrupted)
+    monkeypatch.setattr("gridsim.studies.execution.run_cells.measure", interrupted)
     with pytest.raises(KeyboardInterrupt, match="2 of 4 runs are done, which are in"):
         collect(cells, store=store)
     assert set(store.find(store.keys_of(cells))) == set(store.keys_of(cells[:2]))

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.records import to_json
-from gridsim.seeding import PARTS, replica
-from gridsim.sweep_results import SweepResult
-from gridsim.sweeps import Sweep, sweep
+from gridsim.studies.replicas import PARTS, replica
+from gridsim.studies.sweep import Sweep, sweep
+from gridsim.studies.sweep_result import SweepResult
+from gridsim.support.text import to_json
 
 
 def small() -> gs.Scenario:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import ScenarioError, TraceWarning
-from gridsim.model import Applications
-from gridsim.platform import Platform
-from gridsim.streams import Streams
-from gridsim.workload import Workload
+from gridsim.model.applications import Applications
+from gridsim.model.platform import Platform
+from gridsim.model.workload import Workload
+from gridsim.support.random_streams import Streams
 
 GRID = Platform.of([1000.0, 3000.0])
 SIZES = st.lists(st.sampled_from((1.0, 2.0, 0.1)) | st.floats(1e-6, 1e9), min_size=1, max_size=5)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.metrics import prediction_errors, running_mean
-from gridsim.turnaround import mean_until, series
-from gridsim.units import UNITS
+from gridsim.results.metrics.formulas import prediction_errors, running_mean
+from gridsim.results.metrics.turnaround import mean_until, series
+from gridsim.results.schema import UNITS
 
 NAN = math.nan
 SCENARIO = gs.Scenario(

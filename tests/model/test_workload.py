@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridsim.errors import ScenarioError, TraceFormatError
-from gridsim.platform import Platform
-from gridsim.workload import Workload, offered_load
+from gridsim.model.platform import Platform
+from gridsim.model.workload import Workload
+from gridsim.results.metrics.formulas import offered_load
 
 GRID = Platform.of([1000.0, 3000.0])
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.courses import END, NEVER, Course
-from gridsim.faults import Faults
-from gridsim.zones import DAY, HOUR, Zones, turned
+from gridsim.model.fault_events import END, NEVER, Course
+from gridsim.model.faults import Faults
+from gridsim.model.time_zones import DAY, HOUR, Zones, turned
 
 MINUTE = HOUR // 60
 

@@ -16,9 +16,9 @@ import pytest
 from report_pages import NAMES, bags, rigid
 
 import gridsim as gs
-from gridsim import series
 from gridsim.report import charts, schedules, tables
 from gridsim.report.figures import GRID, GROUND, POINTS, TEXT
+from gridsim.results.metrics import series
 from gridsim.schedulers import MODES
 
 
@@ -57,7 +57,11 @@ def test_a_single_run_says_what_the_run_says(single: gs.Result, written: Any) ->
     facts = dict(found.tables["What the schedulers report"][1:])
     assert facts["ledger_end_s"] == f"{single.facts['ledger_end_s']:.8g}"
     assert dict(found.tables["Parameters"][1:])["samples"] == "720"
-    assert found.tables["Digests"][1] == ["fair-tree", "gridsim.schedulers.fair_tree:FairTree", single.digest]
+    assert found.tables["Digests"][1] == [
+        "fair-tree",
+        "gridsim:FairTree",
+        single.digest,
+    ]
     assert single.provenance["scenario"].strip() in found.html.replace("&#34;", '"')
     assert "gridsim run scenario.toml --scheduler fair-tree # digest" in found.text
 

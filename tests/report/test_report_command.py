@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 from report_pages import read
 
 import gridsim as gs
-from gridsim.cli import cli
-from gridsim.cli_results import named_files
+from gridsim.cli.main import cli
+from gridsim.cli.result_args import named_files
 
 SMALL = ["--nodes", "12", "--applications", "4", "--no-progress"]
 

@@ -18,7 +18,7 @@ from typing import Any
 from counting import Gate
 from memory_cases import CASES
 
-from gridsim.engine import Engine
+from gridsim.engine.engine import Engine
 
 #: s after which a run hangs.
 _HANGS = 60.0

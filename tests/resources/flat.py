@@ -16,7 +16,7 @@ import tracemalloc
 from counting import Gate
 from memory_cases import scenario, schedulers
 
-from gridsim.simulation import Options, Simulation
+from gridsim.simulation.simulate import Options, Simulation
 
 
 def main(lengths: str, *names: str) -> None:

@@ -14,10 +14,9 @@ import numpy as np
 import gridsim as gs
 from gridcore import availability, central, edf, mapping, summaries
 from gridcore.grid import SummaryGrid
-from gridsim.naming import make_scheduler
-from gridsim.scheduler import registered
-from gridsim.simulation import Options, Simulation
-from gridsim.states import unpacked
+from gridsim.scheduling.registry import make_scheduler, registered
+from gridsim.simulation.simulate import Options, Simulation
+from gridsim.support.state import unpacked
 from gridsim.testing.resuming import snapshot
 
 KERNELS = (

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim import records
-from gridsim.cli import cli
+from gridsim.cli.main import cli
+from gridsim.support import files as records
 
 RUN = ["run", "--nodes", "30", "--applications", "6"]
 COMPARE = ["compare", "--nodes", "20", "--applications", "4", "--schedulers", "fcfs,met", "--workers", "1"]

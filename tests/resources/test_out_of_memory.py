@@ -15,11 +15,12 @@ from click.testing import CliRunner
 from memory_cases import CASES, QUICK
 
 import gridsim as gs
-from gridsim.cells import Cell, measure
-from gridsim.cli import cli
+from gridsim.cli.main import cli
 from gridsim.errors import OutOfMemory
-from gridsim.execution import Processes, run_cells
-from gridsim.extras import need
+from gridsim.studies.execution.cell import Cell, measure
+from gridsim.studies.execution.processes import Processes
+from gridsim.studies.execution.run_cells import run_cells
+from gridsim.support.extras import need
 
 #: Kernels that keep no memory but that of numpy.
 WITHOUT = {"overlay"}
@@ -75,7 +76,7 @@ def test_a_run_that_had_no_memory_is_no_failed_one(tmp_path: Path, monkeypatch: 
 
 
 def test_what_cannot_fit_is_refused_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridsim.room.memory", lambda: 10**9)
+    monkeypatch.setattr("gridsim.support.memory.memory", lambda: 10**9)
     with pytest.raises(
         MemoryError, match=r"platform.nodes: 6000000 machines take at least 1.2 GB, there are 1.0"
     ):
@@ -93,7 +94,7 @@ def test_what_cannot_fit_is_refused_before(monkeypatch: pytest.MonkeyPatch) -> N
 def run(folder: Path, first: str, *command: str) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own, in which the code `first` runs before."""
     return subprocess.run(
-        [sys.executable, "-c", f"{first}\nfrom gridsim.cli import main\nmain()", *command],
+        [sys.executable, "-c", f"{first}\nfrom gridsim.cli.main import main\nmain()", *command],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
         cwd=folder,
         capture_output=True,
@@ -120,7 +121,7 @@ def test_a_library_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> Non
     def load(*arguments: Any, **options: Any) -> Any:
         raise ImportError(said)
 
-    monkeypatch.setattr("gridsim.simulation.simulate", load)
+    monkeypatch.setattr("gridsim.simulation.simulate.simulate", load)
     told = CliRunner().invoke(cli, ["run", "--nodes", "5"])
     assert told.exit_code == 2 and told.stderr == f"gridsim: not enough memory: {said}\n"
     said = "cannot import name 'nothing'"
@@ -133,7 +134,7 @@ def test_a_library_that_would_not_end_well_is_not_loaded(
 ) -> None:
     """With few addresses OpenBLAS tries again for ever as it is loaded, and Arrow crashes."""
     pytest.importorskip(module)
-    monkeypatch.setattr("gridsim.room.addresses", lambda: 399_000_000)
+    monkeypatch.setattr("gridsim.support.memory.addresses", lambda: 399_000_000)
     assert need(module, "data", "this").__name__ == module  # it is there
     monkeypatch.delitem(sys.modules, module)
     with pytest.raises(OutOfMemory, match=f"memory for {library}: to load it takes 400 MB .* 399 MB are"):
@@ -175,7 +176,7 @@ def test_a_pool_whose_threads_do_not_start(which: str, monkeypatch: pytest.Monke
     """Whichever it is, the study ends, and so do its workers."""
     cannot_start(monkeypatch, which)
     if which != "Thread-":
-        monkeypatch.setattr("gridsim.execution._check_threads", lambda: None)
+        monkeypatch.setattr("gridsim.studies.execution.processes._check_threads", lambda: None)
     told: list[Any] = []
     workers: list[Any] = []
     wanted = pytest.raises(OutOfMemory, match="not enough memory for .*a pool of workers")
@@ -194,7 +195,7 @@ def test_a_pool_whose_threads_do_not_start(which: str, monkeypatch: pytest.Monke
 def test_a_worker_without_a_thread_is_lost_without_many_words(tmp_path: Path) -> None:
     worker = """
 import threading
-from gridsim.execution import _begin
+from gridsim.studies.execution.processes import _begin
 def no(*_):
     raise RuntimeError("can't start new thread")
 threading.Thread.start = no
@@ -207,7 +208,7 @@ _begin(None)
 #: From the first checkpoint on there is hardly more memory than is in use.
 NO_MORE = """
 import resource
-from gridsim import checkpoint
+from gridsim.simulation import checkpoint
 save = checkpoint.save
 def last(*arguments, **how):
     kept = save(*arguments, **how)
@@ -246,7 +247,7 @@ def test_a_checkpoint_for_which_there_is_no_memory_ends_no_run(
     def none(*_: Any, **__: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr("gridsim.checkpoint.save", none)
+    monkeypatch.setattr("gridsim.simulation.checkpoint.save", none)
     with pytest.warns(
         gs.CheckpointWarning, match=r"kept: no checkpoint .* \(not enough memory\); the run goes"
     ):

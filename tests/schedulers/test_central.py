@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridsim.engine import NS, TIMER, Engine
+from gridsim.engine.engine import TIMER, Engine
 from gridsim.errors import ScenarioError
-from gridsim.model import Applications
-from gridsim.scheduler import Outcome, Run, Scheduler
-from gridsim.schedulers.central import Fcfs, MinCent
-from gridsim.schedulers.once import STRETCH_TOLERANCE, Once
-from gridsim.streams import Streams
+from gridsim.model.applications import Applications
+from gridsim.schedulers.centralized.exact_stretch import STRETCH_TOLERANCE, Once
+from gridsim.schedulers.centralized.pull import Fcfs, MinCent
+from gridsim.scheduling.contract import Outcome, Run, Scheduler
+from gridsim.support.clock import NS
+from gridsim.support.random_streams import Streams
 
 QUICK = settings(max_examples=40, deadline=None)
 

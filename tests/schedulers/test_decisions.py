@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.decisions import Decisions, Words, why
-from gridsim.records import Table
-from gridsim.schedulers.fair_tree import FairTree
-from gridsim.simulation import Options, Simulation
-from gridsim.states import unpacked
+from gridsim.results.decisions import Decisions, Words, why
+from gridsim.results.table import Table
+from gridsim.schedulers.fair_tree.scheduler import FairTree
+from gridsim.simulation.simulate import Options, Simulation
+from gridsim.support.state import unpacked
 from gridsim.testing.resuming import snapshot
 
 #: Samples of a fair tree.

@@ -11,8 +11,8 @@ import pytest
 
 import gridsim as gs
 from gridcore.jobflow import COMMITTING, PLACED
-from gridsim.engine import NS
-from gridsim.schedulers.dgs_failures import Failures
+from gridsim.schedulers.dgs.failures import Failures
+from gridsim.support.clock import NS
 from gridsim.validation.results import validate_result
 
 IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.streams import Streams
+from gridsim.support.random_streams import Streams
 from gridsim.testing.resuming import differing_end
 
 EQUAL = gs.Network(latency=0.05, bandwidth=math.inf, interfaces="equal")

@@ -14,10 +14,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gridsim as gs
-from gridsim.engine import NS
-from gridsim.scheduler import Run
-from gridsim.schedulers.fair_tree import FairTree
-from gridsim.schedulers.fair_tree_policy import FairTreePolicy
+from gridsim.schedulers.fair_tree.scheduler import FairTree, FairTreePolicy
+from gridsim.scheduling.contract import Run
+from gridsim.support.clock import NS
 
 MS = 1_000_000
 #: 24 cells: 186 bytes, 1.488 ms on an interface, 18.6 ms between two of them at 10,000 bytes/s.

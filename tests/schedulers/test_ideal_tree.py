@@ -38,7 +38,7 @@ def downwards(room: list[int], count: int, node: int = 0) -> list[tuple[int, int
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=20), st.data())
 def test_each_router_shares_out_to_its_two_children(room: list[int], data: st.DataObject) -> None:
-    from gridsim.schedulers.ideal_tree import Down
+    from gridsim.schedulers.centralized.ideal_tree import Down
 
     count = data.draw(st.integers(0, sum(room)))
     found = Down.divide(None, np.array(room), count)  # type: ignore[arg-type]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.overlays import random_neighbours
-from gridsim.streams import Streams
+from gridsim.scheduling.overlays import random_neighbours
+from gridsim.support.random_streams import Streams
 from gridsim.testing import check_scheduler
 
 SHARE = gs.Message(1000, moves_tasks=True, application=int, tasks=int)

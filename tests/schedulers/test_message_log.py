@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim.cli import cli
-from gridsim.records import Table
-from gridsim.simulation import Options
+from gridsim.cli.main import cli
+from gridsim.results.table import Table
+from gridsim.simulation.simulate import Options
 from gridsim.testing.resuming import differing_end
 from gridsim.validation.results import validate_result
 

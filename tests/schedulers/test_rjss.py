@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.checkpoint import save
-from gridsim.naming import make_scheduler
-from gridsim.overlays import random_neighbours
-from gridsim.simulation import Options, Simulation
-from gridsim.streams import Streams
+from gridsim.scheduling.overlays import random_neighbours
+from gridsim.scheduling.registry import make_scheduler
+from gridsim.simulation.checkpoint import save
+from gridsim.simulation.simulate import Options, Simulation
+from gridsim.support.random_streams import Streams
 from gridsim.validation.results import validate_result
 
 NS = 10**9
@@ -336,7 +336,7 @@ class Cut(Exception):
 
 
 def test_searches_under_way_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridsim.simulation._STRIDE", 50)  # jobs between two looks of the engine
+    monkeypatch.setattr("gridsim.simulation.simulate._STRIDE", 50)  # jobs between two looks of the engine
     scenario, file = streams(), tmp_path / "run.checkpoint"
     scheduler = gs.Rjss(k=0.3, probe_latency=0.5, pick="best")
     whole = gs.simulate(scenario, scheduler, record=True)

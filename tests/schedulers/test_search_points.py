@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import gridsim as gs
-from gridsim.schedulers.search_points import RendezvousNode
+from gridsim.schedulers.search.rendezvous import RendezvousNode
 
 
 class Said:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from gridcore.grid import SummaryGrid
 from gridsim.errors import ScenarioError
-from gridsim.model import Applications
-from gridsim.platform import Platform
-from gridsim.schedulers.summary_grid import derive_grid, explicit_grid, fluid_stretch
-from gridsim.workload import Workload
+from gridsim.model.applications import Applications
+from gridsim.model.platform import Platform
+from gridsim.model.workload import Workload
+from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, fluid_stretch
 
 QUICK = settings(max_examples=60, deadline=None)
 

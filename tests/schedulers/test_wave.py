@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.engine import NS
-from gridsim.scheduler import registered
 from gridsim.schedulers import MODES
-from gridsim.streams import Streams
+from gridsim.scheduling.registry import registered
+from gridsim.support.clock import NS
+from gridsim.support.random_streams import Streams
 from gridsim.validation.results import validate_result
 
 ALL = pytest.mark.parametrize("mode", MODES)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.engine import NS
-from gridsim.records import Table
+from gridsim.results.table import Table
 from gridsim.schedulers import MODES
-from gridsim.streams import Streams
+from gridsim.support.clock import NS
+from gridsim.support.random_streams import Streams
 
 NAN, INF = math.nan, math.inf
 PLACED = ("started", "moved", "returned")

@@ -12,12 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.naming import make_scheduler
-from gridsim.reproduce.wqr_tables import ANOTHER, PROSE, TABLES, Example, _slowest, assigned, policy
-from gridsim.results import Result
-from gridsim.scheduler import registered
-from gridsim.schedulers import wqr_choices
-from gridsim.schedulers.wqr_choices import POLICIES, Machines, Tasks
+from gridsim.reproduce.wqr.tables import ANOTHER, PROSE, TABLES, Example, _slowest, assigned, policy
+from gridsim.results.result import Result
+from gridsim.schedulers.wqr import selections as wqr_choices
+from gridsim.schedulers.wqr.selections import POLICIES, Machines, Tasks
+from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.testing.cases import scenarios
 from gridsim.validation.results import validate_result
 

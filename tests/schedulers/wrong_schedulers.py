@@ -7,10 +7,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from gridcore.queues import NEVER, TaskQueues
-from gridsim.decisions import Words
-from gridsim.engine import ACT, TIMER, nanoseconds
-from gridsim.scheduler import FAULT_PRIORITY, Outcome, Policy, Run, Scheduler
-from gridsim.transport import message
+from gridsim.engine.engine import ACT, TIMER
+from gridsim.engine.transport import message
+from gridsim.results.decisions import Words
+from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Policy, Run, Scheduler
+from gridsim.support.clock import nanoseconds
 
 SHARE = message(("application", "i8"), ("tasks", "i8"))
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridsim.errors import ScenarioError, TraceWarning
-from gridsim.platform import Platform
+from gridsim.model.platform import Platform
+from gridsim.model.workload import Workload
 from gridsim.traces import JOB_DTYPE, SwfLog, derive_bags, read_swf
-from gridsim.workload import Workload
 
 
 def make_log(*jobs: tuple[float, ...]) -> SwfLog:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import ScenarioError
-from gridsim.fluctuation import Pace
+from gridsim.model.fluctuation import Pace
 from gridsim.validation import instances
 from gridsim.validation.instances import FluctuatingRules, Instances, Rules, _begins, overtaken
 from gridsim.validation.results import validate_result

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gridsim as gs
-from gridsim.records import digest
+from gridsim.results.table import digest
 from gridsim.validation.common import Violation
 from gridsim.validation.results import validate_result
 

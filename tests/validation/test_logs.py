@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.cli import cli
+from gridsim.cli.main import cli
 from gridsim.validation import logs
 from gridsim.validation.common import over_capacity, overlaps
 from gridsim.validation.logs import validate_batsim, validate_swf

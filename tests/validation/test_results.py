@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import gridsim as gs
-from gridsim.cli import cli
+from gridsim.cli.main import cli
 from gridsim.validation.results import validate_result
 
 SCHEDULERS: dict[str, gs.Scheduler] = {

@@ -1,0 +1,1 @@
+"""The command line: `gridsim` and its commands."""

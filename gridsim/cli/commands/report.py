@@ -1,0 +1,51 @@
+"""The command `gridsim report`, and what others need for ``--report``."""
+
+from __future__ import annotations
+
+import click
+
+from gridsim.cli.output import check_apart, check_output
+from gridsim.cli.result_args import looked_at, named_files
+from gridsim.errors import ScenarioError
+
+
+def check_report(file: str | None, flag: str = "--report") -> None:
+    """That a report can be written, before anything is run."""
+    if file is None:
+        return
+    from gridsim.report.html import check_extra
+
+    if not file.lower().endswith(".html"):
+        raise ScenarioError(f"{flag} must end in .html, got {file!r}")
+    check_output(flag, file)
+    check_extra(flag)
+
+
+@click.command("report")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--out", required=True, metavar="FILE", help="Where to (.html).")
+@click.option("--title", metavar="TEXT", help="Of the page.  [the names of the results]")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def report(paths: tuple[str, ...], out: str, title: str | None, as_json: bool) -> None:
+    """Write a report on results (files, or folders of them): one HTML file that works offline.
+
+    Several results are compared, under the names of their files; with the one named mincent, else with the
+    first that sees the whole grid, else with the first.
+    """
+    from gridsim.report import write_report
+    from gridsim.results.result import Result
+    from gridsim.support.text import to_json
+
+    if title is not None and not title.strip():
+        raise ScenarioError(f"--title must be a text that is not empty, got {title!r}")
+    files = named_files(paths)
+    check_report(out, "--out")
+    check_apart([(f"PATH {file}", file) for file in files.values()], [("--out", out)])
+    results = {name: Result.load(file) for name, file in files.items()}
+    with looked_at(files.values()):
+        write_report(results, out, title=title, files=files)
+    if as_json:
+        digests = {name: result.digest for name, result in results.items()}
+        click.echo(to_json({"out": out, "files": files, "digests": digests}))
+    else:
+        click.echo(f"saved {out}: {', '.join(files)}")

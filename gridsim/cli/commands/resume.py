@@ -1,0 +1,65 @@
+"""The command `gridsim resume`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gridsim.cli.scenario_flags import import_option
+from gridsim.simulation.resume import resume
+
+
+@click.command("resume")
+@click.argument("file", metavar="CHECKPOINT")
+@click.option("--scheduler", "name", metavar="module:Class", help="Of a run of your own scheduler.")
+@import_option
+@click.option("--out", metavar="PATH", help="Save the result: a file, or a folder for NAME.npz.")
+@click.option("--threads", type=int, help="Of a kernel; changes no result.  [as the run had]")
+@click.option("--checkpoint-every", "every", type=float, metavar="S", help="As of run.  [as the run had]")
+@click.option(
+    "--bound", type=click.Choice(["fluid", "discrete"]), default="fluid", help="As of run.  [fluid]"
+)
+@click.option(
+    "--progress/--no-progress", default=None, help="Show a bar (default: on a terminal, without --json)."
+)
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def resume_command(
+    file: str,
+    name: str | None,
+    imports: tuple[str, ...],
+    out: str | None,
+    threads: int | None,
+    every: float | None,
+    bound: Any,
+    progress: bool | None,
+    as_json: bool,
+) -> None:
+    """Go on with a run that was cut off, from the file that --checkpoint kept."""
+    from gridsim.cli.output import (
+        check_apart,
+        check_output,
+        deliver,
+        in_folder,
+        of_scenario,
+        progress_of,
+    )
+    from gridsim.scheduling.registry import scheduler_from
+    from gridsim.simulation.checkpoint import Checkpoint
+
+    with Checkpoint(file) as kept:
+        about = kept.about.scheduler
+    title = about.name
+    described = {"name": title, "class": about.cls, "parameters": about.parameters}
+    out = in_folder(out, title)
+    if out is not None:
+        check_output("--out", out)
+        check_apart([("CHECKPOINT", file), *of_scenario(kept.about.files)], [("--out", out)])
+    result = resume(
+        file,
+        scheduler=scheduler_from(described, "the run", imported_as=name, imports=imports),
+        progress=progress_of(progress, as_json),
+        threads=threads,
+        checkpoint_every=every,
+    )
+    deliver(result, title, out=out, bound=bound, as_json=as_json)

@@ -1,0 +1,83 @@
+"""The command `gridsim sweep`: the sweep in a file, kept in a store, so that it can be cut off and go on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gridsim.cli.output import check_apart, check_output, of_scenario, progress_of, say
+from gridsim.cli.study_flags import check_figure, draw, names_of, places, where_options
+from gridsim.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from gridsim.studies.sweep_result import SweepResult
+
+
+@click.command()
+@click.argument("file", metavar="SWEEP.toml")
+@click.option("--schedulers", "names", metavar="A,B,C", help="In place of the file's.")
+@click.option("--replicates", type=int, metavar="N", help="In place of the file's.")
+@click.option("--baseline", metavar="NAME", help="In place of the file's.")
+@where_options
+@click.option("--out", metavar="FILE", help="Save the table of cells (.parquet or .csv).")
+@click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def sweep(
+    file: str, names: str | None, replicates: int | None, baseline: str | None, out: str | None, **flags: Any
+) -> None:
+    """Run a sweep: schedulers over a grid of changes to a scenario, with replicas of each point.
+
+    What was run is kept in a store (--store; else SWEEP.store beside the file): run again, only what is
+    missing is computed.  Exit code 1 if cells failed.
+    """
+    from gridsim.studies.sweep import Sweep
+    from gridsim.support.arguments import text
+    from gridsim.support.extras import need
+    from gridsim.support.text import to_json
+
+    need("scipy.stats", "stats", "sweep")  # which is needed in the end: better now
+    check_figure(flags["figure"])
+    _check_table(out)
+    changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}
+    given = {key: value for key, value in changes.items() if value is not None}
+    made = Sweep.from_toml(text("SWEEP.toml", file), **given)
+    # what is wrong with a point is to be known before there is a store
+    files = dict.fromkeys(name for cell in made.cells for name in cell.scenario.files)
+    check_apart([("SWEEP.toml", file), *of_scenario(files)], [("--out", out), ("--figure", flags["figure"])])
+    with places(flags, f"{os.path.splitext(file)[0]}.store") as where:
+        found = made.run(progress=progress_of(flags["progress"], flags["as_json"]), **where)
+    if out is not None:
+        _save(found, out)
+    if flags["figure"] is not None:
+        draw(flags["figure"], found.figure())
+    if flags["as_json"]:
+        click.echo(to_json({**found.to_dict(), "store": str(where["store"].path), "out": out}))
+    else:
+        say(found.format())
+        click.echo(f"kept in {where['store'].path}")
+        for path in filter(None, (out, flags["figure"])):
+            click.echo(f"saved {path}")
+    if found.errors:
+        sys.exit(1)
+
+
+def _check_table(out: str | None) -> None:
+    if out is not None:
+        check_output("--out", out)
+        if not out.endswith((".parquet", ".csv")):
+            raise ScenarioError(f"--out must end in .parquet or .csv, got {out!r}")
+
+
+def _save(found: SweepResult, out: str) -> None:
+    from gridsim.support.extras import need
+    from gridsim.support.files import atomic_file
+
+    table = found.to_arrow()
+    with atomic_file(out) as stream:
+        if out.endswith(".csv"):
+            need("pyarrow.csv", "data", "--out").write_csv(table, stream)
+        else:
+            need("pyarrow.parquet", "data", "--out").write_table(table, stream)

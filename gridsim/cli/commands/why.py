@@ -1,0 +1,30 @@
+"""The command `gridsim why`."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.argument("file", metavar="RESULT")
+@click.argument("application", type=int, metavar="APPLICATION")
+@click.option("--task", type=int, metavar="K", help="Only what was decided on this task, or on all.")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def why(file: str, application: int, task: int | None, as_json: bool) -> None:
+    """Who decided on an application or a job, what it saw, how old that was, and what was true.
+
+    Of a saved result with decisions (run --decisions).  Applications and tasks are counted from 0.
+    """
+    from gridsim.cli.output import say
+    from gridsim.cli.result_args import looked_at
+    from gridsim.errors import ScenarioError
+    from gridsim.results.result import Result
+    from gridsim.support.text import to_json
+
+    result = Result.load(file, verify=False)
+    with looked_at([file]):
+        try:
+            found = result.why(application, task)
+        except IndexError as error:
+            raise ScenarioError(f"{file} has no {error}") from error
+        say(to_json({"file": file, **found.to_dict()}) if as_json else found.format())

@@ -1,0 +1,323 @@
+"""The command `gridsim`: thin commands over the library.
+
+Answers go to standard output (with ``--json`` one JSON value and nothing else), bars, warnings and errors to
+standard error.  Exit codes: 0 done; 1 `trace lint` found errors, or runs of a study failed; 2 wrong input or
+usage; 130 interrupted (SIGINT), 143 terminated (SIGTERM).
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import io
+import json
+import os
+import sys
+import warnings
+from contextlib import suppress
+from typing import Any
+
+import click
+
+from gridsim.cli.commands.compare import compare
+from gridsim.cli.commands.export import export
+from gridsim.cli.commands.ladder import ladder_command
+from gridsim.cli.commands.plot import plot
+from gridsim.cli.commands.report import check_report, report
+from gridsim.cli.commands.repro import repro
+from gridsim.cli.commands.reproduce import reproduce
+from gridsim.cli.commands.resume import resume_command
+from gridsim.cli.commands.schema import schema
+from gridsim.cli.commands.sweep import sweep
+from gridsim.cli.commands.validate import validate
+from gridsim.cli.commands.why import why
+from gridsim.cli.output import deliver, in_folder, progress_of, say
+from gridsim.cli.scenario_flags import prepare, recorded, run_options
+from gridsim.cli.signals import Terminated, begin, end, heed
+from gridsim.errors import (
+    CheckpointWarning,
+    GridSimError,
+    ModelWarning,
+    ScenarioError,
+    TraceWarning,
+    printable,
+)
+from gridsim.support.extras import MissingExtra
+
+#: Why what is written may not get there.
+_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+#: What the system says of a library, such as SciPy's, for which there is no memory.
+_NOT_LOADED = "failed to map segment from shared object"
+
+
+class _Group(click.Group):
+    """A group whose commands end with one line on standard error for whatever is wrong with the input."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        said = set()
+
+        def show(message: Warning | str, *_: Any) -> None:
+            line = _one_line(str(message))
+            if line not in said:  # a log is read once a scheduler
+                said.add(line)
+                _tell(f"warning: {line}")
+
+        with warnings.catch_warnings():
+            for category in (TraceWarning, ModelWarning, CheckpointWarning):
+                warnings.simplefilter("always", category)
+            warnings.showwarning = show  # type: ignore[assignment]
+            try:
+                try:
+                    begin()
+                    return super().invoke(ctx)
+                finally:
+                    end()
+            except GridSimError as error:
+                message = str(error) or type(error).__name__
+            except click.UsageError as error:  # as one line, and without the usage
+                message = error.format_message()
+            except MissingExtra as error:
+                message = str(error)
+            except MemoryError as error:
+                message = _noted(f"not enough memory: {error}".removesuffix(": "), error)
+            except ImportError as error:
+                if _NOT_LOADED not in str(error):
+                    raise
+                message = f"not enough memory: {error}"
+            except OSError as error:
+                if error.errno == errno.EPIPE:  # the reader of our output has gone; click ends quietly
+                    raise
+                message = _of_system(error)
+            except KeyboardInterrupt as error:
+                word, code = ("terminated", 143) if isinstance(error, Terminated) else ("interrupted", 130)
+                _tell(_noted(f"{word}: {error}".removesuffix(": "), error))
+                ctx.exit(code)
+            _tell(message)
+            ctx.exit(2)
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """What --help and --version say cannot be written before there is a command."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            _tell(_of_system(error))
+            sys.exit(2)
+
+
+def _tell(message: str) -> None:
+    """One line on standard error; where nobody can be told, as on a full disk, the exit code says it."""
+    with suppress(OSError):
+        click.echo(f"gridsim: {_one_line(message)}", err=True)
+
+
+def _open_closed() -> None:
+    """In place of streams that were closed before Python began others: what is told is lost, and an answer
+    that goes nowhere is an error, as on a full disk.
+
+    Their numbers are taken, or files that are opened later would get them, and what is meant for a stream.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)  # workers have streams, too
+    os.close(number)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
+def _give_up_output() -> None:
+    """What could not be written, of which a line has told: Python would try again when it ends, and fail with
+    more words and another exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with open(os.devnull, "w") as nowhere:
+                os.dup2(nowhere.fileno(), stream.fileno())
+
+
+def _noted(message: str, error: BaseException) -> str:
+    return "; ".join([message, *getattr(error, "__notes__", [])])
+
+
+def _of_system(error: OSError) -> str:
+    if error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    # files have their names: what has none is our output, or a path that begins where we are
+    if error.errno == errno.ENOENT and _nowhere():
+        return "the current folder is gone"
+    where = "standard output: " if error.errno in _NOT_WRITTEN else ""
+    return where + (error.strerror or str(error))
+
+
+def _nowhere() -> bool:
+    """Whether the folder that we are in was removed: no path that begins there can be made a whole one."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _one_line(message: str) -> str:
+    return printable(" ".join(message.split()))
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from gridsim.support.provenance import version
+
+        click.echo(f"gridsim {version()}")
+        ctx.exit()
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Show the version."
+)
+def cli() -> None:
+    """Simulate decentralized grid scheduling."""
+
+
+@cli.command()
+@run_options
+@click.option("--scheduler", "name", default="fair-tree", show_default=True, metavar="NAME|module:Class")
+@click.option("--checkpoint", metavar="FILE", help="Keep the run there, for gridsim resume.")
+@click.option(
+    "--checkpoint-every",
+    "every",
+    type=float,
+    metavar="S",
+    help="Seconds of work between two checkpoints (file: gridsim.simulation.checkpoint unless said).  [600]",
+)
+@click.option("--decisions-limit", type=int, metavar="N", help="Decisions that are kept.  [1000000]")
+@click.option("--messages-limit", type=int, metavar="N", help="Messages that are kept.  [1000000]")
+def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) -> None:
+    """Run one scheduler on a scenario; flags override the file, or the default without one."""
+    from gridsim.simulation.simulate import CHECKPOINT_EVERY, simulate
+
+    out = in_folder(flags["out"], name)
+    if every is not None and checkpoint is None:
+        checkpoint = "gridsim.simulation.checkpoint"
+    check_report(flags["report"])
+    scenario, schedulers, keep = prepare([name], flags, [] if out is None else [out], checkpoint)
+    result = simulate(
+        scenario,
+        schedulers[name],
+        progress=progress_of(flags["progress"], flags["as_json"]),
+        threads=flags["threads"],
+        time_limit=flags["time_limit"],
+        record=recorded(flags, out, flags["report"], checkpoint),
+        **_limits(flags),
+        checkpoint=checkpoint,
+        checkpoint_every=CHECKPOINT_EVERY if every is None else every,
+    )
+    keep()
+    deliver(result, name, out=out, report=flags["report"], bound=flags["bound"], as_json=flags["as_json"])
+
+
+def _limits(flags: dict[str, Any]) -> dict[str, int]:
+    """How many rows `simulate` is told to keep of what is recorded."""
+    limits = {}
+    for what in ("decisions", "messages"):
+        if (limit := flags[f"{what}_limit"]) is not None:
+            if not flags[what]:
+                raise ScenarioError(f"--{what}-limit needs --{what}")
+            limits[f"{what}_limit"] = limit
+    return limits
+
+
+cli.add_command(compare)
+cli.add_command(sweep)
+cli.add_command(export)
+cli.add_command(ladder_command)
+cli.add_command(plot)
+cli.add_command(report)
+cli.add_command(reproduce)
+cli.add_command(repro)
+cli.add_command(resume_command)
+cli.add_command(schema)
+cli.add_command(validate)
+cli.add_command(why)
+
+
+@cli.group()
+def trace() -> None:
+    """Look at trace files: job logs (swf, gwf), availability (avt, fta), host speeds (hosts)."""
+
+
+_format = click.option("--format", "kind", help="swf, gwf, avt, fta or hosts.  [told from the file]")
+_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+
+
+@trace.command("info")
+@click.argument("file")
+@_format
+@_json
+def trace_info(file: str, kind: str | None, as_json: bool) -> None:
+    """Size and shape of a trace (units in the names)."""
+    from gridsim.support.arguments import text
+    from gridsim.support.text import to_json
+    from gridsim.traces.info import info
+
+    facts = info(text("FILE", file), format=kind)
+    if as_json:
+        click.echo(to_json(facts))
+        return
+    for key, value in facts.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{name} {_one_line(str(entry))}" for name, entry in value.items()) or "-"
+        say(f"{key:<18}  {value}")
+
+
+@trace.command("lint")
+@click.argument("file")
+@_format
+@_json
+@click.pass_context
+def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -> None:
+    """What is suspicious about a trace; exit code 1 if there are errors, 2 if it cannot be read."""
+    from gridsim.support.arguments import text
+    from gridsim.support.text import to_json
+    from gridsim.traces.lint import lint
+
+    findings = lint(text("FILE", file), format=kind)
+    for finding in findings:
+        if finding.code == "unreadable":
+            line = f":{finding.first_line}" if finding.first_line else ""
+            raise GridSimError(f"{file}{line}: {finding.message}")
+    if as_json:
+        fields = ("severity", "code", "message", "count", "first_line")
+        entries = [{field: getattr(finding, field) for field in fields} for finding in findings]
+        click.echo(to_json({"file": file, "findings": entries}))
+    else:
+        name = _one_line(file)
+        for found in findings:
+            place = f"{name}:{found.first_line}" if found.first_line else name
+            say(f"{place}: {found.severity}: {found.count} {found.message} [{found.code}]")
+        say(f"{name}: {len(findings)} kinds of findings" if findings else f"{name}: nothing to say")
+    ctx.exit(int(any(finding.severity == "error" for finding in findings)))
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """As JSON spells what an encoding does not have: then JSON stays JSON, and a text can be read."""
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+def main() -> None:
+    """Entry point of the command."""
+
+    heed()
+    _open_closed()
+    codecs.register_error("gridsim", _escaped)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="gridsim")
+    try:
+        cli(prog_name="gridsim")
+    finally:
+        _give_up_output()
+
+
+if __name__ == "__main__":
+    main()

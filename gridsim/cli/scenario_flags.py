@@ -1,0 +1,267 @@
+"""The scenario and the schedulers that flags and files ask for, as commands share them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gridsim.cli.output import check_apart, check_output, of_scenario
+from gridsim.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from gridsim.model.scenario import Scenario
+    from gridsim.scheduling.contract import Scheduler
+    from gridsim.simulation.simulate import Record, Recording
+
+Flags = dict[str, Any]
+
+_PLATFORM = ("nodes",)
+_NETWORK = ("latency", "bandwidth", "interfaces", "task_data")
+_WORKLOAD = ("applications", "interarrival", "tasks_per_node", "task_size")
+_LOG_NAMES = {"applications": "max_applications"}  # what a flag is called in a workload from a log
+
+
+#: Of commands that run again what a file tells of.
+import_option = click.option(
+    "--import",
+    "imports",
+    metavar="module:function",
+    multiple=True,
+    help="Code that parameters in the file may name; repeatable. Without it none is imported.",
+)
+
+
+def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the argument SCENARIO.toml and the flags that change the scenario."""
+    options = [
+        click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
+        click.option("--nodes", type=int, help="Machines.  [1000]"),
+        click.option("--speeds", type=click.Choice(["uniform", "pareto"]), help="Speeds.  [uniform]"),
+        click.option("--hosts", metavar="FILE", help="Speeds drawn from a table of hosts (CSV)."),
+        click.option("--applications", type=int, help="Applications (of a log: the first so many).  [100]"),
+        click.option("--interarrival", type=float, help="Mean time between releases, s.  [10]"),
+        click.option("--tasks-per-node", type=float, help="Mean tasks of an application, a machine.  [10]"),
+        click.option("--task-size", help="Mflop: a number, LOW..HIGH, or classes A,B,C.  [65536]"),
+        click.option("--job-log", metavar="FILE", help="Applications from a job log (SWF, GWF)."),
+        click.option("--latency", type=float, help="Of a message, s.  [0.05]"),
+        click.option("--bandwidth", type=float, help="Of a machine, up and down, bytes/s.  [125000]"),
+        click.option("--interfaces", type=click.Choice(["fifo", "equal"]), help="Queueing.  [fifo]"),
+        click.option("--task-data", type=float, help="That a task fetches, bytes, counted apart.  [0]"),
+        click.option("--seed", type=int, help="Of platform, workload and run.  [1]"),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that `run` and `compare` share, with those of the scenario."""
+    options = [
+        click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter."),
+        click.option(
+            "--bound",
+            type=click.Choice(["fluid", "discrete"]),
+            default="fluid",
+            help="Lower bound to compare with.  [fluid]",
+        ),
+        click.option(
+            "--out",
+            metavar="PATH",
+            help="Save the results; run: a file, or a folder for NAME.npz; compare: a folder.",
+        ),
+        click.option("--report", metavar="FILE", help="Write a report too: HTML that works offline."),
+        click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
+        click.option("--threads", type=int, default=1, help="Of a kernel; changes no result.  [1]"),
+        click.option("--record", is_flag=True, help="Save the schedule too, for gridsim validate."),
+        click.option("--decisions", is_flag=True, help="Save the decisions too, for gridsim why."),
+        click.option("--messages", is_flag=True, help="Save a log of all messages too."),
+        click.option("--time-limit", type=float, metavar="S", help="Simulated s after which to give up."),
+        click.option(
+            "--progress/--no-progress",
+            default=None,
+            help="Show a bar (default: on a terminal, without --json).",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return scenario_options(command)
+
+
+def recorded(flags: Flags, *places: str | None) -> Record:
+    """What ``--record``, ``--decisions`` and ``--messages`` ask `simulate` to record.
+
+    places : where it may go, of which one must be given.
+    """
+    wanted: dict[str, Recording] = {"record": "schedule", "decisions": "decisions", "messages": "messages"}
+    given = [flag for flag in wanted if flags[flag]]
+    if given and all(place is None for place in places):
+        raise ScenarioError(f"--{given[0]} needs --out, where that is saved")
+    return tuple(wanted[flag] for flag in given)
+
+
+def inputs(flags: Flags) -> dict[str, str | None]:
+    """The files that are read."""
+    return {"SCENARIO": flags["scenario"], "--hosts": flags["hosts"], "--job-log": flags["job_log"]}
+
+
+def scenario_of(flags: Flags) -> Scenario:
+    """The scenario of the file, or the default one, with what the flags change."""
+    import dataclasses
+
+    from gridsim.model.bag_workloads import LogRecipe
+    from gridsim.model.platform import HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds
+    from gridsim.model.scenario import Scenario
+    from gridsim.model.workload import Workload
+    from gridsim.support.arguments import text, whole
+
+    given = {key: value for key, value in flags.items() if value is not None}
+    if "hosts" in given and "speeds" in given:
+        raise ScenarioError("--hosts and --speeds exclude each other")
+    if "seed" in given:
+        whole("--seed", given["seed"])
+    if flags["scenario"] is not None:
+        base = Scenario.from_toml(Path(text("SCENARIO.toml", flags["scenario"])))
+    else:
+        base = default_scenario(given.get("seed", 1))
+    if "task_size" in given:
+        given["task_size"] = _task_size(given["task_size"])
+    seed = {"seed": given["seed"]} if "seed" in given else {}
+
+    platform: Any = base.platform.recipe
+    if {"hosts", "speeds"} & set(given):
+        shape: Flags = {"nodes": base.platform.nodes, "seed": getattr(platform, "seed", base.seed)}
+        if "hosts" in given:
+            platform = HostSpeedTable(path=text("--hosts", given["hosts"]), **shape)
+        else:
+            platform = (UniformSpeeds if given["speeds"] == "uniform" else ParetoSpeeds)(**shape)
+    platform = _changed("platform", platform, given, _PLATFORM, seed)
+    workload: Any = base.workload.recipe
+    if "job_log" in given:
+        path = text("--job-log", given["job_log"])
+        workload = LogRecipe(path=path, seed=getattr(workload, "seed", base.seed))
+    workload = _changed("workload", workload, given, _WORKLOAD, seed)
+    network = _changed("network", base.network, given, _NETWORK, {})
+    run_seed = given.get("seed", base.seed)
+    return dataclasses.replace(
+        base, platform=Platform(platform), workload=Workload(workload), network=network, seed=run_seed
+    )
+
+
+def default_scenario(seed: int = 1) -> Scenario:
+    """The shape of the fair-tree papers' experiments: 100 bags of about 10,000 tasks on 1000 machines."""
+    from gridsim.model.platform import Platform
+    from gridsim.model.scenario import Scenario
+    from gridsim.model.workload import Workload
+
+    workload = Workload.bags(applications=100, interarrival=10.0, task_size=65536.0, seed=seed)
+    return Scenario(Platform.desktop_grid(1000, seed), workload, seed=seed)
+
+
+def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed: Flags) -> Any:
+    """`recipe` with the flags of `names`; an error for a flag that its kind does not have."""
+    import msgspec
+
+    known, changes, flag_of = recipe.__struct_fields__, {}, {}
+    for name in set(names) & set(given):
+        field = _LOG_NAMES.get(name, name) if "max_applications" in known else name
+        if field not in known:
+            kind = recipe.__struct_config__.tag
+            raise ScenarioError(f"--{name.replace('_', '-')} does not apply to a {where} of kind {kind!r}")
+        changes[field], flag_of[f"{where}.{field}"] = given[name], "--" + name.replace("_", "-")
+    changes |= {name: value for name, value in seed.items() if name in known}
+    if "tasks_per_node" in changes and "tasks" in known:
+        changes["tasks"] = None  # which would override the flag
+    try:
+        return msgspec.structs.replace(recipe, **changes)
+    except ScenarioError as error:  # it begins with the path of a key; the user gave a flag
+        path = re.match(r"[\w.]*?(?=\[| |\.low |\.high )", str(error))
+        if path is None or path[0] not in flag_of:
+            raise
+        raise ScenarioError(flag_of[path[0]] + str(error)[path.end() :]) from error
+
+
+def _task_size(value: Any) -> Any:
+    from gridsim.model.bag_workloads import Range
+
+    if not isinstance(value, str):
+        return value
+    try:
+        if ".." in value:
+            low, _, high = value.partition("..")
+            return Range(float(low), float(high))
+        sizes = tuple(float(part) for part in value.split(","))
+    except ValueError:
+        raise ScenarioError(f"--task-size must be a number, LOW..HIGH or A,B,C, got {value!r}") from None
+    return sizes[0] if len(sizes) == 1 else sizes
+
+
+def setting_of(setting: str) -> tuple[str, str, Any]:
+    """NAME.PARAM=VALUE; the value is a TOML value, a list without its brackets, or plain text."""
+    target, equals, value = setting.partition("=")
+    name, dot, parameter = target.strip().rpartition(".")
+    if not (equals and dot and name and parameter):
+        raise ScenarioError(f"--set {setting}: expected NAME.PARAM=VALUE")
+    for text in (value, f"[{value}]") if "," in value else (value,):
+        try:
+            document = tomllib.loads(f"value = {text}")
+        except (ValueError, RecursionError):  # no TOML, or a number that Python does not read
+            continue
+        if len(document) == 1:  # not several lines
+            return name, parameter, document["value"]
+    return name, parameter, value.strip()
+
+
+def prepare(
+    names: list[str], flags: Flags, outputs: list[str], checkpoint: str | None = None
+) -> tuple[Scenario, dict[str, Scheduler], Callable[[], Scenario]]:
+    """The scenario and the schedulers, all checked before anything is run or written.
+
+    The last of the three returns the scenario with the parameters of the schedulers, and saves it if that is
+    wanted; to be called when it has been run: only then is it known to be one that can be.
+    """
+    import dataclasses
+
+    import msgspec
+
+    from gridsim.scheduling.registry import named_scheduler
+
+    file = flags["save_scenario"]
+    written: list[tuple[str, str | None]] = [("--out", path) for path in outputs]
+    written += [("--save-scenario", file), ("--checkpoint", checkpoint)]
+    for flag, path in written:
+        if path is not None:
+            check_output(flag, path)
+    written += [("--figure", flags.get("figure")), ("--report", flags["report"])]
+    check_apart(inputs(flags).items(), written)
+    scenario = scenario_of(flags)
+    check_apart(of_scenario(scenario.files), written)
+    settings: dict[str, dict[str, Any]] = {name: dict(scenario.schedulers.get(name, {})) for name in names}
+    for setting in flags["settings"]:
+        name, parameter, value = setting_of(setting)
+        if name not in settings:
+            raise ScenarioError(f"--set {setting}: no scheduler {name!r} here; chosen: {', '.join(names)}")
+        settings[name][parameter] = value
+    schedulers = {name: named_scheduler(name, settings[name]) for name in names}
+    for name, table in scenario.schedulers.items():
+        named_scheduler(name, table)  # tables of schedulers that are not asked for must be right too
+
+    def keep() -> Scenario:
+        # the parameters as checked: plain values of the right types
+        parameters = {name: dict(table) for name, table in scenario.schedulers.items()}
+        for name in names:
+            if settings[name] and ":" not in name:
+                checked = msgspec.to_builtins(schedulers[name])
+                given = {key: checked[key] for key in settings[name] if checked[key] is not None}
+                parameters[name] = given
+        whole = dataclasses.replace(scenario, schedulers=parameters)
+        if file is not None:
+            whole.save(file)
+        return whole
+
+    return scenario, schedulers, keep

@@ -1,0 +1,159 @@
+"""The JSON Schema of scenario files, by which editors complete and check them.
+
+Types and defaults are those of the Structs that a file is read into.  What each key is, is told by their
+docstrings, or else by those of the constructors of `Platform`, `Workload`, `Faults` and `Fluctuation`; it is
+not where Python drops docstrings (``-OO``).  Limits are not part of it: gridsim checks them when it reads the
+file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, get_args
+
+import msgspec
+
+from gridsim.cli.docstrings import opening, told
+from gridsim.model import (
+    bag_workloads as bags,
+)
+from gridsim.model import (
+    bag_workloads as job_streams,
+)
+from gridsim.model import (
+    faults,
+    fluctuation,
+    platform,
+    workload,
+)
+from gridsim.model import (
+    rigid_workloads as rigid,
+)
+from gridsim.model import (
+    time_zones as zones,
+)
+from gridsim.model.network import Network
+from gridsim.model.scenario import Scenario
+from gridsim.scheduling.registry import registered
+
+#: The constructors that tell what the keys of a table are.
+_CONSTRUCTORS: dict[type[msgspec.Struct], Any] = {
+    platform.UniformSpeeds: platform.Platform.desktop_grid,
+    platform.ParetoSpeeds: platform.Platform.pareto,
+    platform.NormalSpeeds: platform.Platform.normal,
+    platform.HostSpeedTable: platform.Platform.from_hosts,
+    platform.ListedSpeeds: platform.Platform.of,
+    platform.EqualSpeeds: platform.Platform.equal,
+    bags.BagRecipe: workload.Workload.bags,
+    bags.LogRecipe: workload.Workload.from_log,
+    bags.ListRecipe: workload.Workload.of,
+    bags.TasksRecipe: workload.Workload.of_tasks,
+    job_streams.StreamRecipe: workload.Workload.job_streams,
+    rigid.JobRecipe: workload.Workload.jobs,
+    rigid.JobLogRecipe: workload.Workload.jobs_from_log,
+    rigid.JobListRecipe: workload.Workload.jobs_of,
+    faults.PoissonFaults: faults.Faults.poisson,
+    faults.ExponentialFaults: faults.Faults.exponential,
+    faults.WeibullFaults: faults.Faults.weibull,
+    faults.TraceFaults: faults.Faults.trace,
+    faults.ListedFaults: faults.Faults.of,
+    zones.ZoneFaults: faults.Faults.zones,
+    fluctuation.UniformFluctuation: fluctuation.Fluctuation.uniform,
+    fluctuation.ListedFluctuation: fluctuation.Fluctuation.of,
+}
+_TABLES = {
+    "platform": ("the machines", platform.PlatformRecipe),
+    "workload": ("the applications, or jobs", workload.WorkloadRecipe),
+    "network": ("what a message costs", Network),
+    "faults": ("when machines fail and come back; without it they do not", faults.FaultsRecipe),
+    "fluctuation": ("what machines have of their speed; without it all of it", fluctuation.FluctuationRecipe),
+}
+
+
+def scenario_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a scenario file, as plain values."""
+    schedulers = registered()
+    classes = sorted({cls for cls, _ in schedulers.values()}, key=lambda cls: cls.__name__)
+    kinds = [kind for _, kind in _TABLES.values()]
+    made, parts = msgspec.json.schema_components([*kinds, *classes], ref_template="#/$defs/{name}")
+    known: list[type[msgspec.Struct]] = [*_CONSTRUCTORS, *classes, Network, *_inner()]
+    by_name = {cls.__name__: cls for cls in known}
+    for name, part in parts.items():
+        _describe(part, by_name[name])
+    for table, union in zip(_TABLES, kinds, strict=True):
+        for cls in get_args(union):
+            parts[cls.__name__]["title"] = f'{table}, kind = "{cls.__struct_config__.tag}"'
+    parts["Network"]["title"] = "network"
+    tables = dict(zip(_TABLES, made, strict=False))
+    names = {
+        name: {"$ref": f"#/$defs/{cls.__name__}", "description": opening(cls)}
+        for name, (cls, _) in schedulers.items()
+    }
+    said = told(Scenario)
+    properties = {
+        "seed": {"type": "integer", "minimum": 0, "default": 0, "description": said.get("seed", "")},
+        **{name: {"description": _TABLES[name][0], **_plain(table)} for name, table in tables.items()},
+        "schedulers": {
+            "description": said.get("schedulers", ""),
+            "type": "object",
+            "properties": names,
+            "additionalProperties": False,
+        },
+    }
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A scenario of gridsim",
+        "type": "object",
+        "properties": properties,
+        "required": ["platform", "workload"],
+        "additionalProperties": False,
+        "$defs": parts,
+    }
+    plain: dict[str, Any] = json.loads(msgspec.json.encode(schema), object_hook=_saying)
+    return plain
+
+
+def _inner() -> tuple[type[msgspec.Struct], ...]:
+    """Tables within tables."""
+    return bags.Range, *get_args(bags.Spread), zones.Zones
+
+
+def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:
+    """Tell what a table and its keys are; close it."""
+    constructor = _CONSTRUCTORS.get(cls)
+    part["description"] = _markdown(opening(cls if constructor is None else constructor))
+    part["additionalProperties"] = False
+    if part.get("required") == []:
+        del part["required"]
+    said = {} if constructor is None else told(constructor)
+    for base in reversed(cls.__mro__[:-1]):
+        said |= told(base)
+    for name, entry in part["properties"].items():
+        described = _plain(entry)
+        if name == cls.__struct_config__.tag_field:
+            described["description"] = "how it is made"
+        elif name in said:
+            described["description"] = _markdown(said[name])
+        part["properties"][name] = described
+
+
+def _saying(entry: dict[str, Any]) -> dict[str, Any]:
+    """Without a description that says nothing."""
+    return {key: value for key, value in entry.items() if (key, value) != ("description", "")}
+
+
+def _plain(entry: dict[str, Any]) -> dict[str, Any]:
+    """Without what TOML and JSON cannot say: null, infinite defaults; and what only OpenAPI knows."""
+    entry = {key: value for key, value in entry.items() if key != "discriminator"}
+    if (default := entry.get("default", ...)) is None or default == math.inf:
+        del entry["default"]
+    if "anyOf" in entry:
+        kept = [_plain(each) for each in entry.pop("anyOf") if each != {"type": "null"}]
+        entry |= kept[0] if len(kept) == 1 else {"anyOf": kept}
+    return entry
+
+
+def _markdown(text: str) -> str:
+    return re.sub("``([^`]*)``", r"`\1`", text)

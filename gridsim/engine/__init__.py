@@ -1,0 +1,21 @@
+"""The event engine: a clock, a queue of cohorts, and the transport of messages.
+
+A scheduler of one's own needs no more of it than the names below.
+"""
+
+from gridsim.engine.engine import ACT, DELIVERY, TIMER, Engine, Source
+from gridsim.engine.transport import Transport, message
+from gridsim.support.clock import NEVER, NS, nanoseconds
+
+__all__ = [
+    "ACT",
+    "DELIVERY",
+    "NEVER",
+    "NS",
+    "TIMER",
+    "Engine",
+    "Source",
+    "Transport",
+    "message",
+    "nanoseconds",
+]

@@ -1,0 +1,360 @@
+"""The event engine: a clock, a queue, and cohorts of rows.  It knows nothing of grids.
+
+**Cohorts.**  Everything that is due at one instant and of one *kind* is one queue entry and one handler
+call.  A cohort means exactly what its rows handled one by one would mean; ``Engine(cohort_limit=1)``
+hands them over one by one, and results must not change (a law that the tests hold).
+
+**Order.**  Total: (time, phase, wave, priority of the kind, receiver, sequence).  An instant has three
+phases: *deliveries*, then *acts* (every node that was touched acts once), then *timers*.  A delivery
+that is posted while its own instant is being handled belongs to the next wave, and the engine goes back
+to the deliveries before anything else, so that nobody acts before everything has arrived.  After each
+wave the hooks run: the network sends what the wave's handlers said, in an order that does not depend on
+how the cohorts were cut.
+
+**Time** is int64 nanoseconds, so that equal delays meet in one cohort.
+
+**Plain data.**  Handlers are registered by the name of their kind; what is pending are integers and
+arrays, never closures.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.engine.calendar_queue import Calendar
+from gridsim.errors import SchedulerError
+from gridsim.support.clock import NEVER, NS
+
+DELIVERY, ACT, TIMER = 0, 1, 2
+
+# The rank of an entry within its instant is phase | wave | priority in one integer.
+_PRIORITY_BITS, _WAVE_BITS = 12, 40
+_PHASE_AT = _PRIORITY_BITS + _WAVE_BITS
+_PRIORITIES = (1 << _PRIORITY_BITS) - 1
+_ACT_AT, _TIMER_AT = ACT << _PHASE_AT, TIMER << _PHASE_AT
+
+Rows = NDArray[Any]
+Handler = Callable[[Any], None]
+
+
+class Source(Protocol):
+    """A kernel that runs events of its own between two instants at which Python must act."""
+
+    def advance(self, limit: int) -> int:
+        """Run own events up to `limit` ns; the first instant <= limit that needs a handler, else NEVER."""
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """Post what is due at `time` ns to the engine."""
+
+
+class Engine:
+    """Run kinds of events in a total order.
+
+    Parameters
+    ----------
+    cohort_limit : the most rows a handler gets in one call; None for whole cohorts.
+    """
+
+    def __init__(self, *, cohort_limit: int | None = None) -> None:
+        if cohort_limit is not None and cohort_limit < 1:
+            raise ValueError(f"cohort_limit must be at least 1, got {cohort_limit}")
+        self.now = 0
+        #: Rows handled so far.
+        self.events = 0
+        # Rows that came along in a call with others; counted only there, as most events come alone.
+        self._together = 0
+        self._limit = cohort_limit
+        # Entries are (time, rank, item) for timers and (time, rank, (sequence, rows)) for the rest: timers
+        # of one kind and instant are handed over in order of their items and need no sequence.
+        self._queue = Calendar()
+        self._sequence = 0
+        self._rank: dict[str, int] = {}
+        self._handlers: dict[int, Handler] = {}
+        # Period and next instant of the kinds that fire by themselves.
+        self._periods: dict[int, tuple[int, int]] = {}
+        # The last wave of `now` whose deliveries have begun.
+        self._wave = -1
+        self._stopped = False
+        self._hooks: list[Callable[[], None]] = []
+        self._sources: list[Source] = []
+
+    @property
+    def calls(self) -> int:
+        """The calls of handlers that took."""
+        return self.events - self._together
+
+    def exhausted(self) -> bool:
+        """Whether nothing is left to do.  Sources run ahead to find out, so it is for the end of a run."""
+        return not len(self._queue) and all(source.advance(NEVER) == NEVER for source in self._sources)
+
+    @property
+    def whole_cohorts(self) -> bool:
+        """False if handlers get their rows in pieces."""
+        return self._limit is None
+
+    # -- registration ---------------------------------------------------------------------------------
+
+    def on(self, kind: str, handler: Handler, *, priority: int, phase: int = DELIVERY) -> None:
+        """Register `handler` for `kind`; within a phase and wave, lower priorities go first.
+
+        A *delivery* handler gets a structured array sorted by its field ``node`` (rows of one node in
+        the order in which they were posted).  *Act* and *timer* handlers get a sorted list of integers;
+        acts have each integer once.
+
+        Raises ValueError for a kind registered twice or a (phase, priority) that is taken.
+        """
+        if phase not in (DELIVERY, ACT, TIMER):
+            raise ValueError(f"phase of {kind!r} must be DELIVERY, ACT or TIMER, got {phase}")
+        if not 0 <= priority <= _PRIORITIES:
+            raise ValueError(f"priority of {kind!r} must be in 0..{_PRIORITIES}, got {priority}")
+        rank = phase << _PHASE_AT | priority
+        if kind in self._rank:
+            raise ValueError(f"kind {kind!r} is registered already")
+        if rank in self._handlers:
+            raise ValueError(f"priority {priority} of {kind!r} is taken in phase {phase}")
+        self._rank[kind] = rank
+        self._handlers[rank] = handler
+
+    def at_wave_end(self, hook: Callable[[], None]) -> None:
+        """Call `hook` after every wave, before anything later is handled."""
+        self._hooks.append(hook)
+
+    def add_source(self, source: Source) -> None:
+        """Let `source` run its own events between the engine's instants."""
+        self._sources.append(source)
+
+    # -- posting --------------------------------------------------------------------------------------
+
+    def post(self, time: int, kind: str, rows: Rows) -> None:
+        """Add `rows` (structured, with an integer field ``node``) to the delivery of `kind` at `time` ns."""
+        if len(rows):
+            rank = self._rank[kind]
+            if time == self.now:
+                rank |= (self._wave + 1) << _PRIORITY_BITS
+            self._post(time, kind, rank, rows)
+
+    def touch(self, kind: str, items: Iterable[int], *, time: int | None = None) -> None:
+        """Let `items` act once, at `time` ns (default: now), after all deliveries of that instant."""
+        items = items.tolist() if isinstance(items, np.ndarray) else list(items)
+        if items:
+            self._post(self.now if time is None else time, kind, self._rank[kind], items)
+
+    def at(self, time: int, kind: str, item: int = 0) -> None:
+        """Fire timer `kind` with the integer `item` at `time` ns."""
+        # This is `Calendar.add`, written out because a call would be a tenth of the cost of an event.
+        # The horizon is later than now, so that only what is near can be past.
+        queue = self._queue
+        if time < queue.horizon:
+            if time < self.now:
+                raise self._past(time, kind)
+            near = queue.near
+            insort(near, (time, self._rank[kind], item))
+            if len(near) > queue.room:
+                queue.spill()
+        else:
+            queue.file((time, self._rank[kind], item))
+
+    def every(self, period: int, kind: str, *, first: int | None = None) -> None:
+        """Fire timer `kind` each `period` ns, from `first` (default: one period from now).
+
+        Called again for the same kind, it replaces the period.
+        """
+        if period <= 0:
+            raise ValueError(f"period of {kind!r} must be positive, got {period} ns")
+        rank, due = self._rank[kind], self.now + period if first is None else first
+        self.at(due, kind)
+        if rank in self._periods:
+            self._queue.remove((self._periods[rank][1], rank, 0))
+        self._periods[rank] = period, due
+
+    def cancel(self, time: int, kind: str, item: int = 0) -> bool:
+        """Take one timer back; False if it has fired or was cancelled."""
+        return self._queue.remove((time, self._rank[kind], item))
+
+    def _post(self, time: int, kind: str, rank: int, what: Any) -> None:
+        if time < self.now:
+            raise self._past(time, kind)
+        self._sequence += 1
+        self._queue.add((time, rank, (self._sequence, what)))
+
+    def _past(self, time: int, kind: str) -> SchedulerError:
+        return SchedulerError(f"t = {self.now / NS} s: {kind!r} was posted for the past, {time / NS} s")
+
+    # -- checkpoints ----------------------------------------------------------------------------------
+
+    def getstate(self) -> dict[str, Any]:
+        """The clock and what is pending, as plain values and arrays; good in a hook, see `at_wave_end`.
+
+        Timers are rows (time, rank, item), acts rows (time, rank, sequence, number of items) with the items
+        of all beside them, deliveries (time, rank, sequence, rows).
+        """
+        timers, acts, items, deliveries = [], [], [], []
+        for time, rank, what in sorted(self._queue, key=lambda entry: entry[:2]):
+            if rank >= _TIMER_AT:
+                timers.append((time, rank, what))
+            elif rank >= _ACT_AT:
+                acts.append((time, rank, what[0], len(what[1])))
+                items += what[1]
+            else:
+                deliveries.append((time, rank, *what))
+        return {
+            "kinds": dict(self._rank),
+            "now": self.now,
+            "events": self.events,
+            "together": self._together,
+            "sequence": self._sequence,
+            "wave": self._wave,
+            "periods": dict(self._periods),
+            "timers": np.array(timers, np.int64).reshape(-1, 3),
+            "acts": np.array(acts, np.int64).reshape(-1, 4),
+            "items": np.array(items, np.int64),
+            "deliveries": deliveries,
+        }
+
+    def setstate(self, state: dict[str, Any]) -> None:
+        """Go on from what `getstate` gave of an engine with the same kinds.  Raises ValueError for others."""
+        if state["kinds"] != self._rank:
+            raise ValueError(f"state['kinds'] must be those of the run, {len(self._rank)}, and their ranks")
+        known = set(self._rank.values())
+        for name, width in (("timers", 3), ("acts", 4), ("items", None)):
+            rows = state[name]
+            shape = (len(rows), width) if width else (len(rows),)
+            if rows.dtype != np.int64 or rows.shape != shape:
+                raise ValueError(f"state[{name!r}] must be int64{list(shape)}, got {rows.dtype}{rows.shape}")
+            if not width:
+                continue
+            if (rows[:, 0] < state["now"]).any() or not known.issuperset(rows[:, 1].tolist()):
+                raise ValueError(f"state[{name!r}] must be of kinds of the run, not before its time")
+        if int(state["acts"][:, 3].sum()) != len(state["items"]) or (state["acts"][:, 3] < 1).any():
+            raise ValueError(f"state['items'] must be as many as the acts have, got {len(state['items'])}")
+        for rank, (period, _) in state["periods"].items():
+            if rank not in known or not 0 < period < NEVER:
+                raise ValueError(f"state['periods'] must be positive, of kinds of the run, got {period}")
+        self.now, self.events, self._together = state["now"], state["events"], state["together"]
+        self._sequence, self._wave, self._periods = state["sequence"], state["wave"], state["periods"]
+        self._queue = queue = Calendar()
+        items, done = state["items"].tolist(), 0
+        for time, rank, sequence, count in state["acts"].tolist():
+            queue.add((time, rank, (sequence, items[done : done + count])))
+            done += count
+        for time, rank, sequence, rows in state["deliveries"]:
+            queue.add((time, rank, (sequence, rows)))
+        for entry in state["timers"].tolist():
+            queue.add(tuple(entry))
+
+    # -- running --------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End `run` after the handler call in hand, or the next one at once; the rest stays pending."""
+        self._stopped = True
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` has been called, and `run` is about to end."""
+        return self._stopped
+
+    def run(self, until: int = NEVER) -> bool:
+        """Handle everything due up to and including `until` ns, or until `stop`; whether it was that."""
+        queue, handlers, periods = self._queue, self._handlers, self._periods
+        near, sources, hooks = queue.near, self._sources, self._hooks
+        while not self._stopped:
+            if sources and self._poll(until):
+                continue
+            if not near and not queue.turn():
+                break
+            time, rank, what = near[0]
+            if time > until:
+                break
+            if time != self.now:
+                self.now = time
+                self._wave = -1
+            # The calendar never splits an instant: all that is due now is in `near`.
+            if len(near) > 1 and near[1][1] == rank and near[1][0] == time:
+                end = bisect_left(near, (time, rank + 1))
+                cohort = [entry[2] for entry in near[:end]]
+                del near[:end]
+            else:
+                cohort = [what]
+                del near[0]
+            if rank >= _TIMER_AT:
+                if len(cohort) == 1:
+                    # The commonest event of all goes without a further call.
+                    self.events += 1
+                    handlers[rank](cohort)
+                else:
+                    self._call(cohort, handlers[rank])
+                if rank in periods and periods[rank][1] == time:
+                    period = periods[rank][0]
+                    periods[rank] = period, time + period
+                    queue.add((time + period, rank, 0))
+            elif rank >= _ACT_AT:
+                items = set(chain.from_iterable(items for _, items in cohort))
+                self._call(sorted(items), handlers[rank])
+            else:
+                self._wave = rank >> _PRIORITY_BITS
+                self._call(_in_order([rows for _, rows in cohort]), handlers[rank & _PRIORITIES])
+            if hooks:
+                wave = rank >> _PRIORITY_BITS
+                if not near or near[0][0] != time or near[0][1] >> _PRIORITY_BITS != wave:
+                    for hook in hooks:
+                        hook()
+        stopped, self._stopped = self._stopped, False
+        if not stopped and self.now < until < NEVER:
+            self._start(until)
+        return stopped
+
+    def _start(self, time: int) -> None:
+        self.now = time
+        self._wave = -1
+
+    def _poll(self, until: int) -> bool:
+        """Run the sources up to the next instant; True if one posted something."""
+        limit = until
+        if self._queue.near or self._queue.turn():
+            limit = min(limit, self._queue.near[0][0])
+        first = NEVER
+        for source in self._sources:
+            due = source.advance(limit)
+            if due < first:
+                first, chosen, limit = due, source, due
+        if first == NEVER:
+            return False
+        if first != self.now:
+            # No wave has begun: what the source posts is as if it had been posted long before.
+            self._start(first)
+        chosen.collect(self, first)
+        return True
+
+    def _call(self, cohort: Any, handler: Handler) -> None:
+        count = len(cohort)
+        limit = self._limit or count
+        for i in range(0, count, limit):
+            piece = cohort if limit >= count else cohort[i : i + limit]
+            self.events += len(piece)
+            self._together += len(piece) - 1
+            handler(piece)
+
+
+def joined(pieces: list[Rows]) -> Rows:
+    """Rows of one type, one piece after the other."""
+    if len(pieces) == 1:
+        return pieces[0]
+    # as bytes: numpy would find out for each field what type both have
+    return np.concatenate([np.ascontiguousarray(rows).view(np.uint8) for rows in pieces]).view(
+        pieces[0].dtype
+    )
+
+
+def _in_order(pieces: list[Rows]) -> Rows:
+    rows = joined(pieces)
+    if len(rows) > 1:
+        node = rows["node"]
+        if (node[1:] < node[:-1]).any():
+            rows = rows[np.argsort(node, kind="stable")]
+    return rows

@@ -1,0 +1,312 @@
+"""Messages between the machines of a run: the network model at work on the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.links import Links
+from gridsim.engine.engine import DELIVERY, Engine, Source, joined
+from gridsim.engine.message_log import message_table, place_of
+from gridsim.errors import ScenarioError
+from gridsim.model.network import Network
+from gridsim.results.table import Table
+from gridsim.support.clock import NS, nanoseconds
+from gridsim.support.state import check_names, put
+
+Rows = NDArray[Any]
+Observer = Callable[[str, Rows, NDArray[np.int64], tuple[str, ...]], None]
+#: The longest that a message may take on an interface, s (see `Links`).
+LONGEST = 2**40 / NS
+#: Machines times seconds that the use of interfaces is recorded for, at most (4 GiB).
+MOST_WINDOWS = 2**29
+# Added to the priority of a kind: what is lost is told after what has arrived.
+_LOST = 2048
+
+
+def message(*fields: tuple[str, str]) -> np.dtype[Any]:
+    """The row type of a kind of message: receiving and sending node, then `fields`."""
+    return np.dtype([("node", "i8"), ("sender", "i8"), *fields])
+
+
+@dataclass(slots=True)
+class _Kind:
+    name: str
+    number: int
+    dtype: np.dtype[Any]
+    nbytes: int
+    handler: Callable[[Rows], None]
+    priority: int
+    deferred: bool
+    keep: bool
+    opaque: tuple[str, ...]
+    about: str
+    outbox: list[Rows] = field(default_factory=list)
+
+
+class Transport:
+    """Sends rows from node to node, each node sitting on a machine, and keeps the ledger.
+
+    A policy declares its kinds (`kind`), then where its nodes sit (`open`), then sends.  What is sent
+    while one wave of an instant is handled leaves when the wave is over, in the order of kind, sending
+    node, and the sender's own order: so it does not matter how the wave's cohorts were cut.
+    """
+
+    def __init__(
+        self, engine: Engine, network: Network, machines: int, *, seed: int = 0, log: int = 0
+    ) -> None:
+        """`log`: messages of which a log is kept, the first ones; 0 for none."""
+        self._engine, self.network, self._machines, self._seed = engine, network, machines, seed
+        self._log = log
+        self._application_of: NDArray[np.int64] | None = None
+        self._kinds: list[_Kind] = []
+        self._by_name: dict[str, _Kind] = {}
+        self._machine_of: NDArray[np.int64] = np.arange(machines, dtype=np.int64)
+        self._level_of: NDArray[np.int64] | None = None
+        #: The kernel that carries the messages.
+        self.links = self._connect()
+        self._inner: Source | None = None
+        self._waiting = False
+        self._observer: Observer | None = None
+
+    def observe(self, observer: Observer) -> None:
+        """Let `observer` see what `send` sends: (kind, rows, machines of the senders, opaque fields)."""
+        self._observer = observer
+
+    def kind(
+        self,
+        name: str,
+        dtype: np.dtype[Any],
+        nbytes: int,
+        handler: Callable[[Rows], None],
+        *,
+        priority: int,
+        deferred: bool = False,
+        lost: Callable[[Rows], None] | None = None,
+        opaque: tuple[str, ...] = (),
+        about: str = "application",
+    ) -> None:
+        """Declare a kind of message of `nbytes` bytes; `handler` gets cohorts of rows of `dtype`.
+
+        `deferred`: nobody acts on it at once; its rows are handed over by `drain` or earlier.  `lost` gets
+        rows that were dropped, since a machine had failed, at the instant at which they would have arrived;
+        it must not send anything.  `opaque` names fields that stand for something in memory: their values
+        mean nothing to an observer.  `about` names the field, if there is such a one, with the number of the
+        application that it is about, or of what `open` knows the application of.
+        """
+        keep = lost is not None
+        new = _Kind(name, len(self._kinds), dtype, nbytes, handler, priority, deferred, keep, opaque, about)
+        self._kinds.append(new)
+        self._by_name[name] = new
+        self._engine.on(name, lambda rows: new.handler(rows), priority=priority, phase=DELIVERY)
+        if lost is not None:
+            self._engine.on(f"{name} lost", lost, priority=_LOST + priority, phase=DELIVERY)
+
+    def open(
+        self,
+        machine_of: NDArray[np.int64] | None = None,
+        level_of: NDArray[np.int64] | None = None,
+        application_of: NDArray[np.int64] | None = None,
+    ) -> None:
+        """All kinds are declared; node i sits on machine ``machine_of[i]`` (default: node = machine).
+
+        level_of : a level below 64 for each node, by which the messages are counted too.
+        application_of : the application of each thing that messages are about; None if they name
+            applications.
+        """
+        self._application_of = application_of
+        if machine_of is not None:
+            self._machine_of = np.ascontiguousarray(machine_of, np.int64)
+        self._level_of = level_of
+        self._kinds.sort(key=lambda kind: kind.priority)
+        for number, kind in enumerate(self._kinds):
+            kind.number = number
+        self._check_lengths()
+        self.links = self._connect()
+        self._engine.add_source(self)
+        self._engine.at_wave_end(self._flush)
+
+    def _connect(self) -> Links:
+        links = Links(
+            self._machine_of,
+            self._machines,
+            latency=nanoseconds(self.network.latency),
+            jitter=nanoseconds(self.network.jitter),
+            seed=self._seed,
+            bandwidth=self.network.bandwidth,
+            widths=np.array([kind.dtype.itemsize for kind in self._kinds], np.int64),
+            deferred=[kind.deferred for kind in self._kinds],
+            fifo=self.network.interfaces == "fifo",
+            keep=[kind.keep for kind in self._kinds],
+            level_of=self._level_of,
+        )
+        if self._log:
+            links.log(self._log, [place_of(kind.dtype, kind.about) for kind in self._kinds])
+        return links
+
+    def _check_lengths(self) -> None:
+        """Raise ScenarioError for a kind of message that takes longer than the links can count."""
+        for kind in self._kinds:
+            seconds = kind.nbytes / self.network.bandwidth
+            if not seconds <= LONGEST:
+                raise ScenarioError(
+                    f"network.bandwidth must let each message through within {LONGEST:.4g} s, got "
+                    f"{self.network.bandwidth!r}: a {kind.name} of {kind.nbytes} bytes takes {seconds:g} s"
+                )
+
+    def send(self, name: str, rows: Rows) -> None:
+        """Send `rows` of kind `name`; they leave at the end of the present wave."""
+        if len(rows):
+            self._by_name[name].outbox.append(rows)
+            self._waiting = True
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        self._waiting = False
+        now = self._engine.now
+        for kind in self._kinds:
+            if not kind.outbox:
+                continue
+            rows = joined(kind.outbox)
+            kind.outbox.clear()
+            if len(rows) > 1:
+                sender = rows["sender"]
+                if (sender[1:] < sender[:-1]).any():
+                    rows = rows[np.argsort(sender, kind="stable")]
+            if self._observer is not None:
+                self._observer(kind.name, rows, self._machine_of[rows["sender"]], kind.opaque)
+            records = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
+            self.links.send(now, kind.number, records, kind.nbytes)
+
+    # -- as a source of the engine ----------------------------------------------------------------------
+
+    def number(self, name: str) -> tuple[int, int]:
+        """The number of kind `name` in `links`, and the bytes of such a message."""
+        kind = self._by_name[name]
+        return kind.number, kind.nbytes
+
+    def run_by(self, inner: Source) -> None:
+        """Let `inner`, a kernel that handles some kinds by itself, run the links from now on."""
+        self._inner = inner
+
+    def advance(self, limit: int) -> int:
+        """See `gridsim.engine.Source`."""
+        if self._inner is not None:
+            return self._inner.advance(limit)
+        return self.links.advance(limit)
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `gridsim.engine.Source`."""
+        for number, records in self.links.collect(time):
+            kind = self._kinds[number]
+            engine.post(time, kind.name, records.view(kind.dtype).reshape(-1))
+        for number, records in self.links.lost():
+            kind = self._kinds[number]
+            engine.post(time, f"{kind.name} lost", records.view(kind.dtype).reshape(-1))
+        if self._inner is not None:
+            self._inner.collect(engine, time)
+
+    def drain(self) -> None:
+        """Hand over the deferred messages that have arrived by now."""
+        for number, records, _ in self.links.drain(self._engine.now):
+            kind = self._kinds[number]
+            kind.handler(records.view(kind.dtype).reshape(-1))
+
+    # -- failures ---------------------------------------------------------------------------------------
+
+    def fail(self, machines: NDArray[np.int64], *, down: bool = False) -> None:
+        """`machines` fail now; what is addressed to them or waits at them is dropped.  See `Links.fail`."""
+        self.links.advance(self._engine.now)
+        self.links.fail(machines, self._engine.now, down=down)
+
+    def restore(self, machines: NDArray[np.int64]) -> None:
+        """`machines` that were down are back now."""
+        self.links.restore(machines, self._engine.now)
+
+    # -- checkpoints ------------------------------------------------------------------------------------
+
+    def getstate(self) -> dict[str, Any]:
+        """What is under way and has been; between two waves nothing else waits."""
+        if self._waiting:
+            raise RuntimeError("the state of the network is told at the end of a wave only")
+        return {"links": self.links}
+
+    def setstate(self, state: dict[str, Any]) -> None:
+        """Go on from what `getstate` gave."""
+        check_names(self, state, ("links",))
+        for kind in self._kinds:
+            kind.outbox.clear()
+        self._waiting = False
+        put(self, "links", state["links"])
+
+    # -- the ledger -------------------------------------------------------------------------------------
+
+    def ledger(self) -> dict[str, NDArray[Any]]:
+        """Messages per kind: columns kind, sent, delivered, dropped, in_flight, bytes (sent)."""
+        self.drain()
+        sent, delivered, dropped = self.links.sent, self.links.delivered, self.links.dropped
+        return {
+            "kind": np.array([kind.name for kind in self._kinds], dtype="U"),
+            "sent": sent.copy(),
+            "delivered": delivered.copy(),
+            "dropped": dropped.copy(),
+            "in_flight": sent - delivered - dropped,
+            "bytes": self.links.traffic.copy(),
+        }
+
+    def message_log(self, applications: int) -> Table:
+        """The log of messages, as of the last `ledger`; see `message_table`."""
+        names = [kind.name for kind in self._kinds]
+        return message_table(self.links, names, applications, self._application_of)
+
+    def interfaces(self) -> dict[str, NDArray[np.int64]]:
+        """Bytes that each machine has sent and received: columns bytes_out, bytes_in."""
+        return {"bytes_out": self.links.bytes_out.copy(), "bytes_in": self.links.bytes_in.copy()}
+
+    def watch(self, first: int, last: int) -> None:
+        """From `first` to `last` ns: if the network is to record its use, this is when."""
+        if not self.network.record_use:
+            return
+        last = max(last, first + NS)
+        seconds = -(-(last - first) // NS)
+        if seconds * self._machines > MOST_WINDOWS:
+            raise ScenarioError(
+                f"network.record_use must be for at most {MOST_WINDOWS} machine seconds, "
+                f"got {self._machines} machines for {seconds} s"
+            )
+        self.links.watch(first, last, NS)
+        self._span = last - first
+
+    def use(self) -> dict[str, NDArray[np.float64]]:
+        """Share of the bandwidth that each machine used, in and out together (so at most about 2).
+
+        Columns use_mean, over all the time watched, and use_peak_1s and use_peak_10s, in the windows of 1 s
+        and 10 s that had most; a message counts where it begins to cross the interface.  None if not watched.
+        """
+        windows = self.links.windows
+        if windows is None:
+            return {}
+        tens = np.add.reduceat(windows, np.arange(0, windows.shape[1], 10), axis=1)
+        bandwidth = self.network.bandwidth
+        return {
+            "use_mean": windows.sum(axis=1) / (self._span / NS * bandwidth),
+            "use_peak_1s": windows.max(axis=1) / bandwidth,
+            "use_peak_10s": tens.max(axis=1) / (10.0 * bandwidth),
+        }
+
+    def by_level(self) -> dict[str, NDArray[Any]]:
+        """Messages sent per kind and level of the sender: columns kind, level, messages, bytes."""
+        counts = self.links.by_level
+        kind, level = np.nonzero(counts[0])
+        names = np.array([each.name for each in self._kinds], dtype="U")
+        return {
+            "kind": names[kind],
+            "level": level.astype(np.int64),
+            "messages": counts[0, kind, level],
+            "bytes": counts[1, kind, level],
+        }

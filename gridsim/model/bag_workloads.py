@@ -1,0 +1,418 @@
+"""Recipes of bags of tasks, and of job streams, where users of each machine submit one job after another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import ScenarioError
+from gridsim.model.applications import MOST_DATA, Columns, Floats, Integers
+from gridsim.model.platform import Platform
+from gridsim.support.arguments import flag, normalise, real, sequence, shown, text, whole
+from gridsim.support.memory import OF_APPLICATION, OF_TASK, check_room
+from gridsim.support.random_streams import Streams, normal_factors
+
+if TYPE_CHECKING:
+    from gridsim.traces import Bags
+
+
+#: Sizes of single tasks are kept in memory, 8 bytes each.
+MOST_SIZES = 2**30
+
+
+class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Uniform between `low` and `high`.
+
+    low : the smallest, > 0.
+    high : the largest.
+    """
+
+    low: float
+    high: float
+
+
+TaskSize = float | Range | tuple[float, ...]
+
+
+class Normal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="normal"):
+    """Factors with a normal distribution of mean 1, drawn again where they are at most 0.01.
+
+    deviation : their standard deviation, >= 0.  With a wide one what is drawn again raises the mean: to 1.008
+        with 0.4, to 1.29 with 1.
+    """
+
+    deviation: float
+
+    def __post_init__(self) -> None:
+        normalise(self, deviation=real("workload.spread.deviation", self.deviation, low=0))
+
+    def factors(self, draw: np.random.Generator, count: int) -> Floats:
+        """float64[count], without unit."""
+        return normal_factors(draw, self.deviation, count)
+
+
+class LogUniform(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="log-uniform"
+):
+    """Factors whose logarithm is uniform, from 1 / ratio to ratio.
+
+    ratio : >= 1.  The mean of the factors is (ratio - 1 / ratio) / (2 ln ratio).
+    """
+
+    ratio: float
+
+    def __post_init__(self) -> None:
+        normalise(self, ratio=real("workload.spread.ratio", self.ratio, low=1))
+
+    def factors(self, draw: np.random.Generator, count: int) -> Floats:
+        """float64[count], without unit."""
+        width = math.log(self.ratio)
+        # rounded, an end may come out beyond itself
+        return np.clip(np.exp(draw.uniform(-width, width, count)), 1 / self.ratio, self.ratio)
+
+
+Spread = Normal | LogUniform
+
+
+class BagRecipe(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="bags"
+):
+    """Poisson arrivals of bags; the meaning of each field is told by `Workload.bags`.
+
+    task_size : Mflop; a number, a table {low = ..., high = ...} (uniform, one draw an application), or a
+        list of classes (one an application, equally likely).
+    spread : how tasks differ within an application: a table of the kind ``normal`` or ``log-uniform``; each
+        task has task_size times a factor of its own.  Without it they are equal.
+    """
+
+    seed: int
+    applications: int = 100
+    interarrival: float = 10.0
+    tasks_per_node: float = 10.0
+    tasks: float | None = None
+    variation: float = 0.2
+    task_size: TaskSize = 65536.0
+    spread: Spread | None = None
+
+    def __post_init__(self) -> None:
+        variation = real("workload.variation", self.variation, low=0)
+        if variation > 1:
+            raise ScenarioError(f"workload.variation must be in 0..1, got {variation!r}")
+        if not isinstance(self.spread, Spread | None):
+            raise ScenarioError(
+                f"workload.spread must be Normal, LogUniform or None, got {shown(self.spread)}"
+            )
+        normalise(
+            self,
+            seed=whole("workload.seed", self.seed),
+            applications=whole("workload.applications", self.applications, low=1),
+            interarrival=real("workload.interarrival", self.interarrival, low=0, unit="s"),
+            tasks_per_node=real("workload.tasks_per_node", self.tasks_per_node, above=0),
+            tasks=None if self.tasks is None else real("workload.tasks", self.tasks, low=1),
+            variation=variation,
+            task_size=_task_size(self.task_size),
+        )
+
+    def columns(self, platform: Platform) -> Columns:
+        streams = Streams(self.seed)
+        count = self.applications
+        check_room("workload.applications", count, "applications", OF_APPLICATION)
+        gaps = streams("workload.arrivals").exponential(self.interarrival, count)
+        middle = self.tasks_per_node * platform.nodes if self.tasks is None else self.tasks
+        # A bound that is a whole number but for rounding counts as one.
+        most = middle * (1 + self.variation) * (1 + 1e-12)
+        _check_count(middle, most)
+        low, high = math.ceil(middle * (1 - self.variation) * (1 - 1e-12)), math.floor(most)
+        if low > high:  # nothing whole in between
+            low = high = round(middle)
+        tasks = streams("workload.tasks").integers(max(1, low), max(1, high) + 1, size=count)
+        submitter = streams("workload.submitters").integers(platform.nodes, size=count)
+        task_size, sizes = self._sizes(streams), None
+        if self.spread is not None:
+            _countable(tasks)
+            check_room("workload.spread", int(tasks.sum()), "tasks with sizes of their own", OF_TASK)
+            sizes = np.repeat(task_size, tasks)
+            sizes *= self.spread.factors(streams("workload.spread"), len(sizes))
+        return Columns(np.cumsum(gaps), tasks, task_size, submitter, sizes=sizes)
+
+    def _sizes(self, streams: Streams) -> NDArray[np.float64]:
+        draw, size = streams("workload.task_sizes"), self.task_size
+        if isinstance(size, Range):
+            return draw.uniform(size.low, size.high, self.applications)
+        classes = np.array(size if isinstance(size, tuple) else [size])
+        sizes: NDArray[np.float64] = classes[draw.integers(len(classes), size=self.applications)]
+        return sizes
+
+
+class LogRecipe(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="log"
+):
+    """Bags of a real job log; the meaning of each field is told by `Workload.from_log`."""
+
+    path: str
+    seed: int = 0
+    gap: float = 120.0
+    span: float = 120.0
+    reference_speed: float | None = None
+    max_applications: int | None = None
+    own_sizes: bool = False
+    tasks_per_node: float | None = None
+    min_tasks: int = 1
+    skip: int = 0
+
+    def __post_init__(self) -> None:
+        speed, most, scale = self.reference_speed, self.max_applications, self.tasks_per_node
+        normalise(
+            self,
+            path=text("workload.path", self.path),
+            seed=whole("workload.seed", self.seed),
+            gap=real("workload.gap", self.gap, low=0, unit="s", finite=False),
+            span=real("workload.span", self.span, low=0, unit="s", finite=False),
+            reference_speed=None
+            if speed is None
+            else real("workload.reference_speed", speed, above=0, unit="Mflop/s"),
+            max_applications=None if most is None else whole("workload.max_applications", most, low=1),
+            tasks_per_node=None if scale is None else real("workload.tasks_per_node", scale, above=0),
+            min_tasks=whole("workload.min_tasks", self.min_tasks, low=1),
+            skip=whole("workload.skip", self.skip),
+            own_sizes=flag("workload.own_sizes", self.own_sizes),
+        )
+
+    def columns(self, platform: Platform) -> Columns:
+        from gridsim.traces import derive_bags, read_jobs
+
+        log = read_jobs(self.path)
+        bags = derive_bags(log, gap=self.gap, span=self.span, max_procs=platform.nodes)
+        if not len(bags):
+            raise ScenarioError(f"{self.path}: no job of known run time, so no bag")
+        large = np.flatnonzero(bags.tasks >= self.min_tasks)
+        kept = large[self.skip :][: self.max_applications]
+        if not len(kept):
+            raise ScenarioError(
+                f"{self.path}: expected more than {self.skip} bags (workload.skip) of at least "
+                f"{self.min_tasks} tasks (workload.min_tasks), found {len(large)}"
+            )
+        tasks = bags.tasks[kept]
+        if self.tasks_per_node is not None:
+            wanted = self.tasks_per_node * platform.nodes
+            _check_count(wanted, wanted)
+            tasks = np.full(len(kept), max(1, round(wanted)), dtype=np.int64)
+        speed = self.reference_speed or platform.aggregate_speed / platform.nodes
+        sizes = self._own(bags, kept, _countable(tasks)) * speed if self.own_sizes else None
+        users, which = np.unique(bags.user, return_inverse=True)
+        homes = Streams(self.seed)("workload.submitters").integers(platform.nodes, size=len(users))
+        release = bags.release[kept] - bags.release[kept[0]]
+        return Columns(release, tasks, bags.run_time[kept] * speed, homes[which[kept]], sizes=sizes)
+
+    def _own(self, bags: Bags, kept: Integers, tasks: Integers) -> Floats:
+        """Run times (s) of so many `tasks` of each bag of `kept`: its own, or drawn from these."""
+        draw, offsets, parts = Streams(self.seed)("workload.scaled"), bags.offsets, []
+        for bag, count in zip(kept.tolist(), tasks.tolist(), strict=True):
+            jobs = slice(offsets[bag], offsets[bag + 1])
+            own = np.repeat(bags.job_run_time[jobs], bags.job_procs[jobs])
+            parts.append(own if self.tasks_per_node is None else own[draw.integers(len(own), size=count)])
+        return np.concatenate(parts)
+
+
+class ListRecipe(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="list"
+):
+    """The applications themselves; the meaning of each field is told by `Workload.of`.
+
+    release : s, one entry an application, in any order.
+    tasks : how many, one entry an application.
+    task_size : Mflop, one entry an application.
+    submitter : machines, one entry an application; without it application i submits at machine i modulo their
+        number.
+    data : bytes of a task's instructions and data, and of its result, one entry an application.
+    """
+
+    release: tuple[float, ...]
+    tasks: tuple[int, ...]
+    task_size: tuple[float, ...]
+    submitter: tuple[int, ...] | None = None
+    data: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_columns(self)
+
+    def columns(self, platform: Platform) -> Columns:
+        tasks, submitter = np.array(self.tasks, dtype=np.int64), _submitters(self, platform)
+        data = None if self.data is None else np.array(self.data, dtype=np.int64)
+        return Columns(np.array(self.release), tasks, np.array(self.task_size), submitter, data=data)
+
+
+class TasksRecipe(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="tasks"
+):
+    """The applications themselves, task by task; the meaning of each field is told by `Workload.of_tasks`.
+
+    release : s, one entry an application, in any order.
+    sizes : Mflop of every task, a list an application.
+    submitter : machines, one entry an application; without it application i submits at machine i modulo their
+        number.
+    """
+
+    release: tuple[float, ...]
+    sizes: tuple[tuple[float, ...], ...]
+    submitter: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_columns(self)
+
+    def columns(self, platform: Platform) -> Columns:
+        tasks = np.array([len(each) for each in self.sizes], dtype=np.int64)
+        sizes = np.fromiter(chain.from_iterable(self.sizes), np.float64, int(tasks.sum()))
+        unsaid = np.full(len(tasks), np.nan)
+        return Columns(np.array(self.release), tasks, unsaid, _submitters(self, platform), sizes=sizes)
+
+
+def _check_columns(recipe: ListRecipe | TasksRecipe) -> None:
+    """Check the columns of a recipe, which all have an entry an application."""
+    release = sequence("workload.release", recipe.release)
+    if not release:
+        raise ScenarioError("workload.release must name at least one application, got none")
+    columns: dict[str, Any] = {}
+    for name in recipe.__struct_fields__:
+        if (given := getattr(recipe, name)) is not None:
+            columns[name] = sequence(f"workload.{name}", given)
+            if len(columns[name]) != len(release):
+                raise ScenarioError(
+                    f"workload.{name} must have {len(release)} entries as workload.release has, "
+                    f"got {len(columns[name])}"
+                )
+    checks: dict[str, Callable[[str, Any], Any]] = {
+        "release": lambda path, value: real(path, value, low=0, unit="s"),
+        "tasks": lambda path, value: whole(path, value, low=1, high=2**53),
+        "task_size": lambda path, value: real(path, value, above=0, unit="Mflop"),
+        "sizes": _tasks,
+        "submitter": lambda path, value: whole(path, value),
+        "data": lambda path, value: whole(path, value, high=MOST_DATA),
+    }
+    for name, values in columns.items():
+        check = checks[name]
+        checked = tuple(check(f"workload.{name}[{i}]", value) for i, value in enumerate(values))
+        normalise(recipe, **{name: checked})
+
+
+def _tasks(path: str, given: Any) -> tuple[float, ...]:
+    """The sizes of the tasks of one application."""
+    if not (sizes := sequence(path, given)):
+        raise ScenarioError(f"{path} must have at least one task, got none")
+    return tuple(real(f"{path}[{j}]", size, above=0, unit="Mflop") for j, size in enumerate(sizes))
+
+
+def _submitters(recipe: ListRecipe | TasksRecipe, platform: Platform) -> Integers:
+    count = len(recipe.release)
+    if recipe.submitter is None:
+        return np.arange(count, dtype=np.int64) % platform.nodes
+    submitter = np.array(recipe.submitter, dtype=np.int64)
+    for i in np.flatnonzero(submitter >= platform.nodes)[:1]:
+        raise ScenarioError(
+            f"workload.submitter[{i}] must be a machine in 0..{platform.nodes - 1}, got {submitter[i]}"
+        )
+    return submitter
+
+
+def _check_count(mean: float, most: float) -> None:
+    if most >= 2**53:
+        raise ScenarioError(f"workload.tasks must stay below 2**53 an application, got {mean:g}")
+
+
+def _countable(tasks: Integers) -> Integers:
+    """`tasks`, if the sizes of all of them can be kept."""
+    if (total := sum(tasks.tolist())) > MOST_SIZES:
+        raise ScenarioError(
+            f"workload.tasks must be at most {MOST_SIZES} in all where they differ in size, got {total}"
+        )
+    return tasks
+
+
+def _task_size(size: Any) -> TaskSize:
+    if isinstance(size, Range):
+        low = real("workload.task_size.low", size.low, above=0, unit="Mflop")
+        return Range(low, real("workload.task_size.high", size.high, low=low, unit="Mflop"))
+    if isinstance(size, (list, tuple)):
+        if not size:
+            raise ScenarioError("workload.task_size must name at least one class, got none")
+        return tuple(
+            real(f"workload.task_size[{i}]", value, above=0, unit="Mflop") for i, value in enumerate(size)
+        )
+    return real("workload.task_size", size, above=0, unit="Mflop")
+
+
+#: Jobs that a workload has at most.
+MOST_JOBS = 2**31 - 1
+
+
+class StreamRecipe(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="streams"
+):
+    """A Poisson process of jobs at every machine; the meaning of each field is told by
+    `Workload.job_streams`."""
+
+    seed: int
+    horizon: float = 2000.0
+    interarrival: float = 20.0
+    processing_time: float = 30.0
+    data: float = 5000.0
+    variation: float = 0.2
+    deviation: float = 0.2
+    reference_speed: float | None = None
+
+    def __post_init__(self) -> None:
+        speed = self.reference_speed
+        normalise(
+            self,
+            seed=whole("workload.seed", self.seed),
+            horizon=real("workload.horizon", self.horizon, above=0, unit="s"),
+            interarrival=real("workload.interarrival", self.interarrival, above=0, unit="s"),
+            processing_time=real("workload.processing_time", self.processing_time, above=0, unit="s"),
+            data=real("workload.data", self.data, low=0, unit="bytes"),
+            variation=real("workload.variation", self.variation, low=0),
+            deviation=real("workload.deviation", self.deviation, low=0),
+            reference_speed=None
+            if speed is None
+            else real("workload.reference_speed", speed, above=0, unit="Mflop/s"),
+        )
+
+    def columns(self, platform: Platform) -> Columns:
+        streams, nodes = Streams(self.seed), platform.nodes
+
+        def of_machines(name: str, mean: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+            return mean * normal_factors(streams(f"workload.{name}"), self.variation, nodes)
+
+        rates = of_machines("rates", 1 / self.interarrival)
+        expected = float(rates.sum()) * self.horizon  # inf where it is too large for a float
+        if not expected <= MOST_JOBS / 2:
+            raise ScenarioError(
+                f"workload.horizon must leave at most {MOST_JOBS // 2} jobs, got {expected:.3g} on average"
+            )
+        check_room("workload.horizon", round(expected), "jobs", OF_APPLICATION)
+        draw = streams("workload.arrivals")
+        counts = draw.poisson(rates * self.horizon)
+        if not (total := int(counts.sum())):
+            raise ScenarioError(
+                f"workload.horizon must be long enough for a job, got {self.horizon!r} s, in which none came"
+            )
+        home = np.repeat(np.arange(nodes), counts)
+        # of a Poisson process, given how many there are, each is anywhere with equal chance
+        release = draw.uniform(0.0, self.horizon, total)
+        work = of_machines("processing_times", self.processing_time)[home]
+        work *= normal_factors(streams("workload.jobs"), self.deviation, total)
+        work *= self.reference_speed or platform.aggregate_speed / nodes
+        scale = of_machines("data", self.data)[home]
+        data = np.ceil(streams("workload.data_of_jobs").exponential(scale))
+        if (most := float(data.max())) > MOST_DATA:
+            raise ScenarioError(
+                f"workload.data must leave each job at most {MOST_DATA} bytes, got {most:g} with a mean of "
+                f"{self.data:g}"
+            )
+        ones = np.ones(total, np.int64)
+        return Columns(release, ones, work, home, data=data.astype(np.int64), rates=rates)

@@ -1,0 +1,301 @@
+"""Platform: the machines of a grid, made from a recipe that a scenario file can hold.
+
+A recipe is a frozen msgspec Struct (a tagged union, tag field ``kind``); the same recipe always makes the
+same speeds.  What one recipe draws depends on its own seed and on nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import ScenarioError
+from gridsim.support.arguments import normalise, real, sequence, text, whole
+from gridsim.support.memory import OF_MACHINE, check_room
+from gridsim.support.provenance import reading
+from gridsim.support.random_streams import Streams, normal_factors
+
+Floats = NDArray[np.float64]
+
+
+class UniformSpeeds(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="uniform"
+):
+    """Each machine's speed is uniform on low, low + step, ..., high (Mflop/s)."""
+
+    nodes: int
+    seed: int
+    low: float = 1000.0
+    high: float = 3000.0
+    step: float = 200.0
+
+    def __post_init__(self) -> None:
+        low = real("platform.low", self.low, above=0, unit="Mflop/s")
+        high = real("platform.high", self.high, low=low, unit="Mflop/s")
+        step = real("platform.step", self.step, above=0, unit="Mflop/s")
+        steps = (high - low) / step
+        if not steps < 2**53:
+            raise ScenarioError(f"platform.step must leave fewer than 2**53 speeds, got {step:g} Mflop/s")
+        if abs(steps - round(steps)) > 1e-9 * max(1.0, steps):
+            raise ScenarioError(
+                f"platform.step must divide high - low = {high - low:g} Mflop/s evenly, got {step:g}"
+            )
+        normalise(self, low=low, high=high, step=step, **_nodes_and_seed(self))
+
+    def speeds(self) -> Floats:
+        levels = round((self.high - self.low) / self.step) + 1
+        drawn = Streams(self.seed)("platform.speeds").integers(levels, size=self.nodes)
+        return self.low + self.step * drawn.astype(np.float64)
+
+
+class ParetoSpeeds(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="pareto"
+):
+    """speed = 1000 + 200 (j - 1) Mflop/s with P(j) ~ 1 / (j (j + 1)) for j in 1..10; mean 1244 Mflop/s."""
+
+    nodes: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        normalise(self, **_nodes_and_seed(self))
+
+    def speeds(self) -> Floats:
+        levels = 10
+        share = Streams(self.seed)("platform.speeds").random(self.nodes)
+        # j = floor(X), X Pareto (k = 1) cut at levels + 1: F(x) = (1 - 1/x) (levels + 1) / levels, inverted
+        drawn = np.floor(1.0 / (1.0 - share * (levels / (levels + 1))))
+        speeds: Floats = 1000.0 + 200.0 * (np.clip(drawn, 1, levels) - 1)
+        return speeds
+
+
+class NormalSpeeds(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="normal"
+):
+    """Speeds with a normal distribution around `mean` (Mflop/s), drawn again where at most 0.01 of it."""
+
+    nodes: int
+    seed: int
+    mean: float = 200.0
+    variation: float = 0.2
+
+    def __post_init__(self) -> None:
+        normalise(
+            self,
+            mean=real("platform.mean", self.mean, above=0, unit="Mflop/s"),
+            variation=real("platform.variation", self.variation, low=0),
+            **_nodes_and_seed(self),
+        )
+
+    def speeds(self) -> Floats:
+        return self.mean * normal_factors(Streams(self.seed)("platform.speeds"), self.variation, self.nodes)
+
+
+class HostSpeedTable(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="hosts"
+):
+    """Speeds of real hosts, drawn with replacement from a table (see `gridsim.traces.read_host_speeds`)."""
+
+    path: str
+    nodes: int
+    seed: int
+    column: str = "gflops_core"
+
+    def __post_init__(self) -> None:
+        path, column = text("platform.path", self.path), text("platform.column", self.column)
+        normalise(self, path=path, column=column, **_nodes_and_seed(self))
+
+    def speeds(self) -> Floats:
+        from gridsim.traces import read_host_speeds
+
+        hosts = read_host_speeds(self.path, self.column)
+        return hosts.sample(self.nodes, Streams(self.seed)("platform.speeds"))
+
+
+class ListedSpeeds(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="list"
+):
+    """The speeds themselves, Mflop/s, one a machine."""
+
+    listed: tuple[float, ...] = msgspec.field(name="speeds")
+
+    def __post_init__(self) -> None:
+        values = sequence("platform.speeds", self.listed)
+        if not values:
+            raise ScenarioError("platform.speeds must name at least one machine, got none")
+        checked = (
+            real(f"platform.speeds[{i}]", value, above=0, unit="Mflop/s") for i, value in enumerate(values)
+        )
+        normalise(self, listed=tuple(checked))
+
+    def speeds(self) -> Floats:
+        return np.array(self.listed, dtype=np.float64)
+
+
+class EqualSpeeds(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="equal"
+):
+    """`nodes` machines of one speed, Mflop/s."""
+
+    nodes: int
+    speed: float = 1000.0
+
+    def __post_init__(self) -> None:
+        normalise(
+            self,
+            nodes=whole("platform.nodes", self.nodes, low=1, high=MOST_NODES),
+            speed=real("platform.speed", self.speed, above=0, unit="Mflop/s"),
+        )
+
+    def speeds(self) -> Floats:
+        return np.full(self.nodes, self.speed)
+
+
+PlatformRecipe = UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable | ListedSpeeds | EqualSpeeds
+
+
+#: Machines are counted in 32 bits, and so are the 2 N - 1 nodes of a tree over them.
+MOST_NODES = 2**30
+#: Machines whose speeds are made before they are asked for.
+_AT_ONCE = 1 << 20
+
+
+def _nodes_and_seed(recipe: UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable) -> dict[str, int]:
+    return {
+        "nodes": whole("platform.nodes", recipe.nodes, low=1, high=MOST_NODES),
+        "seed": whole("platform.seed", recipe.seed),
+    }
+
+
+# -- the platform ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The machines of a grid.  Two platforms are equal when their recipes are.
+
+    recipe : how it was made; use the constructors below.
+
+    Speeds are made at once, so that what is wrong with them is told early; those of more than a million
+    machines when they are first asked for: to read of them takes no room.
+    """
+
+    recipe: PlatformRecipe
+
+    def __post_init__(self) -> None:
+        if self.nodes <= _AT_ONCE:
+            _ = self.speeds
+
+    @cached_property
+    def speeds(self) -> Floats:
+        """float64, read-only, Mflop/s of each machine."""
+        check_room("platform.nodes", self.nodes, "machines", OF_MACHINE)
+        table = [self.recipe.path] if isinstance(self.recipe, HostSpeedTable) else []
+        # what comes out infinite is refused here
+        with reading(table) as files, np.errstate(over="ignore"):
+            speeds = self.recipe.speeds()
+            if not math.isfinite(speeds.sum()):
+                raise ScenarioError(
+                    f"platform must have speeds with a finite sum, got up to {speeds.max():g} Mflop/s"
+                )
+        speeds.flags.writeable = False
+        self.__dict__["files"] = files
+        return speeds
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """SHA-256 of the table of hosts as it was read, if the speeds are from one."""
+        _ = self.speeds
+        files: dict[str, str] = self.__dict__["files"]
+        return files
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "speeds" in state:
+            self.speeds.flags.writeable = False  # which pickle and deepcopy forget
+
+    @classmethod
+    def desktop_grid(
+        cls, nodes: int, seed: int, low: float = 1000.0, high: float = 3000.0, step: float = 200.0
+    ) -> Platform:
+        """`nodes` machines, speeds uniform on low..high in steps (Mflop/s).
+
+        nodes : how many machines.
+        seed : of the draw.
+        low, high : slowest and fastest, Mflop/s.
+        step : between two speeds, Mflop/s; it must divide high - low.
+        """
+        return cls(UniformSpeeds(nodes=nodes, seed=seed, low=low, high=high, step=step))
+
+    @classmethod
+    def pareto(cls, nodes: int, seed: int) -> Platform:
+        """`nodes` machines of 1000..2800 Mflop/s, most of them slow (mean 1244).
+
+        nodes : how many machines.
+        seed : of the draw.
+
+        The speed is 1000 + 200 (j - 1) Mflop/s with P(j) ~ 1 / (j (j + 1)) for j in 1..10.
+        """
+        return cls(ParetoSpeeds(nodes=nodes, seed=seed))
+
+    @classmethod
+    def normal(cls, nodes: int, seed: int, mean: float = 200.0, variation: float = 0.2) -> Platform:
+        """`nodes` machines, speeds normal around `mean` (Mflop/s), of this relative standard deviation.
+
+        nodes : how many machines.
+        seed : of the draw.
+        mean : Mflop/s; a clock of 1 MHz counts as 1 Mflop/s, as in the RJSS paper.
+        variation : standard deviation, relative to the mean.
+
+        Speeds of at most 0.01 of the mean are drawn again.
+        """
+        return cls(NormalSpeeds(nodes=nodes, seed=seed, mean=mean, variation=variation))
+
+    @classmethod
+    def from_hosts(
+        cls, path: str | os.PathLike[str], nodes: int, seed: int, column: str = "gflops_core"
+    ) -> Platform:
+        """`nodes` hosts drawn from a table of real ones.
+
+        path : a CSV table with the columns cpu_model, computers and those of the speeds, plain or gzip.
+        nodes : how many machines.
+        seed : of the draw, with replacement; each computer is equally likely.
+        column : the speed: ``gflops_core`` of one core, ``gflops_computer`` of all.
+
+        Raises TraceFormatError for a bad table.
+        """
+        return cls(HostSpeedTable(path=text("platform.path", path), nodes=nodes, seed=seed, column=column))
+
+    @classmethod
+    def equal(cls, nodes: int, speed: float = 1000.0) -> Platform:
+        """`nodes` machines of one speed (Mflop/s), which rigid jobs need.
+
+        nodes : how many machines.
+        speed : of each, Mflop/s.
+        """
+        return cls(EqualSpeeds(nodes=nodes, speed=speed))
+
+    @classmethod
+    def of(cls, speeds: Iterable[float] | Floats) -> Platform:
+        """Exactly these speeds, Mflop/s.
+
+        speeds : Mflop/s, one entry a machine.
+        """
+        return cls(ListedSpeeds(listed=tuple(sequence("platform.speeds", speeds))))
+
+    @property
+    def nodes(self) -> int:
+        """Number of machines."""
+        return len(self.recipe.listed) if isinstance(self.recipe, ListedSpeeds) else self.recipe.nodes
+
+    @cached_property
+    def aggregate_speed(self) -> float:
+        """Mflop/s of all machines together (summed exactly, rounded once)."""
+        return math.fsum(self.speeds.tolist())

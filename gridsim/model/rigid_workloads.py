@@ -1,0 +1,325 @@
+"""Recipes of rigid jobs: applications whose tasks start together, one on each of as many machines.
+
+A rigid job takes as long on every machine: the platform must have machines of one speed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gridsim.errors import ScenarioError
+from gridsim.model.applications import Columns, Floats, Integers
+from gridsim.model.platform import Platform
+from gridsim.support.arguments import flag, normalise, one_of, real, sequence, text, whole
+from gridsim.support.random_streams import Streams
+
+
+class JobRecipe(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="jobs"
+):
+    """Jobs like those of a log; the meaning of each field is told by `Workload.jobs`."""
+
+    seed: int
+    jobs: int = 1000
+    profile: str = "wagap2013"
+    utilization: float = 0.25
+    max_nodes: int | None = None
+
+    def __post_init__(self) -> None:
+        normalise(
+            self,
+            seed=whole("workload.seed", self.seed),
+            jobs=whole("workload.jobs", self.jobs, low=1),
+            profile=one_of("workload.profile", self.profile, tuple(PROFILES)),
+            utilization=real("workload.utilization", self.utilization, above=0),
+            max_nodes=_max_nodes(self.max_nodes),
+        )
+
+    def columns(self, platform: Platform) -> Columns:
+        streams = Streams(self.seed)
+        nodes, run_time, gaps, requested = PROFILES[self.profile].draw(self.jobs, streams("workload.jobs"))
+        most = platform.nodes if self.max_nodes is None else min(self.max_nodes, platform.nodes)
+        tasks = np.clip(nodes, 1, most).astype(np.int64)
+        release = np.cumsum(gaps) - gaps[0]
+        work, span = float(tasks @ run_time), float(release[-1])
+        if span > 0:
+            offered = self.utilization * platform.nodes * span
+            factor = work / offered if offered > 0 else math.inf
+            if not math.isfinite(span * factor):
+                raise ScenarioError(
+                    f"workload.utilization must leave the last release finite, got {self.utilization!r}"
+                )
+            release = release * factor
+        submitter = streams("workload.submitters").integers(platform.nodes, size=self.jobs)
+        return _columns(platform, release, tasks, np.maximum(1.0, run_time), requested, submitter)
+
+
+class JobLogRecipe(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="job-log"
+):
+    """The jobs of a real log; the meaning of each field is told by `Workload.jobs_from_log`."""
+
+    path: str
+    seed: int = 0
+    procs_per_node: int = 1
+    start: float = 0.0
+    end: float = math.inf
+    max_nodes: int | None = None
+    utilization: float | None = None
+    copies: int = 1
+    jitter: float = 3600.0
+    at_home: bool = False
+
+    def __post_init__(self) -> None:
+        share = self.utilization
+        normalise(
+            self,
+            path=text("workload.path", self.path),
+            seed=whole("workload.seed", self.seed),
+            procs_per_node=whole("workload.procs_per_node", self.procs_per_node, low=1),
+            start=real("workload.start", self.start, low=0, unit="s"),
+            end=real("workload.end", self.end, above=self.start, unit="s", finite=False),
+            max_nodes=_max_nodes(self.max_nodes),
+            utilization=None if share is None else real("workload.utilization", share, above=0),
+            copies=whole("workload.copies", self.copies, low=1, high=10**6),
+            jitter=real("workload.jitter", self.jitter, low=0, unit="s"),
+            at_home=flag("workload.at_home", self.at_home),
+        )
+
+    def columns(self, platform: Platform) -> Columns:
+        from gridsim.traces import derive_jobs, read_jobs
+
+        machines, copies, share = platform.nodes, self.copies, self.utilization
+        jobs = derive_jobs(
+            read_jobs(self.path),
+            procs_per_node=self.procs_per_node,
+            start=self.start,
+            end=self.end,
+            max_nodes=self.max_nodes,
+            utilization=None if share is None else max(share / copies, math.ulp(0.0)),
+            machines=None if share is None else machines,
+        )
+        if not len(jobs):
+            raise ScenarioError(f"{self.path}: no job of known run time within the window, so no workload")
+        streams = Streams(self.seed)
+        release = np.tile(jobs.release - jobs.release[0], copies)
+        later = streams("workload.jitter").uniform(0.0, self.jitter, len(release) - len(jobs))
+        release[len(jobs) :] += later
+        draw = streams("workload.submitters")
+        if self.at_home:
+            users, which = np.unique(jobs.user, return_inverse=True)
+            homes = draw.integers(machines, size=(copies, len(users)))
+            submitter = homes[:, which].ravel()
+        else:
+            submitter = draw.integers(machines, size=len(release))
+        return _columns(
+            platform,
+            release,
+            np.tile(jobs.nodes, copies),
+            np.tile(jobs.run_time, copies),
+            np.tile(jobs.requested, copies),
+            submitter,
+        )
+
+
+class JobListRecipe(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="job-list"
+):
+    """The jobs themselves; the meaning of each field is told by `Workload.jobs_of`.
+
+    release : s, one entry a job, in any order.
+    nodes : machines that a job wants at once, one entry a job.
+    run_time : s, one entry a job.
+    requested : s that the user asked for, one entry a job; without it the run times.
+    submitter : machines, one entry a job; without it job i submits at machine i modulo their number.
+    """
+
+    release: tuple[float, ...]
+    nodes: tuple[int, ...]
+    run_time: tuple[float, ...]
+    requested: tuple[float, ...] | None = None
+    submitter: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        checks: dict[str, Any] = {
+            "release": lambda path, value: real(path, value, low=0, unit="s"),
+            "nodes": lambda path, value: whole(path, value, low=1, high=2**31 - 1),
+            "run_time": lambda path, value: real(path, value, above=0, unit="s"),
+            "requested": lambda path, value: real(path, value, above=0, unit="s"),
+            "submitter": lambda path, value: whole(path, value),
+        }
+        count = len(sequence("workload.release", self.release))
+        if not count:
+            raise ScenarioError("workload.release must name at least one job, got none")
+        for name, check in checks.items():
+            if (given := getattr(self, name)) is None:
+                continue
+            values = sequence(f"workload.{name}", given)
+            if len(values) != count:
+                raise ScenarioError(
+                    f"workload.{name} must have {count} entries as workload.release has, got {len(values)}"
+                )
+            checked = tuple(check(f"workload.{name}[{i}]", value) for i, value in enumerate(values))
+            normalise(self, **{name: checked})
+
+    def columns(self, platform: Platform) -> Columns:
+        count = len(self.release)
+        run_time = np.array(self.run_time)
+        requested = run_time if self.requested is None else np.array(self.requested)
+        submitter = (
+            np.arange(count, dtype=np.int64) % platform.nodes
+            if self.submitter is None
+            else np.array(self.submitter, np.int64)
+        )
+        return _columns(
+            platform,
+            np.array(self.release),
+            np.array(self.nodes, np.int64),
+            run_time,
+            requested,
+            submitter,
+        )
+
+
+RigidRecipe = JobRecipe | JobLogRecipe | JobListRecipe
+
+
+def _max_nodes(given: int | None) -> int | None:
+    return None if given is None else whole("workload.max_nodes", given, low=1)
+
+
+def _columns(
+    platform: Platform,
+    release: Floats,
+    tasks: Integers,
+    run_time: Floats,
+    requested: Floats,
+    submitter: Integers,
+) -> Columns:
+    """The jobs on a platform that can run them."""
+    speeds = platform.speeds
+    if speeds.min() != speeds.max():
+        raise ScenarioError(
+            f"platform must have machines of one speed for rigid jobs, got {speeds.min():g} to "
+            f"{speeds.max():g} Mflop/s"
+        )
+    for name, column in (("nodes", tasks), ("submitter", submitter + 1)):
+        for i in np.flatnonzero(column > platform.nodes)[:1]:
+            what = f"at most {platform.nodes}, the machines there are" if name == "nodes" else "a machine"
+            got = column[i] - (name == "submitter")
+            raise ScenarioError(f"workload.{name}[{i}] must be {what}, got {got}")
+    return Columns(release, tasks, run_time * float(speeds[0]), submitter, requested)
+
+
+#: The shares at which the quantiles are given.
+SHARES = np.array([0, 1, 2, 5, *range(10, 95, 5), 95, 98, 99, 99.5, 99.9, 100]) / 100
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What jobs of a log are like, one after another.
+
+    nodes, run_time (s), gap (s, to the next submission), overestimate (requested over run time): quantiles at
+    `SHARES`.
+    serial : rank correlations of nodes, run times and gaps with those of the job before.
+    together : rank correlation of nodes and run times.
+    """
+
+    nodes: tuple[float, ...]
+    run_time: tuple[float, ...]
+    gap: tuple[float, ...]
+    overestimate: tuple[float, ...]
+    serial: tuple[float, float, float]
+    together: float
+
+    def draw(self, count: int, chance: np.random.Generator) -> tuple[Floats, Floats, Floats, Floats]:
+        """Nodes (whole), run times (s), gaps (s) before each job, and requested times (s) of `count` jobs.
+
+        Each column has the quantiles of the log; a Gaussian copula has its rank correlations.
+        """
+        of_nodes, of_run, of_gap = self.serial
+        normal = chance.standard_normal((3, count))
+        # correlations of normal variables with these rank correlations (Pearson 1907)
+        rho = 2 * np.sin(np.pi / 6 * self.together)
+        normal[1] = rho * normal[0] + np.sqrt(1 - rho**2) * normal[1]
+        nodes, run, gap = (
+            _series(each, 2 * np.sin(np.pi / 6 * serial))
+            for each, serial in zip(normal, (of_nodes, of_run, of_gap), strict=True)
+        )
+        run_time = _values(run, self.run_time)
+        over = _values(chance.standard_normal(count), self.overestimate)
+        # nobody asks for more than the longest run there is
+        requested = np.clip(np.rint(run_time * over), 1.0, self.run_time[-1])
+        return (
+            np.rint(_values(nodes, self.nodes)),
+            np.rint(run_time),
+            np.rint(_values(gap, self.gap)),
+            requested,
+        )
+
+
+def _series(shocks: Floats, correlation: float) -> Floats:
+    """A stationary autoregressive series of first order."""
+    values, last, new = shocks.tolist(), 0.0, np.sqrt(1 - correlation**2)
+    made = []
+    for k, shock in enumerate(values):
+        last = shock if k == 0 else correlation * last + new * shock
+        made.append(last)
+    return np.array(made)
+
+
+def _values(latent: Floats, quantiles: tuple[float, ...]) -> Floats:
+    """The quantiles at the ranks of `latent`, between two of them on a logarithmic scale."""
+    rank = np.empty(len(latent))
+    rank[np.argsort(latent, kind="stable")] = (np.arange(len(latent)) + 0.5) / max(1, len(latent))
+    values: Floats = np.expm1(np.interp(rank, SHARES, np.log1p(np.array(quantiles))))
+    return values
+
+
+#: Names are those of the Parallel Workloads Archive; RICC's nodes have 8 processors.
+PROFILES = {
+    "wagap2013": Profile(
+        nodes=(
+            1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 6, 6, 8, 12, 20, 32, 32, 64, 64, 80, 80, 256,
+        ),
+        run_time=(
+            1, 1, 1, 1, 3, 17, 152.4, 303, 388.1, 764.9, 1081.8, 1714, 2370.5, 3127.1, 6978.4, 14433, 22702.4,
+            32807.5, 53920, 71855.5, 117778.7, 333551.2, 499572.8, 604820, 693845.3, 1209628.3, 5356972,
+        ),
+        gap=(
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 17, 59, 131, 296, 720.6, 1953.6, 5061.7, 8796,
+            13511.3, 30019.1, 53919,
+        ),
+        overestimate=(
+            0.111, 0.999, 1, 1.099, 1.562, 2.101, 2.574, 2.902, 3.298, 4.091, 5.247, 7.537, 13.544, 22.086,
+            32.354, 51.247, 105.045, 227.444, 488.799, 1952.356, 7200, 86400, 356400, 1188000, 1209600,
+            1209600, 5356800,
+        ),
+        serial=(0.843, 0.714, 0.574),
+        together=0.244,
+    ),
+    "ricc2010": Profile(
+        nodes=(
+            1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 4, 16, 32, 32, 64, 256, 1000,
+        ),
+        run_time=(
+            1, 3, 4, 5, 6, 9, 18, 28, 81, 202, 356, 361, 370, 738, 1367, 2186, 4027, 6602.5, 14240, 26896,
+            51096, 97293, 220398, 259203, 259205, 259220, 283610,
+        ),
+        gap=(
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 3, 8, 105, 417, 898, 1757.1, 5473.3,
+            44744,
+        ),
+        overestimate=(
+            0.001, 0.999, 1, 1.239, 1.871, 2.958, 5.672, 11.165, 19.468, 19.945, 20.225, 29.173, 45, 67.925,
+            112.5, 171.429, 232.258, 428.43, 600, 1183.562, 2880, 10800, 28800, 57600, 64800, 86400, 216000,
+        ),
+        serial=(0.892, 0.893, 0.404),
+        together=0.173,
+    ),
+}  # fmt: skip

@@ -1,0 +1,331 @@
+"""Scenario: everything a run depends on but the scheduler; a frozen object that is a TOML file, exactly."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import msgspec
+import numpy as np
+
+from gridsim.errors import ScenarioError
+from gridsim.model.faults import Faults, FaultsRecipe
+from gridsim.model.fluctuation import Fluctuation, FluctuationRecipe
+from gridsim.model.network import Network
+from gridsim.model.platform import Platform, PlatformRecipe
+from gridsim.model.workload import Workload, WorkloadRecipe
+from gridsim.support import toml as toml_files
+from gridsim.support.arguments import shown, text, whole
+from gridsim.support.files import atomic_file
+from gridsim.support.imports import names_code
+
+StrPath = str | os.PathLike[str]
+
+#: What overrides another entry, and goes where that is set anew.
+_OVERRIDDEN = {"workload.tasks_per_node": "workload.tasks"}
+_KEYS = ("seed", "platform", "workload", "network", "faults", "fluctuation", "schedulers")
+_REQUIRED = ("platform", "workload")
+_TYPES = {  # what msgspec calls them -> what a reader of a scenario file does
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A platform, a workload, a network, faults and fluctuation (or None) and a seed.
+
+    seed : of the chance that schedulers use; platform and workload have seeds of their own.
+    schedulers : parameters of schedulers that are known by name, ``{"fair-tree": {"bound": 2.0}}``; the
+        command line uses them, `simulate` does not.
+
+    Files that platform or workload name are relative to the working directory; in a scenario *file* they
+    are relative to the folder of that file.
+    """
+
+    platform: Platform
+    workload: Workload
+    network: Network = field(default_factory=Network)
+    seed: int = 0
+    schedulers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    faults: Faults | None = None
+    fluctuation: Fluctuation | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in (("platform", Platform), ("workload", Workload), ("network", Network)):
+            if not isinstance(getattr(self, name), kind):
+                shown = type(getattr(self, name)).__name__
+                raise ScenarioError(f"{name} must be a {kind.__name__}, got {shown}")
+        for name, option in (("faults", Faults), ("fluctuation", Fluctuation)):
+            given = getattr(self, name)
+            if not (given is None or isinstance(given, option)):
+                raise ScenarioError(f"{name} must be {option.__name__} or None, got {type(given).__name__}")
+        object.__setattr__(self, "seed", whole("seed", self.seed))
+        object.__setattr__(self, "schedulers", _checked_schedulers(self.schedulers))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The trace files, and folders of FTA traces, that the scenario names."""
+        parts = (self.platform, self.workload, self.faults)
+        recipes: list[Any] = [part.recipe for part in parts if part is not None]
+        return tuple(recipe.path for recipe in recipes if hasattr(recipe, "path"))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that the scenario reads: of an FTA trace its events, and the nodes beside them.
+
+        Raises TraceFormatError for a folder in which there is no trace.
+        """
+        return tuple(dict.fromkeys(file for files in self.sources().values() for file in files))
+
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """Which of the `files` are read for each of the `paths`."""
+        found = {path: (path,) for path in self.paths}
+        return found | (self.faults.sources() if self.faults is not None else {})
+
+    def places(self) -> dict[str, tuple[str, ...]]:
+        """For each of the `paths` the files that would be read, be they there or not."""
+        found = {path: (path,) for path in self.paths}
+        return found | (self.faults.places() if self.faults is not None else {})
+
+    # -- writing --------------------------------------------------------------------------------------
+
+    def to_toml(self, *, schedulers: bool = True, place: Callable[[str], str] = str) -> str:
+        """The scenario as TOML; ``Scenario.from_toml(s.to_toml()) == s``.
+
+        schedulers : with their parameters.  place : what is written in the place of a file's path.
+        """
+        import tomli_w
+
+        document = self.document(place)
+        if not schedulers:
+            document.pop("schedulers", None)
+        return tomli_w.dumps(document)
+
+    def save(self, path: StrPath) -> None:
+        """Write the scenario to a file, whole or not at all."""
+        folder = os.path.dirname(os.path.abspath(path))
+
+        def relative(file: str) -> str:
+            return file if os.path.isabs(file) else os.path.relpath(file, folder)
+
+        try:
+            content = self.to_toml(place=relative).encode()
+        except UnicodeEncodeError as error:
+            raise ScenarioError(
+                "a scenario file must be UTF-8, got the text "
+                f"{shown(error.object[error.start : error.end])}, as of a file whose name is not"
+            ) from error
+        with atomic_file(path) as stream:
+            stream.write(content)
+
+    def document(self, place: Callable[[str], str] = str) -> dict[str, Any]:
+        """What stands in a scenario file, as nested dicts, without what has no value."""
+        document: dict[str, Any] = {"seed": self.seed}
+        for name, value in (
+            ("platform", self.platform.recipe),
+            ("workload", self.workload.recipe),
+            ("network", self.network),
+            ("faults", None if self.faults is None else self.faults.recipe),
+            ("fluctuation", None if self.fluctuation is None else self.fluctuation.recipe),
+        ):
+            if value is None:
+                continue
+            table = msgspec.to_builtins(value)
+            if "path" in table:
+                table["path"] = place(table["path"])
+            document[name] = {key: entry for key, entry in table.items() if entry is not None}
+        if self.schedulers:
+            document["schedulers"] = copy.deepcopy(dict(self.schedulers))
+        return document
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_toml(cls, text_or_path: StrPath) -> Scenario:
+        """A scenario from TOML text, or from the file at a path (a str without a newline is a path).
+
+        Raises ScenarioError naming the configuration path of what is wrong, or FILE:LINE where the text is
+        no TOML; OSError for a file that cannot be read.
+        """
+        if isinstance(text_or_path, str) and "\n" in text_or_path:
+            return cls.from_text(text_or_path)
+        file = text("scenario", text_or_path)
+        return cls._read(toml_files.read(file), file, os.path.dirname(file))
+
+    @classmethod
+    def from_text(cls, toml: str) -> Scenario:
+        """A scenario from TOML text, as `from_toml`, whatever the text: what is kept in a file names none."""
+        return cls._read(toml, "<scenario>", "")
+
+    def replaced(self, values: Mapping[str, Any], *, folder: str = "") -> Scenario:
+        """A copy in which these entries of its file have other values: ``{"platform.nodes": 200}``.
+
+        values : path -> value; a table such as ``faults`` may be replaced as a whole, and None takes an
+            entry out.  Entries of a table that is not there are set in an empty one.
+        folder : that files in `values` are relative to; the working directory unless given.
+
+        Raises ScenarioError for a path or value that a scenario cannot have.
+        """
+        document = self.document()
+        for path in values:
+            text("the path of an entry", path)
+        for path, other in _OVERRIDDEN.items():
+            if values.get(path) is not None and values.get(other) is not None:
+                raise ScenarioError(f"{path} has no effect beside {other}: one of them, got both")
+        # a table as a whole goes before its entries, in whatever order they are given
+        for path, value in sorted(values.items(), key=lambda entry: entry[0].count(".")):
+            *tables, last = path.split(".")
+            table = document
+            for name in tables:
+                table = table.setdefault(name, {})
+                if not isinstance(table, dict):
+                    raise ScenarioError(f"{path}: {name} is no table of a scenario")
+            if value is None:
+                table.pop(last, None)
+            else:
+                table[last] = _in_folder(path, copy.deepcopy(value), folder)
+                if path in _OVERRIDDEN and _OVERRIDDEN[path] not in values:
+                    table.pop(_OVERRIDDEN[path].rpartition(".")[2], None)
+        return self.from_document(document)
+
+    @classmethod
+    def _read(cls, toml: str, file: str, folder: str) -> Scenario:
+        return cls.from_document(toml_files.parsed(toml, file), file, folder)
+
+    @classmethod
+    def from_document(
+        cls, document: dict[str, Any], file: str = "the scenario", folder: str = ""
+    ) -> Scenario:
+        """A scenario from what stands in a scenario `file`, whose paths are relative to `folder`.
+
+        Raises ScenarioError as `from_toml`.
+        """
+        for key in document:
+            if key not in _KEYS:
+                raise ScenarioError(f"{key} is not a known key of a scenario; known: {', '.join(_KEYS)}")
+        for key in _REQUIRED:
+            if key not in document:
+                raise ScenarioError(f"{key} is missing: {file} has no table [{key}]")
+        for key in _KEYS[1:]:
+            if not isinstance(document.get(key, {}), dict):
+                raise ScenarioError(f"{key} must be a table, got {document[key]!r}")
+        made: dict[str, Any] = {}
+        for name, kind, union in (
+            ("platform", Platform, PlatformRecipe),
+            ("workload", Workload, WorkloadRecipe),
+            ("faults", Faults, FaultsRecipe),
+            ("fluctuation", Fluctuation, FluctuationRecipe),
+        ):
+            if name not in document:
+                continue
+            made[name] = kind(_one_of(union, _in_folder(name, document[name], folder), name))
+        return cls(
+            **made,
+            network=_convert(Network, document.get("network", {}), "network"),
+            seed=document.get("seed", 0),
+            schedulers=document.get("schedulers", {}),
+        )
+
+
+def _in_folder(path: str, value: Any, folder: str) -> Any:
+    """The value of an entry, with a file that it names as one of `folder`."""
+    if isinstance(value, dict) and "path" in value and path in _KEYS:
+        return {**value, "path": _in_folder(f"{path}.path", value["path"], folder)}
+    named = path.count(".") == 1 and path.endswith(".path") and isinstance(value, str)
+    return os.path.normpath(os.path.join(folder, value)) if named and value and folder else value
+
+
+def _one_of(union: Any, table: dict[str, Any], where: str) -> Any:
+    kinds = {kind.__struct_config__.tag: kind for kind in get_args(union)}
+    given = table.get("kind")
+    if not isinstance(given, str) or given not in kinds:
+        shown = "nothing" if given is None else repr(given)
+        raise ScenarioError(f"{where}.kind must be one of {', '.join(kinds)}, got {shown}")
+    return _convert(kinds[given], table, where)
+
+
+def _convert(kind: type[msgspec.Struct], table: dict[str, Any], where: str) -> Any:
+    known = [entry.encode_name for entry in msgspec.structs.fields(kind)]
+    for key in table:
+        if key not in known and key != kind.__struct_config__.tag_field:
+            raise ScenarioError(f"{where}.{key} is not a known key; known here: {', '.join(known)}")
+    return converted(table, kind, where)
+
+
+def converted(value: Any, kind: Any, where: str) -> Any:
+    """`value` as `kind`; what msgspec has to say becomes a ScenarioError that begins with the path."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, ScenarioError):
+            raise error.__cause__ from None
+        message, _, place = str(error).partition(" - at `$")
+        message = message[:1].lower() + message[1:]
+        if place:
+            where += place.rstrip("`")
+        if match := re.fullmatch(r"object (missing required|contains unknown) field `(.*)`", message):
+            said = "is missing" if match[1] == "missing required" else "is not a known key"
+            raise ScenarioError(f"{where}.{match[2]} {said}") from error
+        if match := re.fullmatch(r"expected `([a-z| ]+)`, got `(\w+)`", message):
+            wanted = " or ".join(_TYPES.get(word, word) for word in match[1].split(" | "))
+            got = "a fraction" if match.groups() == ("int", "float") else _TYPES.get(match[2], match[2])
+            raise ScenarioError(f"{where} must be {wanted}, got {got}") from error
+        raise ScenarioError(f"{where}: {message}") from error
+
+
+def check_scenario(given: Any) -> None:
+    """Raise ScenarioError for what is no scenario, say the name of a file."""
+    if not isinstance(given, Scenario):
+        raise ScenarioError(f"scenario must be a Scenario, got {shown(given)}")
+
+
+def _has_nan(value: Any) -> bool:
+    """Whether there is a number that is not itself: a scenario with one would not be equal to itself."""
+    if isinstance(value, Mapping):
+        return any(map(_has_nan, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_nan, value))
+    return isinstance(value, float) and value != value
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy with Python's numbers, texts and lists in the place of numpy's, which a file can hold."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _copied(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_copied, value)) if isinstance(value, tuple) else list(map(_copied, value))
+    return copy.deepcopy(value)
+
+
+def _checked_schedulers(given: Any) -> dict[str, dict[str, Any]]:
+    checked = {}
+    if not isinstance(given, Mapping):
+        raise ScenarioError(f"schedulers must be a table, got {given!r}")
+    for name, parameters in given.items():
+        if not isinstance(name, str) or ":" in name:
+            raise ScenarioError(
+                f"schedulers.{name!r}: a scenario never imports code; name a module:Class on the command line"
+            )
+        if not isinstance(parameters, Mapping):
+            raise ScenarioError(f"schedulers.{name} must be a table of parameters, got {parameters!r}")
+        for key, value in parameters.items():
+            if (code := names_code(value)) is not None:
+                raise ScenarioError(
+                    f"schedulers.{name}.{key}: a scenario never imports code, got {code!r}; name a "
+                    "module:function on the command line"
+                )
+            if _has_nan(value):
+                raise ScenarioError(f"schedulers.{name}.{key} must have no nan, got {shown(value)}")
+        checked[name] = {key: _copied(value) for key, value in parameters.items()}
+    return checked

@@ -1,0 +1,175 @@
+"""Time zones: which machines have night, and machines that their owners leave to the grid at night."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import ScenarioError
+from gridsim.model.fault_events import NS, Count, Course, Integers, Piece, nanoseconds, streamed
+from gridsim.support.arguments import normalise, real, whole
+from gridsim.support.random_streams import Streams
+
+HOUR = 3600 * NS
+DAY = 24 * HOUR
+#: Most time zones: one a minute.
+MOST_ZONES = 1440
+
+
+class Zones(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Machine u lies in time zone u mod `zones`; the clock of zone z is z * 24 / `zones` hours ahead.
+
+    At time 0 it is midnight in zone 0.
+
+    zones : how many, 1..1440.  night_begin : hour of local time in 0..24, exclusive, at which night begins.
+    night_hours : how long it is, 1..23 h.
+    """
+
+    zones: int = 24
+    night_begin: float = 22.0
+    night_hours: float = 8.0
+
+    def __post_init__(self) -> None:
+        begin = real("zones.night_begin", self.night_begin, low=0, unit="h")
+        if begin >= 24:
+            raise ScenarioError(f"zones.night_begin must be below 24 h, got {self.night_begin!r}")
+        hours = real("zones.night_hours", self.night_hours, low=1, unit="h")
+        if hours > 23:
+            raise ScenarioError(f"zones.night_hours must be at most 23 h, got {self.night_hours!r}")
+        zones = whole("zones.zones", self.zones, low=1, high=MOST_ZONES)
+        normalise(self, zones=zones, night_begin=begin, night_hours=hours)
+
+    def ahead(self, machines: Any) -> Integers:
+        """int64, ns: by how much the clocks of these machines are ahead of that of zone 0."""
+        result: Integers = np.asarray(machines, np.int64) % self.zones * DAY // self.zones
+        return result
+
+    def night(self, machines: Any, time: Any) -> NDArray[np.bool_]:
+        """Whether these machines have night at `time` ns; a scalar, or one for each of them.
+
+        The hour at which night begins belongs to it, that at which it ends does not.
+        """
+        result: NDArray[np.bool_] = self.night_left(machines, time) > 0
+        return result
+
+    def night_left(self, machines: Any, time: Any) -> Integers:
+        """int64, ns: for how long these machines still have the night that is at `time` ns; 0 by day."""
+        since = np.asarray(time, np.int64) % DAY + self.ahead(machines) - round(self.night_begin * HOUR)
+        result: Integers = np.maximum(round(self.night_hours * HOUR) - since % DAY, 0)
+        return result
+
+
+class ZoneFaults(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="zones"
+):
+    """Machines that are up at night, and now and then in the day; see `gridsim.model.faults.Faults.zones`."""
+
+    seed: int
+    zones: Zones = Zones()
+    day_up: float = 0.1
+    spell: float = 1800.0
+    spread: float = 1800.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.zones, Zones):
+            raise ScenarioError(f"faults.zones must be Zones, got {self.zones!r}")
+        share = real("faults.day_up", self.day_up, low=0)
+        if share > 0.99:
+            raise ScenarioError(f"faults.day_up must be at most 0.99, got {self.day_up!r}")
+        spread = real("faults.spread", self.spread, low=0, unit="s")
+        most = 900.0 * min(self.zones.night_hours, 24.0 - self.zones.night_hours)
+        if spread > most:
+            raise ScenarioError(
+                f"faults.spread must be at most a quarter of the night and of the day, {most:g} s with "
+                f"night_hours = {self.zones.night_hours:g}, got {self.spread!r}"
+            )
+        normalise(
+            self,
+            seed=whole("faults.seed", self.seed),
+            day_up=share,
+            spell=real("faults.spell", self.spell, low=1, unit="s"),
+            spread=spread,
+        )
+
+    def course(self, nodes: int, count: Count) -> Course:
+        return streamed(nodes, self._days(nodes, count))
+
+    def mean_up_time(self, nodes: int) -> float:
+        """Time up over the number of up times, both of a day; nights and days that begin and end in time."""
+        night = 3600.0 * self.zones.night_hours
+        if not self.day_up:
+            return night
+        # a chain with two states that is down when the day begins
+        day, rate = 86400.0 - night, 1 / self.spell + 1 / self._gap
+        settling = -math.expm1(-rate * day)
+        up = self.day_up * (day - settling / rate)
+        spells = (day - up) / self._gap
+        return (night + up) / (1 + spells - self.day_up * settling)
+
+    @property
+    def _gap(self) -> float:
+        """s between two spells, on average, if there are any."""
+        return self.spell * (1 - self.day_up) / self.day_up
+
+    def _days(self, nodes: int, tell: Count) -> Iterator[Piece]:
+        """Pieces of a few days of each machine, from the end of one night to the beginning of another."""
+        streams = Streams(self.seed)
+        nights, spells, gaps = (streams(f"faults.{name}") for name in ("nights", "spells", "gaps"))
+        begin, night = round(self.zones.night_begin * HOUR), round(self.zones.night_hours * HOUR)
+        machines = np.arange(nodes)
+        ahead = self.zones.ahead(machines)
+        # about 65536 changes, but few of a machine; the draws depend on where pieces are cut
+        changes = 2.0 + (2 * 86400.0 / (self.spell + self._gap) if self.day_up else 0.0)
+        count = max(4, int(min(65536.0 / nodes, 2048.0) / changes))
+        first = -2  # so that each machine has had an evening before 0
+        while True:
+            day = np.arange(first, first + count)[:, None] * DAY + begin - ahead
+            shift = nanoseconds(nights.uniform(0.0, 2 * self.spread, (2, count, nodes))) - round(
+                self.spread * NS
+            )
+            dawn, dusk = (day + night + shift[0]).ravel(), (day + DAY + shift[1]).ravel()
+            machine = np.tile(machines, count)
+            pieces = [(dawn, machine, False)]
+            tell(len(dawn))
+            rows, at, up = np.arange(len(dawn)), dawn, False
+            waking = np.ones(len(dawn), np.bool_)  # who is down at dusk
+            while self.day_up and len(rows):
+                draw, mean = (spells, self.spell) if up else (gaps, self._gap)
+                tell(len(rows))
+                # no day lasts longer than DAY
+                at = at + nanoseconds(draw.exponential(mean, len(rows))).clip(1, DAY)
+                soon = at < dusk[rows]
+                rows, at, up = rows[soon], at[soon], not up
+                waking[rows] = not up
+                pieces.append((at, machine[rows], up))
+            pieces.append((dusk[waking], machine[waking], True))
+            first += count
+            yield (
+                np.concatenate([time for time, _, _ in pieces]),
+                np.concatenate([who for _, who, _ in pieces]),
+                np.concatenate([np.full(len(time), state) for time, _, state in pieces]),
+                int(first * DAY + begin + night - ahead.max() - round(self.spread * NS)),
+            )
+
+
+def turned(begin: Integers, end: Integers, by: int, span: int) -> tuple[Integers, Integers]:
+    """A round of `span` ns of up intervals, begun `by` ns later: what came before comes at its end.
+
+    begin, end : ns, sorted, disjoint.  What lies beyond the round is cut off; who is up where its end meets
+    its beginning stays up there.
+    """
+    end = np.minimum(end, span)
+    inside = begin < end
+    begin, end = begin[inside], end[inside]
+    late, early, rest = end > by, begin < by, span - by
+    begin, end = (
+        np.r_[begin[late].clip(by) - by, begin[early] + rest],
+        np.r_[end[late] - by, end[early].clip(max=by) + rest],
+    )
+    apart = begin[1:] > end[:-1]
+    return begin[np.r_[True, apart][: len(begin)]], end[np.r_[apart, True][: len(end)]]

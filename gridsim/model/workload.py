@@ -1,0 +1,404 @@
+"""Workload: which applications are submitted when, and where; made from a recipe as platforms are."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import ScenarioError
+from gridsim.model.applications import Applications, Floats, Integers
+from gridsim.model.bag_workloads import (
+    BagRecipe,
+    ListRecipe,
+    LogRecipe,
+    Range,
+    Spread,
+    StreamRecipe,
+    TaskSize,
+    TasksRecipe,
+)
+from gridsim.model.platform import Platform
+from gridsim.model.rigid_workloads import JobListRecipe, JobLogRecipe, JobRecipe, RigidRecipe
+from gridsim.support.arguments import real, sequence, text
+
+#: Releases stay below this many seconds: the clock counts int64 nanoseconds.
+LATEST_RELEASE = 4.0e9
+
+_NS = 1e9
+
+WorkloadRecipe = BagRecipe | LogRecipe | ListRecipe | TasksRecipe | StreamRecipe | RigidRecipe
+
+
+def _column(name: str, value: Any, count: int) -> tuple[Any, ...]:
+    """One value for all, or one each."""
+    scalar = isinstance(value, (int, float, np.number))
+    return (value,) * count if scalar else tuple(sequence(name, value))
+
+
+def _summed(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Floats, Floats | None]:
+    """Mean and sum of each application's `sizes`, and these in the `order` of applications, None if equal."""
+    begins = np.cumsum(tasks) - tasks
+    for k in np.flatnonzero(~(np.isfinite(sizes) & (sizes > 0)))[:1]:
+        i = np.searchsorted(begins, k, side="right") - 1
+        raise ScenarioError(
+            f"workload.sizes[{i}][{k - begins[i]}] must be a finite number > 0 Mflop, got {float(sizes[k])!r}"
+        )
+    parts = np.split(sizes, begins[1:])
+    size = np.zeros(len(parts))
+    for i, part in enumerate(parts):
+        try:
+            size[i] = math.fsum(part.tolist())
+        except OverflowError:
+            raise ScenarioError(
+                f"workload.sizes[{i}] must have a finite sum, got {part.max():g} Mflop among them"
+            ) from None
+    low, high = np.minimum.reduceat(sizes, begins), np.maximum.reduceat(sizes, begins)
+    mean = np.clip(size / tasks, low, high)  # equal sizes have exactly their own mean
+    if np.array_equal(low, high):
+        return mean, size, None
+    return mean, size, np.concatenate([parts[i] for i in order])
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Which applications are submitted when and where.  Equal when their recipes are.
+
+    recipe : how it was made; use the constructors below.
+    """
+
+    recipe: WorkloadRecipe
+
+    @property
+    def rigid(self) -> bool:
+        """Whether it has rigid jobs, not bags of tasks."""
+        return isinstance(self.recipe, RigidRecipe)
+
+    @classmethod
+    def bags(
+        cls,
+        applications: int = 100,
+        interarrival: float = 10.0,
+        tasks_per_node: float = 10.0,
+        variation: float = 0.2,
+        task_size: float | tuple[float, float] | Sequence[float] = 65536.0,
+        *,
+        seed: int,
+        tasks: float | None = None,
+        spread: Spread | None = None,
+    ) -> Workload:
+        """A Poisson process of bags of tasks, watched from time 0: the first release is one gap after it.
+
+        applications : how many.
+        interarrival : mean gap, s (exponential); 0 releases all at time 0.
+        tasks_per_node : mean number of tasks of an application = tasks_per_node * machines ...
+        tasks : ... or this number, whatever the platform.
+        variation : the number of tasks is uniform on the whole numbers within +- this share of the mean.
+        task_size : Mflop; a tuple (low, high): uniform per application; a list: one of these classes per
+            application, equally likely.
+        seed : arrivals, tasks, sizes, submitters and spread are independent streams of it; the submitter of
+            each application is uniform over the machines.
+        spread : how tasks differ within an application, `Normal` or `LogUniform`: each has task_size times a
+            factor of its own; None: they are equal.
+        """
+        size: TaskSize
+        if isinstance(task_size, tuple):
+            if len(task_size) != 2:
+                raise ScenarioError(
+                    f"workload.task_size must be a number, (low, high) or a list, got {task_size!r}"
+                )
+            size = Range(*task_size)
+        elif isinstance(task_size, (int, float, np.number)):
+            size = real("workload.task_size", task_size, above=0, unit="Mflop")
+        else:
+            size = tuple(sequence("workload.task_size", task_size))
+        recipe = BagRecipe(
+            applications=applications,
+            interarrival=interarrival,
+            tasks_per_node=tasks_per_node,
+            variation=variation,
+            task_size=size,
+            seed=seed,
+            tasks=tasks,
+            spread=spread,
+        )
+        return cls(recipe)
+
+    @classmethod
+    def from_log(
+        cls,
+        path: str | os.PathLike[str],
+        gap: float = 120.0,
+        span: float = 120.0,
+        reference_speed: float | None = None,
+        seed: int = 0,
+        max_applications: int | None = None,
+        *,
+        own_sizes: bool = False,
+        tasks_per_node: float | None = None,
+        min_tasks: int = 1,
+        skip: int = 0,
+    ) -> Workload:
+        """The bags of a job log (SWF, GWF): one user's jobs, at most `gap` s apart and within `span` s.
+
+        A job of p processors is p tasks; a = mean run time of the bag's tasks * `reference_speed` (Mflop/s;
+        default: the platform's mean); released as recorded, the first at 0.  Each user submits at one
+        machine, drawn uniformly with `seed`.
+
+        path : the log, plain or gzip.
+        gap : s, at most, between two jobs of a bag.
+        span : s, at most, from the first job of a bag to the last.
+        reference_speed : Mflop/s of the log's machines; None: the mean of the platform.
+        seed : of the users' machines, and of the tasks drawn with tasks_per_node.
+        own_sizes : each task is as long as its own job (0 s counts as 1 s, as in the mean), so that tasks of
+            a bag may differ in size.
+        tasks_per_node : each bag has round(tasks_per_node * machines) tasks, at least 1, in place of its own.
+            With own_sizes they are drawn from its own tasks, with replacement.
+        min_tasks : only the bags that have so many tasks in the log.
+        skip, max_applications : of these leave out the first so many, and keep at most so many.
+
+        The file is read by `realize`, which refuses a job of more processors than the platform has machines.
+        """
+        recipe = LogRecipe(
+            path=text("workload.path", path),
+            gap=gap,
+            span=span,
+            reference_speed=reference_speed,
+            seed=seed,
+            max_applications=max_applications,
+            own_sizes=own_sizes,
+            tasks_per_node=tasks_per_node,
+            min_tasks=min_tasks,
+            skip=skip,
+        )
+        return cls(recipe)
+
+    @classmethod
+    def of(
+        cls,
+        release: Sequence[float] | NDArray[Any],
+        tasks: int | Sequence[int] | NDArray[Any],
+        task_size: float | Sequence[float] | NDArray[Any],
+        submitter: Sequence[int] | NDArray[Any] | None = None,
+        data: int | Sequence[int] | NDArray[Any] | None = None,
+    ) -> Workload:
+        """Exactly these applications: release (s), tasks, task_size (Mflop).
+
+        release : s, one each, in any order.
+        tasks, task_size : one value for all, or one each.
+        submitter : machines; default: application i submits at machine i modulo the number of machines.
+        data : bytes of a task's instructions and data, and of its result, one value for all, or one each.
+        """
+        releases = sequence("workload.release", release)
+        count = len(releases)
+        recipe = ListRecipe(
+            release=tuple(releases),
+            tasks=_column("workload.tasks", tasks, count),
+            task_size=_column("workload.task_size", task_size, count),
+            submitter=None if submitter is None else _column("workload.submitter", submitter, count),
+            data=None if data is None else _column("workload.data", data, count),
+        )
+        return cls(recipe)
+
+    @classmethod
+    def of_tasks(
+        cls,
+        release: Sequence[float] | NDArray[Any],
+        sizes: Sequence[Sequence[float] | NDArray[Any]],
+        submitter: Sequence[int] | NDArray[Any] | None = None,
+    ) -> Workload:
+        """Exactly these applications: release (s), sizes (Mflop), those of the tasks of each.
+
+        release : s, one each, in any order.
+        sizes : Mflop of the tasks of each.
+        submitter : machines; default: application i submits at machine i modulo the number of machines.
+        """
+        releases = sequence("workload.release", release)
+        recipe = TasksRecipe(
+            release=tuple(releases),
+            sizes=tuple(sequence("workload.sizes", sizes)),
+            submitter=None if submitter is None else _column("workload.submitter", submitter, len(releases)),
+        )
+        return cls(recipe)
+
+    @classmethod
+    def job_streams(
+        cls,
+        horizon: float = 2000.0,
+        interarrival: float = 20.0,
+        processing_time: float = 30.0,
+        data: float = 5000.0,
+        variation: float = 0.2,
+        deviation: float = 0.2,
+        reference_speed: float | None = None,
+        *,
+        seed: int,
+    ) -> Workload:
+        """Jobs of one task each, a Poisson process at every machine (the RJSS paper's section 2.1).
+
+        The means of each machine are drawn once, from normal distributions around those given.
+
+        horizon : s during which jobs are submitted.
+        interarrival : s; a machine of the mean rate has a job so often, on average.
+        processing_time : s of a job at `reference_speed`, mean over machines.
+        data : bytes of a job's instructions and data, and of its result, mean over machines; those of a job
+            are exponential, rounded up.
+        variation : standard deviation of the means of machines (rate, processing time, data), relative.
+        deviation : standard deviation of the processing times of a machine's jobs, relative to their mean.
+        reference_speed : Mflop/s; default: the platform's mean.
+        seed : rates, means, and jobs are independent streams of it.
+
+        What is drawn from a normal distribution is drawn again where it is at most 0.01 of the mean.
+        """
+        recipe = StreamRecipe(
+            horizon=horizon,
+            interarrival=interarrival,
+            processing_time=processing_time,
+            data=data,
+            variation=variation,
+            deviation=deviation,
+            reference_speed=reference_speed,
+            seed=seed,
+        )
+        return cls(recipe)
+
+    @classmethod
+    def jobs(
+        cls,
+        jobs: int = 1000,
+        profile: str = "wagap2013",
+        utilization: float = 0.25,
+        max_nodes: int | None = None,
+        *,
+        seed: int,
+    ) -> Workload:
+        """Rigid jobs like those of a real log, one submitted after the other; the first at 0.
+
+        Nodes, run times, gaps between submissions and requested times have the quantiles of the log, and its
+        rank correlations: of nodes with run times, and of jobs with the one before (users submit many alike).
+        Each is submitted at a machine drawn uniformly.
+
+        jobs : how many.
+        seed : of the jobs, and of where they are submitted.
+        profile : the log, ``"wagap2013"`` or ``"ricc2010"`` (see `gridsim.model.rigid_workloads`).
+        utilization : request utilization to which the gaps are scaled: sum of nodes * run time over what the
+            machines can do from the first to the last submission.
+        max_nodes : jobs want at most so many nodes; and never more than there are machines.
+        """
+        return cls(
+            JobRecipe(jobs=jobs, profile=profile, utilization=utilization, max_nodes=max_nodes, seed=seed)
+        )
+
+    @classmethod
+    def jobs_from_log(
+        cls,
+        path: str | os.PathLike[str],
+        procs_per_node: int = 1,
+        utilization: float | None = None,
+        start: float = 0.0,
+        end: float = math.inf,
+        max_nodes: int | None = None,
+        copies: int = 1,
+        jitter: float = 3600.0,
+        at_home: bool = False,
+        seed: int = 0,
+    ) -> Workload:
+        """The rigid jobs of a log (SWF or GWF), released as recorded, the first at 0.
+
+        path : the log, plain or gzip.
+        seed : of where jobs are submitted, and of the jitter.
+        procs_per_node : a job of p processors wants ceil(p / procs_per_node) nodes.
+        utilization : request utilization to which submit times are compressed (or stretched); None: as they
+            are.
+        start, end : only what was submitted in this window, s after the first submission.
+        max_nodes : jobs of more nodes are left out, with a warning.
+        copies, jitter : each job so many times, the further ones up to `jitter` s later (uniform): the same
+            load on so many times the machines.
+        at_home : True: each user of each copy submits at one machine; False: each job at one of its own.
+            Drawn uniformly with `seed`.
+
+        The file is read by `realize`, which refuses a job of more nodes than the platform has machines.
+        """
+        recipe = JobLogRecipe(
+            path=text("workload.path", path),
+            procs_per_node=procs_per_node,
+            utilization=utilization,
+            start=start,
+            end=end,
+            max_nodes=max_nodes,
+            copies=copies,
+            jitter=jitter,
+            at_home=at_home,
+            seed=seed,
+        )
+        return cls(recipe)
+
+    @classmethod
+    def jobs_of(
+        cls,
+        release: Sequence[float] | NDArray[Any],
+        nodes: int | Sequence[int] | NDArray[Any],
+        run_time: float | Sequence[float] | NDArray[Any],
+        requested: float | Sequence[float] | NDArray[Any] | None = None,
+        submitter: Sequence[int] | NDArray[Any] | None = None,
+    ) -> Workload:
+        """Exactly these rigid jobs: release (s), nodes, run_time (s).
+
+        release : s, one each, in any order.
+        nodes, run_time, requested : one value for all, or one each; requested (s) defaults to run_time.
+        submitter : machines; default: job i submits at machine i modulo the number of machines.
+        """
+        releases = sequence("workload.release", release)
+        recipe = JobListRecipe(
+            release=tuple(releases),
+            nodes=_column("workload.nodes", nodes, len(releases)),
+            run_time=_column("workload.run_time", run_time, len(releases)),
+            requested=None if requested is None else _column("workload.requested", requested, len(releases)),
+            submitter=None if submitter is None else _column("workload.submitter", submitter, len(releases)),
+        )
+        return cls(recipe)
+
+    def realize(self, platform: Platform) -> Applications:
+        """The applications on `platform`, in order of release (ties as they were made)."""
+        with np.errstate(over="ignore"):  # what comes out infinite is refused below
+            release, tasks, task_size, submitter, requested, sizes, data, rates = self.recipe.columns(
+                platform
+            )
+        log = f"{self.recipe.path}: " if isinstance(self.recipe, (LogRecipe, JobLogRecipe)) else ""
+        for i in np.flatnonzero(~(release <= LATEST_RELEASE))[:1]:
+            latest = f"{LATEST_RELEASE:g} s after the first" if log else f"{LATEST_RELEASE:g} s"
+            raise ScenarioError(
+                f"{log}workload.release[{i}] must be at most {latest}, got {float(release[i])!r}"
+            )
+        release_ns = np.rint(release * _NS).astype(np.int64)
+        order = np.argsort(release_ns, kind="stable")
+        if sizes is not None:
+            task_size, size, sizes = _summed(tasks, sizes, order)
+        else:
+            with np.errstate(over="ignore"):
+                size = tasks.astype(np.float64) * task_size
+        for i in np.flatnonzero(~np.isfinite(size))[:1]:
+            size_i = f"{task_size[i]:g} Mflop"
+            raise ScenarioError(f"{log}workload.task_size[{i}] must leave tasks * size finite, got {size_i}")
+        release_ns = release_ns[order]
+        made = Applications(
+            release_ns,
+            release_ns / _NS,
+            tasks[order],
+            task_size[order],
+            size[order],
+            submitter[order],
+            None if requested is None else requested[order],
+            sizes,
+            None if data is None else data[order],
+            rates,
+        )
+        for name in made.__slots__:
+            if (column := getattr(made, name)) is not None:
+                column.flags.writeable = False
+        return made

@@ -1,0 +1,1 @@
+"""The experiments of Celaya and Marchal on the fair tree."""

@@ -1,0 +1,1 @@
+"""The experiments of Vasilakos, Sacha and Pierre on DGS_ASAP."""

@@ -1,0 +1,1 @@
+"""Experiments on mapping heuristics, search for idle hosts, and tasks that follow the night."""

@@ -1,0 +1,1 @@
+"""The experiments on RJSS: jobs that look for a machine by random walks."""

@@ -1,0 +1,176 @@
+"""RJSS, Figure 1: the prediction error over the number of nodes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.model.scenario import Scenario
+from gridsim.reproduce.framework import NEGATIVE, Grid, Report, Run, judge, per_doubling
+from gridsim.reproduce.rjss.common import HORIZON, METRICS, REMARKS, SHORT, Jobs
+from gridsim.results.metrics.estimates import estimate
+from gridsim.results.metrics.formulas import prediction_errors
+from gridsim.results.metrics.registry import Metric
+from gridsim.results.result import Result
+from gridsim.schedulers import Rjss
+from gridsim.support.random_streams import Streams
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAME = "rjss-fig1"
+TITLE = "prediction error of RJSS over the number of nodes"
+SMALL_ERROR = "the prediction error is less than 70 % for most of the cases"
+FALLS = "it decreases as the number of nodes increases, and becomes stable"
+CLAIMS = (SMALL_ERROR, FALLS)
+SEEDS = (20, 5)
+
+SIZES, FEW_SIZES = (100, 200, 300, 400, 500), (40, 80)
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Job streams whose means are drawn from the paper's ranges, others for each seed."""
+
+    nodes: int
+    horizon: float
+
+    @property
+    def name(self) -> str:
+        """Of a file."""
+        return f"ranges-{self.nodes}"
+
+    def __call__(self, seed: int) -> Scenario:
+        chance = Streams(seed)("reproduce.rjss")
+        rate, task, data, clock = (
+            float(chance.uniform(low, high))
+            for low, high in ((0.030, 0.050), (20.0, 40.0), (5000.0, 40_000.0), (200.0, 500.0))
+        )
+        made = Jobs(self.nodes, 1 / rate, task, data, clock, reference=350.0, horizon=self.horizon)
+        return made(seed)
+
+
+def arrivals(result: Result) -> NDArray[np.float64]:
+    """float64[jobs], work that RJSS expects to come to the node while a job is on its way there, s.
+
+    (rate + Q) t' jobs of the mean size, at the speed of the node where the job ran: rate is that of the
+    node's own jobs, Q the jobs that others sent there by then over the time so far, t' the time on the way.
+    """
+    scenario = result.scenario
+    given = scenario.workload.realize(scenario.platform)
+    assert given.data is not None and given.rates is not None
+    node = result.tables["jobs"]["machine"]
+    sent = _before(node, node != given.submitter)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = given.rates[node] + np.where(sent > 0, sent / given.release, 0.0)
+    transit = scenario.network.latency + given.data / scenario.network.bandwidth
+    work: NDArray[np.float64] = rate * transit * given.task_size.mean() / scenario.platform.speeds[node]
+    return work
+
+
+def _before(node: NDArray[np.int32], counted: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """int64[jobs], of each job how many earlier ones are `counted` at the same node."""
+    order = np.argsort(node, kind="stable")
+    sums: NDArray[np.int64] = np.cumsum(counted[order]) - counted[order]
+    first = np.searchsorted(node[order], node[order])
+    found = np.empty(len(node), np.int64)
+    found[order] = sums - sums[first]
+    return found
+
+
+def errors(result: Result) -> NDArray[np.float64]:
+    """|predicted - actual load| / actual load of each job that moved and found a queue.
+
+    The load predicted is the wait at the node when it was chosen, and what is expected to come meanwhile.
+    """
+    jobs = result.tables["jobs"]
+    return prediction_errors(jobs["predicted"] + arrivals(result), jobs["waited"])
+
+
+def mean_error(result: Result) -> float:
+    """Mean prediction error over the jobs of a run; NaN of none."""
+    found = errors(result)
+    return float(found.mean()) if len(found) else math.nan
+
+
+def deviation(result: Result) -> float:
+    """Standard deviation of the prediction error over the jobs of a run; NaN of none."""
+    found = errors(result)
+    return float(found.std()) if len(found) else math.nan
+
+
+_METRICS: dict[str, Metric] = METRICS | {"load error": mean_error, "load deviation": deviation}
+
+
+def run(how: Run) -> Report:
+    """RJSS alone."""
+    sizes = FEW_SIZES if how.quick else SIZES
+    horizon = SHORT if how.quick else HORIZON
+    made = {n: how.replicate(Ranges(n, horizon), {"RJSS": Rjss()}, _METRICS) for n in sizes}
+    rows = [
+        judge(
+            SMALL_ERROR,
+            f"N = {n}: mean prediction error",
+            "< 0.7",
+            each.mean("RJSS", "load error"),
+            -math.inf,
+            0.7,
+        )
+        for n, each in made.items()
+    ]
+    slopes = per_doubling(sizes, [each["load error"]["RJSS"] for each in made.values()])
+    rows.append(
+        judge(
+            FALLS,
+            "change of the mean prediction error with a doubling of N",
+            "< 0",
+            estimate(slopes),
+            -math.inf,
+            NEGATIVE,
+        )
+    )
+    names = {
+        "mean prediction error": "load error",
+        "its standard deviation": "load deviation",
+        "mean error without the expected arrivals": "error",
+        "turnaround, s": "turnaround",
+        "share that moves": "migrated",
+    }
+    columns = {
+        label: [each.mean("RJSS", metric) for each in made.values()] for label, metric in names.items()
+    }
+    grid = Grid("RJSS over the number of nodes", ["", *(f"N = {n}" for n in sizes)], columns)
+    return Report(
+        tuple(how.seeds),
+        how.quick,
+        rows,
+        [grid],
+        (_REMARK, REMARKS[0]),
+        {"sizes": sizes, "columns": columns},
+    )
+
+
+_REMARK = (
+    "Rate, processing time, bytes and clock are uniform in the paper's ranges, drawn once a seed.  The "
+    "load predicted is the wait at the node when it is chosen and the work that is expected to come there "
+    "while the job is on its way, (rate + Q) t' jobs of the mean size; the actual load is the wait that the "
+    "job finds: |difference| / actual over the jobs that moved and found a queue."
+)
+
+
+def figure(report: Report) -> Figure:
+    """Mean and standard deviation over N."""
+    from gridsim import plots
+
+    made, (axes,) = plots.figure(1)
+    columns = report.data["columns"]
+    names = ("mean prediction error", "its standard deviation")
+    plots.lines(report.data["sizes"], {name: columns[name] for name in names}, axes=axes)
+    axes.set_xlabel("nodes")
+    axes.set_ylabel("prediction error")
+    axes.set_ylim(bottom=0)
+    return made

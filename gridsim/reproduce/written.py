@@ -1,0 +1,153 @@
+"""What a reproduction leaves behind: tables, a figure, and exactly what was run."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from gridsim.reproduce.framework import Ran, Report, Reproduction, conclude
+from gridsim.results.metrics.estimates import FEW, LEVEL, Estimate
+from gridsim.scheduling.description import describe
+from gridsim.scheduling.registry import command
+from gridsim.support.files import atomic_file
+from gridsim.support.text import to_json
+
+#: Where the scenarios are, within the folder of a reproduction.
+FOLDER = "scenarios"
+
+
+def to_dict(this: Reproduction, report: Report, ran: Sequence[Ran]) -> dict[str, Any]:
+    """The report as plain values."""
+    return {
+        "name": this.NAME,
+        "title": this.TITLE,
+        "claims": [conclude(claim, report.rows)._asdict() for claim in this.CLAIMS],
+        "quick": report.quick,
+        "seeds": list(report.seeds),
+        "level": LEVEL,
+        "rows": [asdict(row) for row in report.rows],
+        "grids": [
+            {
+                "title": grid.title,
+                "columns": list(grid.columns),
+                "rows": {
+                    name: [asdict(c) if isinstance(c, Estimate) else c for c in cells]
+                    for name, cells in grid.rows.items()
+                },
+            }
+            for grid in report.grids
+        ],
+        "remarks": list(report.remarks),
+        "runs": [_run(each) for each in ran],
+    }
+
+
+def _run(ran: Ran) -> dict[str, Any]:
+    """What was run, so that it can be run again, and the values of each seed."""
+    file = f"{FOLDER}/{ran.make.name}.toml"
+    return {
+        "scenario": file,
+        "schedulers": {
+            label: {**describe(scheduler), "command": command(file, scheduler)}
+            for label, scheduler in ran.schedulers.items()
+        },
+        "values": ran.made.to_dict()["values"],
+    }
+
+
+def markdown(this: Reproduction, report: Report) -> str:
+    """The report as a page of Markdown tables; an interval holds the mean with the confidence stated."""
+    lines = [f"# {this.NAME}: {this.TITLE}", ""]
+    if report.quick:
+        lines += ["In small (`--quick`): verdicts are about a smaller experiment than the paper's.", ""]
+    lines += [_seeds(len(report.seeds))]
+    for claim in this.CLAIMS:
+        _, verdict, why = conclude(claim, report.rows)
+        lines += ["", f"{claim}: **{verdict}{_mark(report)}** ({why})", "", *_rows(claim, report)]
+    if further := _rows("", report):
+        lines += ["", "Also measured:", "", *further]
+    for grid in report.grids:
+        lines += ["", f"## {grid.title}", ""]
+        rows = [[name, *map(_cell, cells)] for name, cells in grid.rows.items()]
+        lines += _table(list(grid.columns), rows)
+    if report.remarks:
+        lines += ["", "## Remarks", "", *(f"- {remark}" for remark in report.remarks)]
+    return "\n".join(lines) + "\n"
+
+
+def _mark(report: Report) -> str:
+    """After a verdict."""
+    return " (quick)" if report.quick else ""
+
+
+def _rows(claim: str, report: Report) -> list[str]:
+    """The table of the rows about a claim; empty if there are none."""
+    rows = [
+        [
+            row.quantity,
+            row.unit,
+            row.paper,
+            "-" if row.measured is None else _cell(row.measured),
+            row.verdict and f"{row.verdict}{_mark(report)}",
+            row.why,
+        ]
+        for row in report.rows
+        if row.claim == claim
+    ]
+    return _table(["quantity", "unit", "paper", "measured", "verdict", "why"], rows) if rows else []
+
+
+def _seeds(count: int) -> str:
+    if count == 1:
+        return "Values of one seed: there are no intervals."
+    narrow = ", which are too narrow for so few" if count < FEW else ""
+    return f"Means over {count} seeds with {LEVEL:.0%} bootstrap intervals{narrow}."
+
+
+def _cell(cell: Estimate | str) -> str:
+    """An estimate without what `_seeds` says of all of them."""
+    if isinstance(cell, str):
+        return cell
+    if math.isnan(cell.low):
+        return f"{cell.mean:.4g}" + (f" ({cell.note})" if cell.seeds > 1 else "")
+    return f"{cell.mean:.4g} [{cell.low:.4g}, {cell.high:.4g}]"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    return [
+        "| " + " | ".join(head) + " |",
+        "|" + "---|" * len(head),
+        *("| " + " | ".join(cell.replace("|", "\\|") or " " for cell in row) + " |" for row in rows),
+    ]
+
+
+def write(this: Reproduction, report: Report, ran: Sequence[Ran], folder: str) -> list[str]:
+    """Write folder/NAME/{table.md,table.json,figure.png} and scenarios/*.toml, each whole or not at all.
+
+    The scenarios are those of the first seed.  Returns the paths.  Raises OSError, and ImportError without
+    matplotlib.
+    """
+    from gridsim import plots
+
+    place = os.path.join(folder, this.NAME)
+    os.makedirs(os.path.join(place, FOLDER), exist_ok=True)
+    picture = io.BytesIO()
+    plots.save(this.figure(report), picture)
+    files = {
+        "table.md": markdown(this, report).encode(),
+        "table.json": (to_json(to_dict(this, report, ran)) + "\n").encode(),
+        "figure.png": picture.getvalue(),
+    }
+    paths = []
+    for name, content in files.items():
+        paths.append(os.path.join(place, name))
+        with atomic_file(paths[-1]) as stream:
+            stream.write(content)
+    for name, make in {each.make.name: each.make for each in ran}.items():
+        paths.append(os.path.join(place, FOLDER, f"{name}.toml"))
+        make(report.seeds[0]).save(paths[-1])
+    return paths

@@ -1,0 +1,1 @@
+"""What a run gives: tables, metrics, files and other formats."""

@@ -1,0 +1,236 @@
+"""Decisions: who decided what, what it saw, how old that was, and what was true; recorded on request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from string import Formatter
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import ScenarioError
+from gridsim.results.table import Table
+from gridsim.support.state import Stateful
+from gridsim.support.text import plain
+
+#: Rows that are kept, unless another number is asked for.
+DECISIONS_LIMIT = 1_000_000
+_NS = 10**9  # results, which know this module, share nothing with the engine
+
+#: An action -> (sentence, quantity, unit); see `gridsim.scheduling.contract.Scheduler.decision_words`.
+Words = Mapping[str, tuple[str, str, str]]
+
+_ROW = np.dtype(
+    [
+        ("time", "i8"),
+        ("application", "i8"),
+        ("task", "i8"),
+        ("action", "i2"),
+        ("decider", "i8"),
+        ("level", "i2"),
+        ("machine", "i8"),
+        ("tasks", "i8"),
+        ("among", "i8"),
+        ("saw", "f8"),
+        ("limit", "f8"),
+        ("true", "f8"),
+        ("age", "f8"),
+    ]
+)
+_NAMES: tuple[str, ...] = _ROW.names or ()
+
+
+class Decisions(Stateful):
+    """The decisions of a run, in the order in which they were noted; those beyond `limit` are only counted.
+
+    words : what can be noted, and how it is said.
+
+    Raises ScenarioError for words that cannot be said.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("rows", "kept", "dropped")
+
+    def __init__(self, words: Words, limit: int = DECISIONS_LIMIT) -> None:
+        self.words, self.limit = _checked(words), limit
+        self._code = {action: code for code, action in enumerate(self.words)}
+        self.rows: NDArray[Any] = np.empty(0, _ROW)  # the first `kept` of them count, the others are room
+        self.kept = self.dropped = 0
+
+    def note(
+        self,
+        action: Any,
+        *,
+        time: Any,
+        application: Any,
+        decider: Any,
+        task: Any = -1,
+        level: Any = -1,
+        machine: Any = -1,
+        tasks: Any = 0,
+        among: Any = -1,
+        saw: Any = np.nan,
+        limit: Any = np.nan,
+        true: Any = np.nan,
+        age: Any = np.nan,
+    ) -> None:
+        """Note decisions: numbers, or arrays of one length.
+
+        action : one of the words, or an array of them.
+        time : ns.  decider : the machine that decided, -1 for a central scheduler.  level : of it in the
+            tree.
+        machine : to which it was.  tasks : so many.  among : so many were to choose from.
+        saw : the value on which it decided, as far as it knew; limit : what that was held against; true :
+            what it was in truth at that moment; all in the unit of the action's words.  age : s, of what it
+            saw.
+
+        What does not apply is left out.  KeyError for an action that has no words.
+        """
+        one = isinstance(action, str)
+        code: Any = self._code[action] if one else np.array([self._code[each] for each in action], np.int16)
+        row = time, application, task, code, decider, level, machine, tasks, among, saw, limit, true, age
+        counts = [len(each) for each in row if isinstance(each, (list, np.ndarray)) and np.ndim(each)]
+        count = max(counts, default=1)
+        room = min(count, self.limit - self.kept)
+        self.dropped += count - room
+        if not room:
+            return
+        if self.kept + room > len(self.rows):
+            more = min(self.limit, max(self.kept + room, 2 * self.kept))
+            self.rows = np.concatenate((self.rows[: self.kept], np.empty(more - self.kept, _ROW)))
+        if counts:
+            rows = self.rows[self.kept : self.kept + room]
+            for name, value in zip(_NAMES, row, strict=True):
+                rows[name] = value[:room] if np.ndim(value) else value
+        else:
+            self.rows[self.kept] = row
+        self.kept += room
+
+    def getstate(self) -> dict[str, Any]:
+        """See `gridsim.support.state.Stateful`."""
+        return super().getstate() | {"rows": self.rows[: self.kept]}
+
+    def table(self) -> Table:
+        """The rows, with times in s."""
+        rows = self.rows[: self.kept]
+        columns = {name: rows[name].copy() for name in _NAMES}
+        columns["time"] = rows["time"] / _NS
+        columns["action"] = np.array(list(self.words), np.str_)[rows["action"]]
+        return Table(columns)
+
+    def about(self) -> dict[str, Any]:
+        """What a result says of them beside the table: how they are said, and how many there were."""
+        words = {action: list(said) for action, said in self.words.items()}
+        return {"words": words, "kept": self.kept, "dropped": self.dropped, "limit": self.limit}
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why an application, a job or a task of one ran where and when it did.
+
+    decisions : rows of the table ``decisions`` about it, in order of time.
+    words : how they are said.  dropped : rows that were not kept, of all applications.
+    """
+
+    application: int
+    task: int | None
+    decisions: Table
+    words: Words
+    dropped: int = 0
+
+    def format(self) -> str:
+        """A line a decision, and another one for its grounds: what it saw, how old and how true that was."""
+        what = f"application {self.application}" + ("" if self.task is None else f", task {self.task}")
+        count = len(self.decisions)
+        lines = [f"{what}: {count} decision{'s' * (count != 1)}"]
+        for row in self.decisions.rows():
+            lines.append("\n    ".join(_said(row, self.words[row["action"]])))
+        if self.dropped:
+            lines.append(f"{self.dropped} later decisions of this run were not kept: its limit was met")
+        return "\n".join(lines)
+
+    __str__ = format
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values; of each decision also ``said``, in words."""
+        words = self.words
+        rows = [row | {"said": "; ".join(_said(row, words[row["action"]]))} for row in self.decisions.rows()]
+        return {
+            "application": self.application,
+            "task": self.task,
+            "decisions": plain(rows),
+            "dropped": self.dropped,
+        }
+
+
+def why(table: Table, about: Mapping[str, Any], application: int, task: int | None) -> Why:
+    """The decisions of `table` about `application`, and of these on the whole of it or `task`.
+
+    Raises ScenarioError where `about` does not say how they are said.
+    """
+    chosen = table["application"] == application
+    if task is not None:
+        chosen &= (table["task"] == task) | (table["task"] == -1)
+    which = np.flatnonzero(chosen)
+    which = which[np.argsort(table["time"][which], kind="stable")]
+    rows = Table({name: column[which] for name, column in table.items()})
+    words = _checked(about["words"])
+    if unknown := set(rows["action"].tolist()) - set(words):
+        raise ScenarioError(f"decision_words must have {min(unknown)!r}")
+    return Why(application, task, rows, words, int(about["dropped"]))
+
+
+def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
+    """`words` as they should be, else ScenarioError: those of a result are of whoever made the file."""
+    row = dict.fromkeys(_NAMES, 0)
+    for action, said in words.items():
+        try:
+            sentence, _, _ = said
+            for _, name, spec, conversion in Formatter().parse(sentence):
+                if name is not None and not (name in row and not conversion and _SPEC.fullmatch(spec or "")):
+                    raise ValueError(name)
+            sentence.format(**row)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ScenarioError(
+                f"decision_words[{action!r}] must be a sentence with columns of the table decisions in "
+                f"braces, a quantity and a unit, got {said!r}"
+            ) from error
+    return {action: tuple(said) for action, said in words.items()}
+
+
+#: Of a column in a sentence: thousands apart, digits, kind of number.
+_SPEC = re.compile(r",?(\.\d{1,2})?[defg]?")
+
+
+class _Number(float):
+    """A number that is said with six digits, or as many as asked for, and all of those before the point."""
+
+    def __format__(self, spec: str) -> str:
+        said = super().__format__(spec or ".6g")
+        return super().__format__(".0f") if "e+" in said and abs(self) < 1e15 else said
+
+
+def _said(row: dict[str, Any], said: tuple[str, str, str]) -> list[str]:
+    """A decision in a line, and its grounds, if it has any, in another one."""
+    row = {name: _Number(value) if isinstance(value, float) else value for name, value in row.items()}
+    sentence, quantity, unit = said
+    who = "the scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
+    level = f" (level {row['level']})" if row["level"] >= 0 else ""
+    among = f"; among {row['among']}" if row["among"] >= 0 and "{among}" not in sentence else ""
+    lines = [f"t = {row['time']:.6f} s: {who}{level} {sentence.format(**row)}{among}"]
+    if np.isnan(row["saw"]):
+        if not np.isnan(row["true"]):  # of what it did not go by
+            lines.append(f"in truth {quantity} {row['true']} {unit}".rstrip())
+        return lines
+    held = "" if np.isnan(row["limit"]) or "{limit" in sentence else f", held against {row['limit']}"
+    grounds = [f"saw {quantity} {row['saw']} {unit}".rstrip() + held]
+    if row["age"] == 0 and row["true"] == row["saw"]:
+        grounds.append("fresh and true")
+    else:
+        if not np.isnan(row["age"]):
+            grounds.append(f"{row['age']} s old" if row["age"] > 0 else "fresh")
+        if not np.isnan(row["true"]):
+            grounds.append(f"in truth {row['true']}")
+    return [*lines, "; ".join(grounds)]

@@ -1,0 +1,1 @@
+"""Results as job logs and traces of other tools."""

@@ -1,0 +1,168 @@
+"""Matrices of expected times, as in the comparisons of mapping heuristics, and what these make of them.
+
+The matrices are those of T. D. Braun, H. J. Siegel, N. Beck and others, "A comparison of eleven static
+heuristics for mapping a class of independent tasks onto heterogeneous distributed computing systems", JPDC 61
+(2001): ETC[i, j] is the expected time of task i on machine j, in a unit of the caller's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gridcore.mapping import map_batch, map_in_turn
+from gridsim.errors import ScenarioError
+from gridsim.support.arguments import one_of, real, shown, whole
+from gridsim.support.random_streams import Streams
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+Consistency = Literal["consistent", "semi-consistent", "inconsistent"]
+InTurn = Literal["mct", "met", "olb", "switching", "kpb"]
+InBatch = Literal["min-min", "max-min", "sufferage"]
+#: Of `map_tasks`.
+HEURISTICS: tuple[str, ...] = (*get_args(InTurn), *get_args(InBatch))
+
+
+class BraunClass(NamedTuple):
+    """Arguments of `expected_times` for one of the published classes."""
+
+    consistency: Consistency
+    task_range: float
+    machine_range: float
+
+
+#: The twelve classes by their published names: u_x_yyzz, x for consistent, semi-consistent or inconsistent,
+#: yy for how much tasks differ and zz for how much machines do.
+BRAUN_CLASSES: dict[str, BraunClass] = {
+    f"u_{consistency[0]}_{tasks}{machines}": BraunClass(consistency, task_range, machine_range)
+    for consistency in get_args(Consistency)
+    for tasks, task_range in (("hi", 3000.0), ("lo", 100.0))
+    for machines, machine_range in (("hi", 1000.0), ("lo", 10.0))
+}
+
+
+def expected_times(
+    tasks: int = 512,
+    machines: int = 16,
+    *,
+    task_range: float = 3000.0,
+    machine_range: float = 1000.0,
+    consistency: Consistency = "consistent",
+    seed: int = 1,
+) -> Floats:
+    """A random matrix of expected times by the range-based method of Braun et al.
+
+    ETC[i, j] = B[i] * x[i, j] with B uniform in [1, task_range) and x uniform in [1, machine_range).
+
+    tasks, machines : >= 1.
+    task_range, machine_range : > 1; the paper has 3000 or 100, and 1000 or 10.
+    consistency : ``"consistent"``: each row is sorted, so that machine 0 is the fastest for every task;
+        ``"semi-consistent"``: the columns 0, 2, 4, ... of each row are sorted among themselves;
+        ``"inconsistent"``: as drawn.
+    seed : >= 0; the draws depend on it and on the number of tasks and machines.
+
+    Returns float64[tasks, machines].  Raises ScenarioError naming the argument and its value.
+    """
+    shape = whole("tasks", tasks, low=1), whole("machines", machines, low=1)
+    ranges = {
+        name: real(name, value, above=1)
+        for name, value in (("task_range", task_range), ("machine_range", machine_range))
+    }
+    one_of("consistency", consistency, get_args(Consistency))
+    chance = Streams(whole("seed", seed))("expected-times")
+    baseline = chance.uniform(1.0, ranges["task_range"], (shape[0], 1))
+    made: Floats = baseline * chance.uniform(1.0, ranges["machine_range"], shape)
+    if consistency == "consistent":
+        made.sort(axis=1)
+    elif consistency == "semi-consistent":
+        made[:, ::2] = np.sort(made[:, ::2], axis=1)
+    return made
+
+
+@dataclass(frozen=True)
+class TaskMapping:
+    """Which machine each task goes to, and when it runs there.
+
+    machine : int64[tasks].  start, finish : float64[tasks], in the unit of the matrix.
+    order : int64[tasks], the tasks in the order in which they were mapped; machines run theirs in that order.
+    """
+
+    machine: Integers
+    start: Floats
+    finish: Floats
+    order: Integers
+
+    @property
+    def makespan(self) -> float:
+        """When the last task is done, or 0 without any."""
+        return float(self.finish.max(initial=0.0))
+
+
+def _numbers(name: str, values: ArrayLike, rows: str = "") -> NDArray[np.float64]:
+    """A copy of real numbers, or a ScenarioError."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        array = np.empty(0, object)
+    if array.dtype.kind not in "fiu" and (array.size or array.dtype.kind == "O"):
+        raise ScenarioError(f"{name} must be numbers{rows}, got {shown(values)}")
+    return array.astype(np.float64)
+
+
+def map_tasks(
+    etc: ArrayLike,
+    heuristic: str,
+    *,
+    ready: ArrayLike | None = None,
+    percent: float = 20.0,
+    low: float = 0.6,
+    high: float = 0.9,
+) -> TaskMapping:
+    """Map the tasks of a matrix of expected times to machines by one of the `HEURISTICS`.
+
+    etc : float64[tasks, machines] > 0.
+    heuristic : ``"mct"``, ``"met"``, ``"olb"``, ``"switching"`` or ``"kpb"``, which take the tasks in order,
+        or ``"min-min"``, ``"max-min"`` or ``"sufferage"``.  See `gridcore.mapping` for what they do.
+    ready : float64[machines] >= 0, when machines are ready first; 0 by default.
+    percent : of ``"kpb"``.  low, high : of ``"switching"``.
+
+    Raises ScenarioError naming the argument and its value.
+    """
+    times = _numbers("etc", etc, ", as many in each row")
+    one_of("heuristic", heuristic, HEURISTICS)
+    percent, low, high = (
+        real(name, value) for name, value in (("percent", percent), ("low", low), ("high", high))
+    )
+    if times.ndim != 2:
+        raise ScenarioError(f"etc must have two dimensions, tasks and machines, got {times.ndim}")
+    tasks, machines = times.shape
+    if not machines:
+        raise ScenarioError("etc must have at least one machine, got none")
+    begin = np.zeros(machines) if ready is None else _numbers("ready", ready)
+    ones, at = np.ones(tasks, np.int64), begin.copy()
+    rule: Any = heuristic
+    try:
+        if heuristic in get_args(InTurn):
+            order = np.arange(tasks)
+            mapped, _ = map_in_turn(times, ones, at, rule, percent=percent, low=low, high=high)
+        else:
+            order, mapped = map_batch(times, ones, at, rule)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+    machine = np.empty(tasks, np.int64)
+    machine[order] = mapped
+    start, finish = np.empty(tasks), np.empty(tasks)
+    for u in range(machines):
+        mine = order[mapped == u]
+        # in the order in which the heuristic added them up
+        with np.errstate(over="ignore"):  # it is looked at below
+            ends = np.cumsum(np.concatenate((begin[u : u + 1], times[mine, u])))
+        start[mine], finish[mine] = ends[:-1], ends[1:]
+    if not np.isfinite(finish).all():
+        raise ScenarioError("etc must add up to times that float64 can hold, got a makespan of inf")
+    return TaskMapping(machine, start, finish, order)

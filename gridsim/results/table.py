@@ -1,0 +1,172 @@
+"""Columnar tables, their digest, and files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import ItemsView, Iterator, KeysView, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import one_line
+from gridsim.support.extras import need
+from gridsim.support.text import align, check_name, plain
+
+Column = NDArray[Any]
+
+_SHOWN = 10  # rows that a table shows of itself
+
+
+def frozen(column: Column) -> Column:
+    """`column`, read-only from now on, so that a `Table` does not copy it."""
+    column.flags.writeable = False
+    return column
+
+
+class Table:
+    """Equally long, read-only numpy columns.
+
+    ``len(table)`` is the number of rows, ``table["name"]`` a column, ``table[3]`` a row as a dict.
+    Columns are booleans, integers, floats or text, in the machine's byte order.  They are copied, but for
+    arrays that are read-only and own their memory: nobody writes to these, and they may be large.
+
+    Raises ValueError for columns of different lengths, other dimensions or other types.
+    """
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self._columns: dict[str, Column] = {}
+        for name, values in columns.items():
+            shared = type(values) is np.ndarray and values.flags.owndata and not values.flags.writeable
+            column = values if shared else np.array(values)
+            if column.dtype.kind in "OT":
+                if not all(isinstance(value, str) for value in column.tolist()):
+                    raise ValueError(f"column {name!r} must hold numbers or text")
+                column = np.array(column.tolist(), dtype=np.str_)
+            if column.dtype.kind == "U":
+                # the shortest type that holds them: equal texts have equal types
+                column = column.astype(f"U{max(1, int(np.strings.str_len(column).max(initial=1)))}")
+                codes = column.view(np.uint32)
+                if codes.max(initial=0) >= 0xD800 and ((codes > 0x10FFFF) | (codes >> 11 == 0x1B)).any():
+                    raise ValueError(f"column {name!r} must hold text, got what is no character")
+            if column.dtype.kind not in "biufU" or column.ndim != 1:
+                raise ValueError(f"column {name!r} must be one-dimensional numbers or text")
+            column = np.ascontiguousarray(column.astype(column.dtype.newbyteorder("="), copy=False))
+            column.flags.writeable = False
+            self._columns[check_name(name)] = column
+        lengths = {name: len(column) for name, column in self._columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns must be equally long, got {lengths}")
+        self._rows = next(iter(lengths.values()), 0)
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __getitem__(self, key: str | int) -> Any:
+        if isinstance(key, str):
+            try:
+                return self._columns[key]
+            except KeyError:
+                raise KeyError(f"no column {key!r}; the table has {', '.join(self._columns)}") from None
+        if not -self._rows <= key < self._rows:
+            raise IndexError(f"row {key} of a table of {self._rows}")
+        return {name: column[key].item() for name, column in self._columns.items()}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Table):
+            return NotImplemented
+        return list(self) == list(other) and all(
+            a.dtype == other._columns[name].dtype
+            and np.array_equal(a, other._columns[name], equal_nan=a.dtype.kind == "f")
+            for name, a in self._columns.items()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[type[Table], tuple[dict[str, Column]]]:
+        """Columns that come from another process are read-only too."""
+        return Table, (self._columns,)
+
+    def keys(self) -> KeysView[str]:
+        """The column names."""
+        return self._columns.keys()
+
+    def items(self) -> ItemsView[str, Column]:
+        """(name, column) pairs."""
+        return self._columns.items()
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows as dicts of plain Python values."""
+        plain = [column.tolist() for column in self._columns.values()]
+        for row in zip(*plain, strict=True):
+            yield dict(zip(self._columns, row, strict=True))
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas DataFrame, a copy that may be written to.
+
+        Raises ImportError when pandas is not installed.
+        """
+        return need("pandas", "data", "to_pandas").DataFrame(dict(self._columns))
+
+    def to_arrow(self) -> Any:
+        """The table as a pyarrow Table, which shares the numbers with it; text is copied.
+
+        Raises ImportError when pyarrow is not installed.
+        """
+        arrow = need("pyarrow", "data", "to_arrow")
+        return arrow.table({name: arrow.array(column) for name, column in self._columns.items()})
+
+    def to_xarray(self, dimension: str = "row") -> Any:
+        """The table as an xarray Dataset: its columns along `dimension`, whose labels are the row numbers.
+
+        It shares the columns, which are read-only: ``copy(deep=True)`` of it may be written to.
+
+        Raises ImportError when xarray is not installed, ValueError for a dimension called like a column.
+        """
+        xarray = need("xarray", "data", "to_xarray")
+        if dimension in self._columns:
+            raise ValueError(f"dimension must not be the name of a column, got {dimension!r}")
+        columns = {name: (dimension, column) for name, column in self._columns.items()}
+        return xarray.Dataset(columns, coords={dimension: np.arange(self._rows)})
+
+    def __repr__(self) -> str:
+        half = _SHOWN // 2
+        whole = self._rows <= _SHOWN
+        shown = list(range(self._rows)) if whole else [*range(half), *range(self._rows - half, self._rows)]
+        columns = [["", *map(str, shown)]]
+        for name, column in self._columns.items():
+            cells = (column[row].item() for row in shown)
+            columns.append([name, *(f"{c:.6g}" if isinstance(c, float) else one_line(str(c)) for c in cells)])
+        lines = align(columns)
+        if not whole:
+            lines.insert(1 + half, "...")
+        return "\n".join([*lines, f"[{self._rows} rows x {len(self._columns)} columns]"])
+
+
+def digest(tables: Mapping[str, Table], facts: Mapping[str, Any]) -> str:
+    """SHA-256 (hexadecimal) of what a run resulted in.
+
+    Over, in the order of their names, each table: its name and number of rows, then in the order of their
+    names its columns: name, little-endian type, and values in that type (text as UTF-32, NaN as one NaN, -0.0
+    as 0.0); then the facts as JSON with sorted keys.  Wall time, paths and versions have no part in it.
+    """
+    total = hashlib.sha256(b"gridsim 1\n")
+    for name in sorted(tables):
+        table = tables[name]
+        total.update(f"table {name} {len(table)}\n".encode())
+        for key in sorted(table.keys()):
+            column = table[key]
+            if column.dtype.kind == "f":
+                column = np.where(np.isnan(column), column.dtype.type(np.nan), column + 0.0)
+            column = np.ascontiguousarray(column.astype(column.dtype.newbyteorder("<"), copy=False))
+            total.update(f"column {key} {column.dtype.str}\n".encode())
+            total.update(column.data.cast("B") if column.size else b"")
+    total.update(b"facts " + json.dumps(plain(facts), sort_keys=True).encode())
+    return total.hexdigest()

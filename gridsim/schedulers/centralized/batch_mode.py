@@ -1,0 +1,232 @@
+"""Tasks that are mapped to machines in batches, and mapped anew until they start."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from gridcore.mapping import map_batch
+from gridsim.engine.engine import TIMER, Engine
+from gridsim.results.decisions import Decisions
+from gridsim.scheduling.contract import FAULT_PRIORITY, SCHEDULE, Floats, Integers, Outcome, Policy, Run
+from gridsim.support.clock import NEVER, NS
+
+#: ns; what lasts longer lasts until the last instant.
+_LONGEST = 9.2e18
+#: Rows of `Batches.plan` and `Batches.started`.
+_MACHINE, _APPLICATION, _START, _END = range(4)
+
+
+def lasting(task_size: float | Floats, speeds: Floats) -> Floats:
+    """Whole ns that a task of `task_size` Mflop takes on machines of `speeds` Mflop/s, at least 1."""
+    lasts: Floats = np.clip(np.rint(task_size / speeds * 1e9), 1.0, _LONGEST)
+    return lasts
+
+
+def sooner_than_never(left: Floats, now: int) -> None:
+    """Raise OverflowError if what is `left` to do, ns from `now` on, lasts beyond the last instant."""
+    if left.max() + now > _LONGEST:
+        raise OverflowError("a task ends after the last instant")
+
+
+class Batches(Policy):
+    """At each mapping event all tasks that have not started are mapped by `rule`.
+
+    Tasks of one size are a row of `map_batch`, in order of their first application, and machines of one speed
+    are of one kind.
+
+    rule : of `map_batch`.
+    interval : ns between mapping events while something waits; 0 for one at each change.
+
+    Machines have no queue of their own (``peak_queue`` is 0); ``facts["peak_waiting"]`` has the most tasks
+    that had not started at a mapping event.  Where machines fail it is a source of the engine, which ends the
+    run with the last task.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = (
+        "left", "unreleased", "resubmitted", "plan", "started", "begun", "lost", "free_at", "last", "running",
+        "next_event", "peak_waiting",
+    )  # fmt: skip
+
+    def __init__(self, run: Run, rule: Literal["min-min", "max-min", "sufferage"], interval: int) -> None:
+        self.run, self.rule, self.interval = run, rule, interval
+        machines, applications = len(run.speeds), len(run.applications)
+        self.left = np.zeros(applications, np.int64)  # tasks that have not started, mapped or not
+        self.unreleased = applications
+        self.resubmitted = np.zeros(applications, np.int64)
+        #: int64[4, tasks]: what has not started, as mapped, by machine and then by start
+        self.plan = np.zeros((4, 0), np.int64)
+        self.started: list[Integers] = []  # the same of what has
+        self.begun = 0  # how many tasks that is
+        self.lost: list[tuple[int, int]] = []  # task, counted as it started, and when
+        # of the last task that each machine has started: its end or loss, its number, its application
+        self.free_at = np.zeros(machines, np.int64)
+        self.last = np.zeros(machines, np.int64)
+        self.running = np.zeros(machines, np.int64)
+        self.next_event = -1
+        self.peak_waiting = 0
+        run.engine.on("map", self.on_map, priority=FAULT_PRIORITY + 1, phase=TIMER)
+        if run.faults:
+            run.engine.add_source(self)
+
+    # -- what happens ------------------------------------------------------------------------------------
+
+    def on_release(self, applications: list[int]) -> None:
+        """What is new waits for the next mapping event."""
+        self.left[applications] = self.run.applications.tasks[applications]
+        self.unreleased -= len(applications)
+        self._arm()
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """What was lost or was to run on a machine that fails waits for the next mapping event."""
+        now = self.run.engine.now
+        self._begin(now)
+        cut = failed[self.free_at[failed] > now]
+        self.lost += [(task, now) for task in self.last[cut].tolist()]
+        self.free_at[cut] = now
+        np.add.at(self.left, self.running[cut], 1)
+        np.add.at(self.resubmitted, self.running[cut], 1)
+        self.plan = self.plan[:, ~np.isin(self.plan[_MACHINE], failed)]
+        self._arm()
+
+    def _arm(self) -> None:
+        """Let there be a mapping event, if something waits."""
+        now = self.run.engine.now
+        if self.next_event < now and self.left.any():
+            self.next_event = -(-now // self.interval) * self.interval if self.interval else now
+            self.run.engine.at(self.next_event, "map")
+
+    def on_map(self, _: list[int]) -> None:
+        """A mapping event: all of this instant but starts has happened."""
+        now = self.run.engine.now
+        self._begin(now)
+        self.peak_waiting = max(self.peak_waiting, int(self.left.sum()))
+        self._map(now)
+        if self.interval and (self.plan[_START] > now).any():
+            self.next_event = now + self.interval
+            self.run.engine.at(self.next_event, "map")
+
+    def advance(self, limit: int) -> int:
+        """See `gridsim.engine.Source`: the end of the last task is the end of the run."""
+        if self.unreleased or int(self.left.sum()) > self.plan.shape[1]:
+            return NEVER
+        end = int(max(self.free_at.max(), self.plan[_END].max(initial=0)))
+        return end if end <= limit else NEVER
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `gridsim.engine.Source`."""
+        engine.stop()
+
+    # -- mapping -----------------------------------------------------------------------------------------
+
+    def _map(self, now: int) -> None:
+        waiting, up = np.flatnonzero(self.left), np.flatnonzero(self.run.up)
+        if not (len(waiting) and len(up)):
+            self.plan = np.zeros((4, 0), np.int64)
+            return
+        count = self.left[waiting]
+        sizes, first, kind = np.unique(
+            self.run.applications.task_size[waiting], return_index=True, return_inverse=True
+        )
+        rows = np.argsort(first)
+        row_of = np.argsort(rows)[kind]  # of each application
+        counts = np.zeros(len(rows), np.int64)
+        np.add.at(counts, row_of, count)
+        speeds, column = np.unique(self.run.speeds[up], return_inverse=True)
+        lasts = lasting(sizes[rows, None], speeds)
+        begin = np.maximum(self.free_at[up], now)
+        left = (begin - now).astype(np.float64)
+        row, machine = map_batch(lasts, counts, left, self.rule, kind=column)
+        sooner_than_never(left, now)
+        by_row = np.argsort(row_of, kind="stable")
+        application = np.empty_like(row)
+        application[np.argsort(row, kind="stable")] = np.repeat(waiting[by_row], count[by_row])
+        # one after the other on each machine, in the order in which they were mapped
+        turn = np.argsort(machine, kind="stable")
+        row, machine, application = row[turn], machine[turn], application[turn]
+        length = lasts[row, column[machine]].astype(np.int64)
+        end = np.cumsum(length)
+        start = end - length
+        shift = begin[machine] - start[np.searchsorted(machine, machine)]
+        self.plan = np.stack((up[machine], application, start + shift, end + shift))
+        if self.run.decisions is not None:
+            self._note(self.run.decisions, now, len(up))
+
+    def _note(self, log: Decisions, now: int, among: int) -> None:
+        """What waits has been mapped to some of so many machines."""
+        machine, application, start, end = self.plan[:, np.lexsort((self.plan[_MACHINE], self.plan[_START]))]
+        waiting, first = np.unique(application, return_index=True)
+        last = np.zeros(len(self.left), np.int64)
+        np.maximum.at(last, application, end - now)
+        saw = last[waiting] / NS
+        log.note(
+            "mapped",
+            time=now,
+            application=waiting,
+            decider=-1,
+            machine=machine[first],
+            tasks=self.left[waiting],
+            among=among,
+            saw=saw,
+            true=saw,
+            age=0.0,
+        )
+
+    def _begin(self, until: int) -> None:
+        """What was to start before `until` has started."""
+        due = self.plan[_START] < until
+        if not due.any():
+            return
+        rows, self.plan = self.plan[:, due], self.plan[:, ~due]
+        machine, application = rows[_MACHINE], rows[_APPLICATION]
+        np.subtract.at(self.left, application, 1)
+        last = np.flatnonzero(np.append(machine[1:] != machine[:-1], True))
+        who = machine[last]
+        self.free_at[who], self.running[who] = rows[_END, last], application[last]
+        self.last[who] = self.begun + last
+        self.started.append(rows)
+        self.begun += len(machine)
+
+    # -- the report --------------------------------------------------------------------------------------
+
+    def finish(self) -> Outcome:
+        """Start everything that is left, and report."""
+        self._begin(NEVER)
+        machine, application, start, end = np.concatenate([np.zeros((4, 0), np.int64), *self.started], axis=1)
+        done = np.ones_like(machine)
+        if self.lost:
+            task, at = np.array(self.lost, np.int64).T
+            end[task], done[task] = at, 0
+        machines, applications = len(self.run.speeds), len(self.left)
+        first, finish = np.full(applications, NEVER), np.full(applications, -1, np.int64)
+        np.minimum.at(first, application, start)
+        np.maximum.at(finish, application[done > 0], end[done > 0])
+        busy = np.zeros(machines, np.int64)
+        np.add.at(busy, machine, end - start)
+        met = np.unique(application * machines + machine) // machines
+
+        def count(index: Integers, length: int) -> Integers:
+            return np.bincount(index, minlength=length).astype(np.int64, copy=False)
+
+        order = np.lexsort((start, machine))
+        columns = (machine, application, np.ones_like(machine), start, end, done)
+        return Outcome(
+            applications={
+                "first_start": np.where(first < NEVER, first, -1),
+                "finish": finish,
+                "completed": count(application[done > 0], applications),
+                "resubmitted": self.resubmitted,
+                "nodes_used": count(met, applications),
+            },
+            machines={
+                "busy": busy,
+                "tasks": count(machine[done > 0], machines),
+                "interrupted": count(machine[done == 0], machines),
+                "peak_queue": np.zeros(machines, np.int64),
+            },
+            facts={"peak_waiting": self.peak_waiting},
+            schedule=dict(zip(SCHEDULE, (column[order] for column in columns), strict=True))
+            if self.run.record
+            else {},
+        )

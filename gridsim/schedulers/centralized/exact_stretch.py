@@ -1,0 +1,119 @@
+"""Tasks bound to machines at the smallest stretch that exact availabilities have room for, at release."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.summaries import split
+from gridsim.results.decisions import Words
+from gridsim.schedulers.centralized.immediate import Bound
+from gridsim.scheduling.contract import Integers, Outcome, Run
+
+#: How closely the smallest stretch is found, relative and from above.
+STRETCH_TOLERANCE = 1e-9
+#: Of the schedulers whose policy is `Once`; see `gridsim.scheduling.contract.Scheduler.decision_words`.
+BOUND_WORDS: Words = {
+    "bound": (
+        "bound {tasks} tasks to machines, most of them to {machine}, of {among} that are up",
+        "a stretch of",
+        "s/Mflop",
+    )
+}
+
+
+class Once(Bound):
+    """Tasks are shared out, by `divide`, at the smallest stretch at which the machines have room for them.
+
+    Table ``requests`` has that stretch of each application (``promised``, s/Mflop).
+    """
+
+    STATE = (*Bound.STATE, "bound", "promised", "_first", "_kind", "_count")
+    local_order = "edf"
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.aggregate_speed = math.fsum(run.speeds)
+        # an entry each time that tasks are bound
+        self.bound: list[int] = []
+        self.promised: list[float] = []
+        self._sort_out(run.speeds)
+        self._speed = self._kind
+
+    def _sort_out(self, key: NDArray[Any]) -> None:
+        """Machines with the same `key` are of one kind: equally fast, all up or none, all empty or given the
+        same tasks ever since.
+
+        They are in the same state, so only the first of each kind is asked how many tasks it can take.  For
+        those that are down its answer does not count.
+        """
+        _, self._first, self._kind, self._count = np.unique(
+            key, return_index=True, return_inverse=True, return_counts=True
+        )
+        self._count[~self.run.up[self._first]] = 0
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """See `Bound.on_faults`; who fails, is back or is still away is empty."""
+        empty = ~self.run.up
+        empty[failed] = empty[back] = True
+        self._sort_out(np.where(empty, len(self._first) + 2 * self._speed + self.run.up, self._kind))
+        super().on_faults(failed, back)
+
+    def share(self, application: int, count: int, now: int) -> Integers:
+        """See `Bound.share`."""
+        stretch, room = self._smallest(application, count, now)
+        self.bound.append(application)
+        self.promised.append(stretch)
+        tasks = self.divide(room, count)
+        self._sort_out(self._kind * (tasks.max() + 1) + tasks)
+        return tasks
+
+    def divide(self, room: Integers, count: int) -> Integers:
+        """How many of `count` tasks each machine gets, `room` of which it has room for: in proportion."""
+        return split(room, count)
+
+    def grounds(self, application: int, tasks: Integers, now: int) -> float:
+        """See `Bound.grounds`: the stretch, s/Mflop."""
+        return self.promised[-1]
+
+    def _smallest(self, application: int, tasks: int, now: int) -> tuple[float, Integers]:
+        """The smallest stretch with room for `tasks` of the application, and the room of each machine at it.
+
+        Room does not fall as the stretch grows, so a kind that has the same at both ends of the bracket is
+        settled.  Rounding does not change that: it moves the stretch at which a count steps by some 1e-13 of
+        it, and what is tried later lies inside of these ends by at least half of STRETCH_TOLERANCE.
+        """
+        applications = self.run.applications
+        columns = (applications.release, applications.size, applications.task_size)
+        release, size, task_size = (float(column[application]) for column in columns)
+        new = (release, size, task_size, now)
+        # Nothing ends earlier than on an empty platform whose machines could do parts of tasks.
+        low = (1.0 - STRETCH_TOLERANCE) / self.aggregate_speed * (tasks * task_size / size)
+        high = max(low, self.promised[-1] if self.promised else 0.0)
+        # the room of the first of each kind at high, and at low or below
+        fewest = np.zeros(len(self._first), np.int64)
+        room = self.queues.available(high, *new, machines=self._first)
+        while room @ self._count < tasks:
+            low, fewest, high = high, room, 2.0 * high
+            room = self.queues.available(high, *new, machines=self._first)
+        while high - low > STRETCH_TOLERANCE * high:
+            middle = low + (high - low) / 2.0
+            attempt, open_ = room.copy(), np.flatnonzero(fewest != room)
+            attempt[open_] = self.queues.available(middle, *new, machines=self._first[open_])
+            if attempt @ self._count >= tasks:
+                high, room = middle, attempt
+            else:
+                low, fewest = middle, attempt
+        return high, room[self._kind] * self.run.up
+
+    def finish(self) -> Outcome:
+        """Let the machines complete what they have, and report."""
+        outcome = super().finish()
+        outcome.tables["requests"] = {
+            "application": np.array(self.bound, np.int64),
+            "promised": np.array(self.promised, np.float64),
+        }
+        return outcome

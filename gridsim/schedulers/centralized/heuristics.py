@@ -1,0 +1,263 @@
+"""The classic mapping heuristics as centralized schedulers: tasks mapped in turn, or in batches.
+
+Those of M. Maheswaran, S. Ali, H. J. Siegel, D. Hensgen and R. F. Freund, "Dynamic mapping of a class of
+independent tasks onto heterogeneous computing systems", JPDC 59 (1999).  The expected time of a task on a
+machine is the time that it takes there.  Like the other baselines they know the whole grid at every instant
+and are charged nothing; see `gridsim.schedulers.centralized.pull` for what that means, and for machines that
+fail.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from gridcore.central import bind_earliest
+from gridcore.mapping import map_in_turn
+from gridsim.errors import ScenarioError
+from gridsim.results.decisions import Words
+from gridsim.schedulers.centralized.batch_mode import Batches, lasting, sooner_than_never
+from gridsim.schedulers.centralized.immediate import TIMED_WORDS, Bound, EarliestEnd, Timed
+from gridsim.scheduling.contract import Floats, Integers, Policy, Run, Scheduler
+from gridsim.support.arguments import normalise, real, shown
+from gridsim.support.clock import NS, nanoseconds
+
+#: Intervals of mapping events, s.
+_SHORTEST, _LONGEST = 1e-6, 4e9
+
+
+class InTurn(Scheduler, frozen=True, kw_only=True):
+    """Binds each task of an application, in turn, to a machine at its release; there they run in that order.
+
+    What is lost is bound again at once to machines that are up.
+    """
+
+    name: ClassVar[str] = "in-turn"
+    decentralized: ClassVar[bool] = False
+    decision_words: ClassVar[Words] = TIMED_WORDS
+
+    @property
+    def order(self) -> Literal["fifo"]:
+        """See `gridsim.scheduling.contract.Scheduler`."""
+        return "fifo"
+
+
+class Mct(InTurn, frozen=True, kw_only=True):
+    """Minimum completion time: each task goes to the machine that would end it first (ties: the lowest id).
+
+    The same schedule as ``Fcfs(mode="ect")``.
+    """
+
+    name: ClassVar[str] = "mct"
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        return EarliestEnd(run)
+
+
+class Met(InTurn, frozen=True, kw_only=True):
+    """Minimum execution time: each task goes to the machine that takes the least time for it (ties: the
+    lowest id), however much that one has to do: all to the fastest machine that is up.
+    """
+
+    name: ClassVar[str] = "met"
+    decision_words: ClassVar[Words] = {
+        "bound": ("bound {tasks} tasks to machine {machine}, of {among} that are up", "a time of", "s a task")
+    }
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        return ToTheFastest(run)
+
+
+class Olb(InTurn, frozen=True, kw_only=True):
+    """Opportunistic load balancing: each task goes to the machine that is ready first (ties: the lowest id),
+    whatever the task takes there.
+    """
+
+    name: ClassVar[str] = "olb"
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        return ByRule(run, "olb")
+
+
+class SwitchingAlgorithm(InTurn, frozen=True, kw_only=True):
+    """Switching algorithm: like `Mct` until the load is balanced, then like `Met` until it is not, and back.
+
+    low, high : the balance is the smallest over the largest backlog of the machines that are up: at `high` or
+        more it goes over to `Met`, at `low` or less back.  It is looked at before each task, and begins with
+        `Mct`; while nobody has anything to do it stays as it is.
+
+    The paper has ready times in place of backlogs.  On the clock of a long run these are all alike, and the
+    balance is 1.
+    """
+
+    name: ClassVar[str] = "switching"
+
+    low: float = 0.6
+    high: float = 0.9
+
+    def __post_init__(self) -> None:
+        low, high = (real(f"{self.name}.{name}", getattr(self, name), low=0) for name in ("low", "high"))
+        normalise(self, low=low, high=high)
+        if not low < high <= 1.0:
+            raise ScenarioError(
+                f"{self.name}.low and .high must be 0 <= low < high <= 1, got {shown(low)} and {shown(high)}"
+            )
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        return ByRule(run, "switching", self.low, self.high)
+
+
+class KPercentBest(InTurn, frozen=True, kw_only=True):
+    """K-percent best: like `Mct` among the machines that take the least time for a task.
+
+    percent : how many of the machines that are up, rounded up; 100 is `Mct`, 100 / machines is `Met`.  Of
+        those that take the same time the lowest ids.
+    """
+
+    name: ClassVar[str] = "k-percent-best"
+
+    percent: float = 20.0
+
+    def __post_init__(self) -> None:
+        percent = real(f"{self.name}.percent", self.percent, above=0)
+        if percent > 100.0:
+            raise ScenarioError(f"{self.name}.percent must be at most 100, got {percent!r}")
+        normalise(self, percent=percent)
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        return AmongTheFastest(run, self.percent)
+
+
+class Batch(Scheduler, frozen=True, kw_only=True):
+    """Maps all tasks that have not started, those mapped before too, anew at each mapping event.
+
+    interval : s; 0: there is a mapping event at each release and each change of machines, after all of that
+        instant; else at multiples of it, 1e-6 to 4e9 s, while something waits.
+
+    A machine runs what is mapped to it in the order in which it was mapped.  What is lost waits for the next
+    mapping event, and so does what was mapped to a machine that fails.
+    """
+
+    name: ClassVar[str] = "batch"
+    decentralized: ClassVar[bool] = False
+    decision_words: ClassVar[Words] = {
+        "mapped": (
+            "mapped its {tasks} tasks that wait to machines, the first to {machine}, of {among} that are up",
+            "an end of the last one after",
+            "s",
+        )
+    }
+    #: See `gridcore.mapping.map_batch`.
+    rule: ClassVar[Literal["min-min", "max-min", "sufferage"]]
+
+    interval: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not hasattr(self, "rule"):
+            raise ScenarioError(f"{type(self).__name__}.rule must be set by a subclass, got none")
+        given = real(f"{self.name}.interval", self.interval, low=0, unit="s")
+        if not (given == 0.0 or _SHORTEST <= given <= _LONGEST):
+            raise ScenarioError(
+                f"{self.name}.interval must be 0 or in {_SHORTEST:g}..{_LONGEST:g} s, got {shown(given)}"
+            )
+        normalise(self, interval=given)
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        return Batches(run, self.rule, nanoseconds(self.interval))
+
+
+class MinMin(Batch, frozen=True, kw_only=True):
+    """Min-min: of all tasks the one that could be completed first goes to the machine that would do so, and
+    so on with the others.  See `Batch` for when.
+
+    Tasks of one size are taken in order of application.  Ties go to the size whose first application waiting
+    is the lowest, and to the lowest machine.
+    """
+
+    name: ClassVar[str] = "min-min"
+    rule: ClassVar[Literal["min-min"]] = "min-min"
+
+
+class MaxMin(Batch, frozen=True, kw_only=True):
+    """Max-min: as `MinMin`, but of all tasks the one goes first whose earliest completion is the latest."""
+
+    name: ClassVar[str] = "max-min"
+    rule: ClassVar[Literal["max-min"]] = "max-min"
+
+
+class Sufferage(Batch, frozen=True, kw_only=True):
+    """Sufferage: a machine goes to the task that would suffer most without it, in passes as published; see
+    `gridcore.mapping.map_batch`.  Otherwise as `MinMin`.
+    """
+
+    name: ClassVar[str] = "sufferage"
+    rule: ClassVar[Literal["sufferage"]] = "sufferage"
+
+
+# -- policies of tasks in turn ----------------------------------------------------------------------------
+
+
+class ToTheFastest(Bound):
+    """All tasks to the machine that takes the least time for one."""
+
+    def share(self, application: int, count: int, now: int) -> Integers:
+        """See `Bound.share`."""
+        up, tasks = np.flatnonzero(self.run.up), np.zeros(len(self.run.speeds), np.int64)
+        lasts = lasting(self.run.applications.task_size[application], self.run.speeds[up])
+        tasks[up[np.argmin(lasts)]] = count
+        return tasks
+
+    def grounds(self, application: int, tasks: Integers, now: int) -> float:
+        """See `Bound.grounds`: s that a task takes there."""
+        speed = self.run.speeds[tasks.argmax()]
+        return float(lasting(self.run.applications.task_size[application], speed)) / NS
+
+
+class AmongTheFastest(Timed):
+    """Each task to the machine that would end it first, of those that take the least time."""
+
+    def __init__(self, run: Run, percent: float) -> None:
+        super().__init__(run)
+        self.percent = percent
+
+    def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:
+        """See `Timed.bind`."""
+        few = max(1, math.ceil(self.percent * len(speeds) / 100.0 - 1e-9))
+        asked = np.sort(np.argsort(lasting(task_size, speeds), kind="stable")[:few])
+        tasks, until = np.zeros(len(speeds), np.int64), free_at[asked]
+        tasks[asked] = bind_earliest(until, speeds[asked], task_size, count, now)
+        free_at[asked] = until
+        return tasks
+
+
+class ByRule(Timed):
+    """Each task to a machine by a rule of `map_in_turn` that looks at what machines have left to do."""
+
+    STATE = (*Timed.STATE, "on_met")
+
+    def __init__(
+        self, run: Run, rule: Literal["olb", "switching"], low: float = 0.6, high: float = 0.9
+    ) -> None:
+        super().__init__(run)
+        self.rule, self.low, self.high = rule, low, high
+        self.on_met = False
+
+    def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:
+        """See `Timed.bind`."""
+        lasts, begin = lasting(task_size, speeds), np.maximum(free_at, now)
+        left = (begin - now).astype(np.float64)
+        machine, self.on_met = map_in_turn(
+            lasts[None], [count], left, self.rule, low=self.low, high=self.high, on_met=self.on_met
+        )
+        sooner_than_never(left, now)
+        tasks = np.bincount(machine, minlength=len(speeds)).astype(np.int64, copy=False)
+        np.copyto(free_at, begin + tasks * lasts.astype(np.int64), where=tasks > 0)
+        return tasks

@@ -1,0 +1,157 @@
+"""Tasks that are bound to machines when their application is released, for the schedulers that do so."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from gridcore.central import bind_earliest
+from gridcore.queues import TaskQueues
+from gridsim.engine.engine import Engine
+from gridsim.results.decisions import Words
+from gridsim.scheduling.contract import Floats, Integers, Outcome, Policy, Run
+from gridsim.support.clock import NEVER, NS
+
+#: Of the schedulers whose policy is `Timed`; see `gridsim.scheduling.contract.Scheduler.decision_words`.
+TIMED_WORDS: Words = {
+    "bound": (
+        "bound {tasks} tasks to machines, most of them to {machine}, of {among} that are up",
+        "an end of the last one after",
+        "s",
+    )
+}
+
+
+class Bound(Policy):
+    """Tasks are bound to machines at their application's release, by `share`; machines have queues.
+
+    Where machines fail, what is lost is bound again at once, and it is a source of the engine that ends the
+    run with the last task.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("queues", "unbound", "resubmitted")
+    local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
+    #: How it is called in the table ``decisions`` that tasks are bound.
+    action: ClassVar[str] = "bound"
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        applications = run.applications
+        self.queues = TaskQueues(run.speeds, order=self.local_order, record=run.record)
+        self.queues.add_applications(applications.release, applications.size, applications.task_size)
+        self.total = int(applications.tasks.sum())
+        # tasks of applications that are to be bound; what is left there waits for a machine that is up
+        self.unbound: dict[int, int] = {}
+        self.resubmitted = np.zeros(len(applications), np.int64)
+        if run.faults:
+            run.engine.add_source(self)
+
+    @abstractmethod
+    def share(self, application: int, count: int, now: int) -> Integers:
+        """How many of `count` tasks of `application` each machine gets, bound at `now` ns.
+
+        Somebody is up; who is not gets nothing.
+        """
+
+    @abstractmethod
+    def grounds(self, application: int, tasks: Integers, now: int) -> float:
+        """On what each machine has got so many `tasks`, in the unit of the words of `action`."""
+
+    def on_release(self, applications: list[int]) -> None:
+        """Bind the tasks of `applications`, one application after the other."""
+        for i in applications:
+            self.unbound[i] = int(self.run.applications.tasks[i])
+        self._bind()
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """Bind what is lost, and what waited for somebody to be up."""
+        _, applications, tasks = self.queues.fail(failed, self.run.engine.now)
+        np.add.at(self.resubmitted, applications, tasks)
+        for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
+            self.unbound[i] = self.unbound.get(i, 0) + count
+        self._bind()
+
+    def _bind(self) -> None:
+        if not self.run.up.any():
+            return
+        now = self.run.engine.now
+        for i, count in sorted(self.unbound.items()):
+            tasks = self.share(i, count, now)
+            if self.run.decisions is not None:
+                saw = self.grounds(i, tasks, now)
+                self.run.decisions.note(
+                    self.action,
+                    time=now,
+                    application=i,
+                    decider=-1,
+                    machine=tasks.argmax(),
+                    tasks=count,
+                    among=self.run.up.sum(),
+                    saw=saw,
+                    true=saw,
+                    age=0.0,
+                )
+            machines = np.flatnonzero(tasks)
+            self.queues.enqueue(machines, np.full(len(machines), i), tasks[machines], now)
+            self.queues.reschedule(machines, now)
+        self.unbound.clear()
+
+    def advance(self, limit: int) -> int:
+        """See `gridsim.engine.Source`: the last machine that runs out of work ends the run."""
+        at = self.queues.next_change()
+        return at if at <= limit else NEVER
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `gridsim.engine.Source`."""
+        self.queues.due(time)
+        if self.queues.tasks_done == self.total:
+            engine.stop()
+
+    def finish(self) -> Outcome:
+        """Let the machines complete what they have, and report."""
+        self.queues.advance(NEVER)
+        return Outcome.of(self.queues, self.resubmitted)
+
+
+class Timed(Bound):
+    """Binds by what machines have to do, and so keeps in mind until when each one has.
+
+    free_at : int64[machines], ns, when machines have done what is bound to them.
+    """
+
+    STATE = (*Bound.STATE, "free_at")
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.free_at = np.zeros(len(run.speeds), np.int64)
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """See `Bound.on_faults`; what was to be done on a machine that failed is no longer."""
+        self.free_at[failed] = self.run.engine.now
+        super().on_faults(failed, back)
+
+    def grounds(self, application: int, tasks: Integers, now: int) -> float:
+        """See `Bound.grounds`: s until the last of them ends."""
+        return int(self.free_at[tasks > 0].max() - now) / NS
+
+    @abstractmethod
+    def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:
+        """How many of `count` tasks each machine of `speeds` (Mflop/s) gets, at `now`; changes `free_at`."""
+
+    def share(self, application: int, count: int, now: int) -> Integers:
+        """See `Bound.share`."""
+        up, tasks = np.flatnonzero(self.run.up), np.zeros(len(self.free_at), np.int64)
+        free_at, task_size = self.free_at[up], float(self.run.applications.task_size[application])
+        tasks[up] = self.bind(free_at, self.run.speeds[up], task_size, count, now)
+        self.free_at[up] = free_at
+        return tasks
+
+
+class EarliestEnd(Timed):
+    """Each task goes to the machine that would end it first."""
+
+    def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:
+        """See `Timed.bind`."""
+        return bind_earliest(free_at, speeds, task_size, count, now)

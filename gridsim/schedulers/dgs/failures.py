@@ -1,0 +1,83 @@
+"""What DGS_ASAP does when machines fail, which is beyond the paper.
+
+A machine that fails loses its schedule, and the runs in hand.  Its neighbours, and the scheduling nodes of
+the jobs that it had, miss it `detection` s later.  These release the other machines of such a job and search
+again.  The books of a scheduling node survive; where it is away, the next machine that is up acts for it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.jobflow import BROKEN, COMMITTING, PLACED
+from gridsim.engine.engine import TIMER
+from gridsim.schedulers.dgs.state import Shared
+from gridsim.scheduling.contract import FAULT_PRIORITY
+from gridsim.support.clock import nanoseconds
+from gridsim.support.state import Stateful
+
+Integers = NDArray[np.int64]
+
+
+class Failures(Stateful):
+    """The part of a negotiation that only failures need.
+
+    last : int64[machines], ns when each has failed last; -1 for never.
+    missed_at : of jobs that have lost a machine in the newest attempt that has, ns when that will be known.
+    """
+
+    STATE = ("last", "missed_at")
+
+    def __init__(self, negotiation: Shared) -> None:
+        self.of = negotiation
+        self.engine = negotiation.run.engine
+        self.last = np.full(len(negotiation.run.speeds), -1, np.int64)
+        self.missed_at: dict[int, int] = {}
+        self.detection = nanoseconds(negotiation.parameters.detection)
+        self.engine.on("absent", self.absent, priority=FAULT_PRIORITY + 1, phase=TIMER)
+        self.engine.on("broken", self.broken, priority=FAULT_PRIORITY + 2, phase=TIMER)
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """Machines fail and come back."""
+        now, of = self.engine.now, self.of
+        self.last[failed] = now
+        columns = of.schedules.lose(failed, now // of.slot, now)
+        for node, job, start, _ in zip(*(column.tolist() for column in columns), strict=True):
+            self._lose(job, node, start)
+        of.neighbourhood.leave(failed)
+        returned = back[of.run.up[back]]
+        of.neighbourhood.join(returned)
+        of.neighbourhood.changed(returned)
+        for node in failed.tolist():
+            self.engine.at(now + self.detection, "absent", node)
+
+    def _lose(self, job: int, node: int, start: int) -> None:
+        """`node` had `job` in its schedule, from slot `start` on."""
+        of, now = self.of, self.engine.now
+        of.runs.stop(job, node, start * of.slot, now)
+        if of.phase[job] == COMMITTING and of.talks[job].start == start and node in of.talks[job].nodes:
+            if of.talks[job].hit:
+                return
+            of.talks[job].hit = True
+        elif of.phase[job] == PLACED and of.runs.placed[job][1] == start * of.slot:
+            of.phase[job] = BROKEN
+            of.runs.wreck(job, node, now)
+        else:
+            return
+        # that an earlier attempt has lost one as well is of no use to who has given it up
+        self.missed_at[job] = now + self.detection
+        self.engine.at(self.missed_at[job], "broken", job)
+
+    def absent(self, nodes: list[int]) -> None:
+        """Machines are missed, unless they are back, or were and will be missed later."""
+        for node in nodes:
+            if not self.of.run.up[node] and self.last[node] + self.detection == self.engine.now:
+                self.of.neighbourhood.away[node] = True
+
+    def broken(self, jobs: list[int]) -> None:
+        """Scheduling nodes hear that jobs have lost a machine."""
+        for job in jobs:
+            if self.missed_at.get(job) == self.engine.now:
+                del self.missed_at[job]
+                self.of.start_again(job)

@@ -1,0 +1,247 @@
+"""What DGS_ASAP notes of its decisions: requests, searches, choices, refusals, and what was true then.
+
+Only where decisions are recorded.  Nothing here changes what a negotiation does: of the schedules it looks at
+those that are fresh, which is what was true.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.results.decisions import Decisions, Words
+from gridsim.schedulers.dgs.state import Shared
+from gridsim.support.clock import NS
+
+if TYPE_CHECKING:
+    from gridsim.engine.transport import Rows
+
+Integers = NDArray[np.int64]
+
+_START = "a start at", "s"
+#: See `gridsim.scheduling.contract.Scheduler.decision_words`.
+WORDS: Words = {
+    "asked": ("asked machine {machine} to search, of {among} that it knew", "", ""),
+    "opened": (
+        "opened {tasks} of its neighbours one by one: too few of {among} were free in the first slot left",
+        "machines free:",
+        "",
+    ),
+    "answered": ("answered machine {machine} on {tasks} tasks, after a look at {among} machines", *_START),
+    "unreached": ("answered machine {machine} that it had reached too few", "machines reached:", ""),
+    "dropped": ("dropped the answer of machine {machine}: a commit would have come too late", *_START),
+    "chose": ("chose the answer of machine {machine}, of {among}, and asked its machines to commit", *_START),
+    "refused": ("refused machine {machine}: another job had the time", *_START),
+    "refused-late": ("refused machine {machine}: the start was past", *_START),
+    "released": ("released the {tasks} machines that had committed, as not all did", "commits:", ""),
+    "placed": ("placed {tasks} tasks: all machines had committed", *_START),
+    "searched-again": ("searched again at once: no answer was left", "searches in a row:", ""),
+    "waited": ("waited before the next search: no answer was left", "the time for it:", "s"),
+    "waited-for-room": ("waited before the next search: too few were reached", "the time for it:", "s"),
+    "waited-for-machines": ("waited before the next search: no machine was up", "the time for it:", "s"),
+    "gave-up-too-large": ("gave up: no search had reached enough machines", "machines reached:", ""),
+    "gave-up": ("gave up: all searches were in vain", "searches in a row:", ""),
+    "overdue": ("waited no longer for what had not come", "messages missing:", ""),
+    "missed": ("missed a machine and started all {tasks} tasks again", "machines lost:", ""),
+}
+
+
+class DgsNotes:
+    """Notes what a negotiation decides.  What it keeps for that is in the talks, which are in its state.
+
+    of : the negotiation.  log : where it is noted.
+    """
+
+    def __init__(self, of: Shared, log: Decisions) -> None:
+        self.of, self.log = of, log
+
+    def note(self, action: str, job: Any, decider: Any, **said: Any) -> None:
+        """Note what `decider` decides on `job` now; see `gridsim.results.decisions.Decisions.note`."""
+        self.log.note(action, time=self.of.run.engine.now, application=job, decider=decider, **said)
+
+    def of_home(self, action: str, job: int, **said: Any) -> None:
+        """Note what the scheduling node of `job` decides, or the one that acts for it."""
+        home = self.of.home(job)
+        self.note(action, job, home if home >= 0 else int(self.of.run.applications.submitter[job]), **said)
+
+    def seconds(self, slots: Any) -> Any:
+        """s at which slots begin."""
+        return slots * self.of.slot / NS
+
+    # -- the scheduling node ------------------------------------------------------------------------------
+
+    def asks(self, rows: Rows) -> None:
+        """Requests leave."""
+        neighbourhood = self.of.neighbourhood
+        known = neighbourhood.views.views[rows["sender"]]
+        there = known >= 0
+        if self.of.run.faults:
+            there &= ~neighbourhood.away[known]
+        self.note("asked", rows["application"], rows["sender"], machine=rows["node"], among=there.sum(axis=1))
+
+    def chooses(self, action: str, job: int, talk: SimpleNamespace) -> None:
+        """The first answer of those left is chosen ("chose") or dropped ("dropped").
+
+        True is the first start from then on at which its machines really are free together.
+        """
+        start, _, searcher = talk.answers[0]
+        nodes, now = talk.found[searcher], self.of.run.engine.now
+        found = self.of.schedules.earliest_start(nodes, len(nodes), int(self.of.length[job]), start)
+        assert found is not None  # as many as are wanted
+        self.of_home(
+            action,
+            job,
+            machine=searcher,
+            tasks=len(nodes),
+            among=len(talk.answers),
+            saw=self.seconds(start),
+            limit=(now + self.of.one_way) / NS,
+            true=self.seconds(found[0]),
+            age=(now - talk.looked[searcher].oldest) / NS,
+        )
+
+    def waits(self, action: str, job: int, until: int) -> None:
+        """The job waits until `until` ns."""
+        self.of_home(action, job, saw=until / NS, age=0.0)
+
+    def overdue(self, job: int, talk: SimpleNamespace) -> None:
+        """So many messages have not come in time."""
+        self.of_home("overdue", job, saw=talk.missing, true=talk.missing, age=0.0)
+
+    def in_vain(self, action: str, job: int, limit: int) -> None:
+        """Another search has found nothing that held."""
+        count = int(self.of.in_vain[job])
+        self.of_home(action, job, saw=count, limit=limit, true=count, age=0.0)
+
+    def too_large(self, job: int) -> None:
+        """It is given up: nobody reaches enough machines."""
+        most, wanted = int(self.of.reached[job]), int(self.of.run.applications.tasks[job])
+        self.of_home("gave-up-too-large", job, saw=most, limit=wanted)
+
+    def releases(self, job: int, talk: SimpleNamespace) -> None:
+        """An allocation falls through."""
+        taken = len(talk.taken)
+        self.of_home("released", job, tasks=taken, saw=taken, limit=len(talk.nodes))
+
+    def places(self, job: int, talk: SimpleNamespace) -> None:
+        """All have committed; a machine that has failed meanwhile is missed later."""
+        start = self.seconds(talk.start)
+        self.of_home("placed", job, tasks=len(talk.nodes), saw=start, true=np.nan if talk.hit else start)
+
+    def misses(self, job: int, nodes: Integers) -> None:
+        """It has heard that a machine has failed; true is how many have since then."""
+        failures = self.of.failures
+        since = self.of.run.engine.now - failures.detection
+        failed = int((failures.last[nodes] >= since).sum())
+        self.of_home("missed", job, tasks=len(nodes), saw=1, true=failed, age=failures.detection / NS)
+
+    # -- those who search ---------------------------------------------------------------------------------
+
+    def looks(self, answers: Rows, opened: Integers, earliest: Integers, left: Integers) -> None:
+        """Searchers have looked for starts from slots `earliest` on; what their answers rest on is kept.
+
+        left : slots, the first that the messages leave once all have been opened.
+        """
+        for row, count, slot, first in zip(
+            answers.tolist(), opened.tolist(), earliest.tolist(), left.tolist(), strict=True
+        ):
+            home, searcher, job, search = row[:4]
+            if self.of.searches[job] != search or job not in self.of.talks:
+                continue  # nobody waits for it
+            own = candidates = self._candidates(job, searcher, 0)
+            if count:
+                candidates = self._candidates(job, searcher, count)
+                self._opens(job, searcher, home, count, slot, *own)
+            self.of.talks[job].looked[searcher] = SimpleNamespace(
+                candidates=candidates[0], oldest=self._oldest(candidates[1]), slot=max(slot, first)
+            )
+
+    def _oldest(self, as_of: Integers) -> int:
+        return int(as_of.min(initial=self.of.run.engine.now))
+
+    def _opens(
+        self, job: int, searcher: int, home: int, count: int, slot: int, own: Integers, as_of: Integers
+    ) -> None:
+        """`searcher` finds that too few of its `own` neighbours are free in `slot`."""
+        of, length = self.of, int(self.of.length[job])
+        stale = {"as_of": as_of} if of.schedules.stale else {}
+        self.note(
+            "opened",
+            job,
+            searcher,
+            machine=home,
+            tasks=count,
+            among=len(own),
+            saw=int(of.schedules.is_free(own, slot, length, **stale).sum()),
+            limit=int(of.run.applications.tasks[job]),
+            true=int(of.schedules.is_free(own, slot, length).sum()),
+            age=(of.run.engine.now - self._oldest(as_of)) / NS,
+        )
+
+    def _candidates(self, job: int, searcher: int, opened: int) -> tuple[Integers, Integers]:
+        """The candidates of a search that has opened so many, in order, and ns as of which each is seen.
+
+        As `gridcore.slots.SlotSchedules.search` finds them: who searches is not opened, and knows its own
+        schedule as it is.
+        """
+        neighbourhood, now = self.of.neighbourhood, self.of.run.engine.now
+        views, away, seen = neighbourhood.views.views, neighbourhood.away, neighbourhood.seen()
+        others = self.of.parameters.candidates == "others"
+        known = {searcher, int(self.of.run.applications.submitter[job])} if others else set[int]()
+        found: list[int] = []
+        as_of: list[int] = []
+        opens = chain((searcher,), (other for other in found if other != searcher))
+        for who in islice(opens, opened + 1):  # while `found` grows
+            at = seen.get("as_of", now)
+            if "every" in seen:  # the last poll that has come; before the first one all is seen as at 0
+                first = int(at[who])
+                at = first + max(0, seen["until"] - first) // seen["every"] * seen["every"]
+                at = at if first <= seen["until"] else 0
+            for other in views[who].tolist():
+                if other >= 0 and other not in known and not (self.of.run.faults and away[other]):
+                    known.add(other)
+                    found.append(other)
+                    as_of.append(now if other == searcher else int(at))
+        return np.array(found, np.int64), np.array(as_of, np.int64)
+
+    def answers(self, rows: Rows) -> None:
+        """Answers leave.  True is the first start that the same candidates have now."""
+        of, now = self.of, self.of.run.engine.now
+        for home, searcher, job, search, start in rows.tolist():
+            if of.searches[job] != search or job not in of.talks:
+                continue  # nobody waits for it
+            looked, wanted = of.talks[job].looked[searcher], int(of.run.applications.tasks[job])
+            reached = len(looked.candidates)
+            said = {"machine": home, "tasks": wanted, "age": (now - looked.oldest) / NS}
+            if start < 0:
+                self.note("unreached", job, searcher, saw=reached, limit=wanted, true=reached, **said)
+                continue
+            found = of.schedules.earliest_start(looked.candidates, wanted, int(of.length[job]), looked.slot)
+            assert found is not None  # it has found a start among them
+            self.note(
+                "answered",
+                job,
+                searcher,
+                among=reached,
+                saw=self.seconds(start),
+                limit=self.seconds(looked.slot),
+                true=self.seconds(found[0]),
+                **said,
+            )
+
+    # -- those who run jobs -------------------------------------------------------------------------------
+
+    def refuses(self, action: str, replies: Rows) -> None:
+        """Machines refuse to commit: "refused", held against their first free start, or "refused-late"."""
+        now = self.of.run.engine.now
+        for home, node, job, _, start, _ in replies.tolist():
+            limit = now / NS
+            if action == "refused":
+                found = self.of.schedules.earliest_start([node], 1, int(self.of.length[job]), start)
+                assert found is not None
+                limit = self.seconds(found[0])
+            self.note(action, job, node, machine=home, saw=self.seconds(start), limit=limit, age=0.0)

@@ -1,0 +1,1 @@
+"""The fair tree: bags of tasks, routed by summaries of availability."""

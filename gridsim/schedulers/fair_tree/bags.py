@@ -1,0 +1,62 @@
+"""The bags that requests of a fair tree are for: applications, and lost tasks requested on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.model.applications import Applications
+from gridsim.support.clock import NS
+from gridsim.support.state import Stateful
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Bags(Stateful):
+    """Release (s), size (Mflop), tasks and task size (Mflop) of each bag, and `whose` it is.
+
+    The first bags are the applications, by number; the others are parts of them.
+
+    add : called with release, size, task size and `whose` of each further bag.
+    """
+
+    STATE = ("further",)
+
+    def __init__(
+        self, applications: Applications, add: Callable[[Floats, Floats, Floats, Integers], None]
+    ) -> None:
+        self.applications, self.add = applications, add
+        self.whose = np.arange(len(applications))
+        self.tasks, self.release = applications.tasks, applications.release
+        self.size, self.task_size = applications.size, applications.task_size
+        #: (application, tasks, ns) of each further bag
+        self.further: Integers = np.zeros((0, 3), np.int64)
+
+    def again(self, applications: Integers, tasks: Integers, now: int) -> Integers:
+        """The bags of so many tasks of `applications` that are requested anew at `now` ns."""
+        first = len(self.whose)
+        rows = np.stack((applications, tasks, np.full(len(tasks), now)), axis=1)
+        self.further = np.concatenate((self.further, rows))
+        self._append(rows)
+        return np.arange(first, len(self.whose))
+
+    def _append(self, rows: Integers) -> None:
+        whose, tasks, now = rows.T.copy()
+        release, task_size = now / NS, self.applications.task_size[whose]
+        self.whose, self.tasks = np.append(self.whose, whose), np.append(self.tasks, tasks)
+        self.release, self.size = np.append(self.release, release), np.append(self.size, tasks * task_size)
+        self.task_size = np.append(self.task_size, task_size)
+        self.add(release, tasks * task_size, task_size, whose)
+
+    def setstate(self, state: dict[str, Any]) -> None:
+        """See `gridsim.support.state.Stateful`; before the state of what the bags are added to."""
+        super().setstate(state)
+        rows = self.further
+        known = len(self.applications)
+        if rows.shape[1:] != (3,) or (rows < (0, 1, 0)).any() or (rows[:, 0] >= known).any():
+            raise ValueError(f"the further bags must be rows of application (of {known}), tasks and ns")
+        self._append(rows)

@@ -1,0 +1,641 @@
+"""The fair tree scheduler: decentralized bag-of-tasks scheduling for the smallest maximum stretch.
+
+J. Celaya and L. Marchal, "A fair decentralized scheduler for bag-of-tasks applications on desktop grids".
+Machines are the leaves of a balanced binary tree whose routers sit on the machines as well.  Summaries of
+availability flow up, limited in rate; requests climb until a router can host them at a stretch that is not
+much above the platform's minimum, and are split on the way down; every leaf runs EDF at its own minimum
+stretch.  The mathematics is in `gridcore` (`SummaryTree`, `TaskQueues`), the protocol in
+`fair_tree_policy`; here is what can be set.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.flow import SHARE, TreeFlow
+from gridcore.queues import NEVER, TaskQueues
+from gridcore.tree import DECISION, REQUEST, SPREAD, SUMMARY, SummaryTree
+from gridsim.engine.engine import ACT, TIMER, Engine
+from gridsim.errors import ScenarioError
+from gridsim.model.applications import Applications
+from gridsim.results.decisions import Words
+from gridsim.schedulers.fair_tree.bags import Bags
+from gridsim.schedulers.fair_tree.notes import WORDS, TreeNotes
+from gridsim.schedulers.fair_tree.recovery import Recovery
+from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
+from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.overlays import tree_level, tree_machines
+from gridsim.support.arguments import flag, normalise, one_of, real, sequence, shown, whole
+from gridsim.support.clock import NS, nanoseconds
+
+#: The longest period, s: the clock counts int64 nanoseconds.
+_LONGEST = 4e9
+
+#: Of cells, several of which are added up, and of what routers wait for, one after another.
+_LONGEST_PART = 1e9
+
+
+class FairTree(Scheduler, frozen=True, kw_only=True):
+    """Parameters of the fair tree.
+
+    bound : B; a router accepts a climbing request at stretch S if S <= B * (minimum stretch of the leaves
+        that count).  0 sends every request to the root.  B and the ratio of the stretch samples are one knob:
+        S is rounded up to a sample.
+    samples : cells that a summary may have (4 bytes each), shared out over its axes by a rule; or the numbers
+        of stretch, application size and task size samples.
+    grid : explicit samples (stretch in s/Mflop, size and task size in Mflop), instead of deriving them from
+        platform and workload (`gridsim.schedulers.fair_tree.summary_grid`).
+    update_rate : bytes/s a node may spend on summaries; 0 for no limit.
+    update_on : what makes a leaf report: ``"completion"``, shares that arrive and any task that ends (the
+        paper), or ``"change"``, shares that arrive and a queue that runs empty: less traffic, for scale, but
+        a summary then misses that a long task has started in the meantime.
+    hold_off : s that a router waits before it reports.
+    release_cell : s; 0 evaluates a summary for an application released at the moment of the summary,
+        300 for one released at the next multiple of 300 s (the paper), when every leaf reports anew.
+    refresh : s after which every leaf reports anew though only time has passed, which brings the task it runs
+        nearer to its end; 0 for never.
+    entry : where a request enters: ``"own-router"``, the router on the submitting machine (the leaf's father
+        if there is none), or ``"father"``.
+    minimum_of : leaves that count in the minimum stretch: ``"all"``, where an idle leaf counts 0 (the paper
+        read literally) and sends all requests to the root; ``"busy"``; ``"inverse-speed"``, where an idle
+        leaf counts 1 / speed (the authors' later code).  Where machines fail ``"all"`` is better.
+    spread : when the minimum stretch travels down on its own: at each ``"heartbeat"``, or on ``"change"``
+        too.  It travels with every request in any case.
+    heartbeat : s between completion reports, and between spreads.
+    request_bytes, accept_bytes, completion_bytes, spread_bytes, summary_header : sizes of messages.
+    repair : s that the routers of a machine that failed are out of the tree; 0 for none (the paper).
+    resubmit : lost tasks come back with their application's release and size (``"as-is"``), or as a bag of
+        that many tasks released now (``"new"``).
+    stretch : how a leaf finds its minimum stretch: ``"exact"``, or by ``"bisection"`` (the paper).
+    tolerance : relative, of the bisection.
+    detection : s until a father knows that a leaf is gone, and a submitter that tasks were lost and submits
+        them again; None for the next heartbeat, 0 for at once (the paper's ideal).
+    run_on : go on with the protocol after the last task is placed, until every machine is idle and has said
+        so; otherwise the ledger ends there (``facts["ledger_end_s"]``), since nothing later changes the
+        schedule.
+    """
+
+    name: ClassVar[str] = "fair-tree"
+    decentralized: ClassVar[bool] = True
+    speeds_known: ClassVar[bool] = (
+        True  # a router knows the speed of its subtrees: what no sample hosts is split by it
+    )
+    decision_words: ClassVar[Words] = WORDS
+
+    bound: float = 1.0
+    samples: int | tuple[int, int, int] = 720
+    grid: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]] | None = None
+    update_rate: float = 10_000.0
+    update_on: Literal["completion", "change"] = "completion"
+    hold_off: float = 0.0
+    release_cell: float = 0.0
+    refresh: float = 0.0
+    entry: Literal["own-router", "father"] = "own-router"
+    minimum_of: Literal["busy", "all", "inverse-speed"] = "all"
+    spread: Literal["heartbeat", "change"] = "heartbeat"
+    heartbeat: float = 300.0
+    request_bytes: int = 170
+    accept_bytes: int = 120
+    completion_bytes: int = 125
+    spread_bytes: int = 24
+    summary_header: int = 90
+    detection: float | None = None
+    repair: float = 0.0
+    resubmit: Literal["as-is", "new"] = "as-is"
+    stretch: Literal["exact", "bisection"] = "exact"
+    tolerance: float = 1e-9
+    run_on: bool = False
+
+    def __post_init__(self) -> None:
+        for field in ("bound", "update_rate", "hold_off", "release_cell", "refresh", "heartbeat"):
+            normalise(self, **{field: real(f"fair-tree.{field}", getattr(self, field), low=0)})
+        for field, zero, longest in (
+            ("hold_off", "0 or ", _LONGEST_PART),
+            ("release_cell", "0 or ", _LONGEST_PART),
+            ("refresh", "0 or ", _LONGEST),
+            ("heartbeat", "", _LONGEST),
+        ):
+            value = getattr(self, field)
+            if not (1e-9 <= value <= longest or (zero and value == 0)):
+                raise ScenarioError(f"fair-tree.{field} must be {zero}in 1e-9..{longest:g} s, got {value!r}")
+        if self.detection is not None:
+            seconds = real("fair-tree.detection", self.detection, low=0, unit="s")
+            if not (seconds == 0 or 1e-9 <= seconds <= _LONGEST):
+                raise ScenarioError(
+                    f"fair-tree.detection must be 0 or in 1e-9..{_LONGEST:g} s, or none for the next "
+                    f"heartbeat, got {seconds!r}"
+                )
+            normalise(self, detection=seconds)
+        for field in ("request_bytes", "accept_bytes", "completion_bytes", "spread_bytes", "summary_header"):
+            normalise(self, **{field: whole(f"fair-tree.{field}", getattr(self, field), high=2**31 - 1)})
+        normalise(self, samples=_counts(self.samples))
+        cells = self.samples if isinstance(self.samples, int) else math.prod(self.samples)
+        if self.grid is not None:
+            made = explicit_grid(self.grid)
+            cells = made.cells
+            normalise(self, grid=samples_of(made))
+        nbytes = 4 * cells + self.summary_header
+        if nbytes >= 2**31:
+            raise ScenarioError(f"fair-tree.samples must make a summary below 2**31 bytes, got {nbytes}")
+        if 0 < self.update_rate < nbytes / _LONGEST_PART:
+            raise ScenarioError(
+                f"fair-tree.update_rate must be 0 or allow a summary ({nbytes} bytes) within "
+                f"{_LONGEST_PART:g} s, got {self.update_rate!r}"
+            )
+        for field, known in (
+            ("update_on", ("completion", "change")),
+            ("entry", ("own-router", "father")),
+            ("minimum_of", ("busy", "all", "inverse-speed")),
+            ("spread", ("heartbeat", "change")),
+            ("resubmit", ("as-is", "new")),
+            ("stretch", ("exact", "bisection")),
+        ):
+            normalise(self, **{field: one_of(f"fair-tree.{field}", getattr(self, field), known)})
+        normalise(self, tolerance=real("fair-tree.tolerance", self.tolerance, low=0))
+        if not 1e-15 <= self.tolerance <= 0.5:
+            raise ScenarioError(f"fair-tree.tolerance must be in 1e-15..0.5, got {self.tolerance!r}")
+        normalise(self, repair=real("fair-tree.repair", self.repair, low=0, unit="s"))
+        if not (self.repair == 0 or 1e-9 <= self.repair <= _LONGEST):
+            raise ScenarioError(f"fair-tree.repair must be 0 or in 1e-9..{_LONGEST:g} s, got {self.repair!r}")
+        normalise(self, run_on=flag("fair-tree.run_on", self.run_on))
+
+    @property
+    def order(self) -> Literal["edf"] | None:
+        """See `gridsim.scheduling.contract.Scheduler`."""
+        return "edf" if self.stretch == "exact" else None
+
+    def explicit(self, speeds: NDArray[np.float64], applications: Applications) -> FairTree:
+        """See `gridsim.scheduling.contract.Scheduler`: with the grid of its summaries."""
+        if self.grid is not None:
+            return self
+        made = derive_grid(speeds, applications, self.samples)
+        return msgspec.structs.replace(self, grid=samples_of(made))
+
+    def start(self, run: Run) -> FairTreePolicy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        return FairTreePolicy(self, run)
+
+
+def _counts(samples: Any) -> int | tuple[int, ...]:
+    with suppress(ScenarioError):
+        return whole("fair-tree.samples", samples, low=1)
+    with suppress(ScenarioError):
+        counts = tuple(whole("fair-tree.samples", count, low=1) for count in sequence("", samples))
+        if len(counts) == 3:
+            return counts
+    raise ScenarioError(
+        f"fair-tree.samples must be a number of cells or three counts, >= 1, got {shown(samples)}"
+    )
+
+
+Rows = NDArray[Any]
+
+Floats = NDArray[np.float64]
+
+
+class FairTreePolicy(Policy):
+    """The protocol at work.
+
+    Kinds, in the order in which they are handled at one instant: summaries, spreads, requests; then each
+    leaf that got shares reorders its queue and each node that learnt something reports, once.
+    """
+
+    STATE = (
+        "bags", "tree", "queues", "flow", "recovery", "ledger_end", "decisions", "decided", "updates",
+        "accepted", "reported", "notes",
+    )  # fmt: skip
+
+    def __init__(self, parameters: FairTree, run: Run) -> None:
+        self.parameters, self.run = parameters, run
+        machines, applications = len(run.speeds), run.applications
+        if parameters.grid is not None:
+            self.grid = explicit_grid(parameters.grid)
+        else:
+            self.grid = derive_grid(
+                run.speeds,
+                applications,
+                parameters.samples,
+                failing=run.faults,
+                anew=parameters.resubmit == "new",
+            )
+        summary_bytes = 4 * self.grid.cells + parameters.summary_header
+        self.tree = SummaryTree(
+            self.grid,
+            run.speeds,
+            release=applications.release,
+            size=applications.size,
+            task_size=applications.task_size,
+            nbytes=summary_bytes,
+            rate=parameters.update_rate,
+            hold_off=nanoseconds(parameters.hold_off),
+            bound=parameters.bound,
+            celled=parameters.release_cell > 0,
+        )
+        self.queues = TaskQueues(
+            run.speeds,
+            tolerance=parameters.tolerance if parameters.stretch == "bisection" else 0.0,
+            watch="completion" if parameters.update_on == "completion" else "idle",
+            log=True,
+            record=run.record,
+        )
+        self.queues.add_applications(applications.release, applications.size, applications.task_size)
+        self.bags = Bags(applications, self._add)
+        self.cell = nanoseconds(parameters.release_cell)
+        self.first_leaf = self.tree.first_leaf
+        self.routers = np.arange(self.first_leaf)
+        self.to_place = int(applications.tasks.sum())
+        self.ledger_end: int | None = None
+        # what routers have decided and when, and summaries at the root: when, and of what age (ns)
+        self.decisions: list[Rows] = [np.zeros(0, DECISION)]
+        self.decided: list[Rows] = [np.zeros(0, np.int64)]
+        self.updates: list[Rows] = [np.zeros((0, 2), np.int64)]
+        self.accepted = np.zeros(len(applications), np.int64)
+        self.reported = np.zeros(len(applications), np.int64)
+
+        engine, network = run.engine, run.network
+        network.kind(
+            "summary",
+            SUMMARY,
+            summary_bytes,
+            self.on_summary,
+            priority=10,
+            lost=self.tree.forget,
+            opaque=("payload",),
+        )
+        network.kind("spread", SPREAD, parameters.spread_bytes, self.on_spread, priority=11)
+        network.kind(
+            "request",
+            REQUEST,
+            parameters.request_bytes,
+            self.on_request,
+            priority=12,
+            lost=self.on_lost_request,
+        )
+        network.kind("accept", SHARE, parameters.accept_bytes, self.on_accept, priority=13, deferred=True)
+        network.kind(
+            "completion", SHARE, parameters.completion_bytes, self.on_completion, priority=14, deferred=True
+        )
+        engine.on("reorder", self.reorder, priority=10, phase=ACT)
+        engine.on("report", self.report, priority=11, phase=ACT)
+        engine.on("heartbeat", self.beat, priority=20, phase=TIMER)
+        engine.every(nanoseconds(parameters.heartbeat), "heartbeat")
+        for kind, period, priority in (
+            ("cell", self.cell, 21),
+            ("refresh", nanoseconds(parameters.refresh), 22),
+        ):
+            if period:
+                engine.on(kind, self.refresh, priority=priority, phase=TIMER)
+                engine.every(period, kind)
+        self.idle_minimum = {
+            "busy": np.full(machines, np.inf),
+            "all": np.zeros(machines),
+            "inverse-speed": 1.0 / run.speeds,
+        }[parameters.minimum_of]
+        self.notes: TreeNotes | None = None
+        if run.decisions is not None:
+            self.notes = TreeNotes(
+                run, run.decisions, self.tree, self.queues, self.bags, parameters.bound, self.host
+            )
+        # With cohorts cut in pieces everything goes through the handlers below: the flow's test.  So it does
+        # where decisions are noted.
+        alone = engine.whole_cohorts and parameters.spread == "heartbeat" and self.notes is None
+        if not alone:
+            engine.add_source(self)  # before the network, which runs ahead as far as this allows
+        nodes = np.arange(self.tree.nodes)
+        network.open(tree_machines(machines), tree_level(nodes))
+        self.flow: TreeFlow | None = None
+        if alone:
+            self.flow = TreeFlow(
+                self.tree,
+                self.queues,
+                network.links,
+                **{kind: network.number(kind) for kind in ("summary", "request", "accept")},
+                idle_minimum=self.idle_minimum,
+                submitter=applications.submitter + self.first_leaf,
+                goal=NEVER if run.faults else self.to_place,
+                cell=self.cell,
+                threads=run.threads,
+            )
+            network.run_by(self)
+        self.recovery: Recovery | None = None
+        if run.faults:
+            self.recovery = Recovery(
+                run,
+                self.tree,
+                self.queues,
+                partial(self.submit, again=True),
+                heartbeat=parameters.heartbeat,
+                detection=parameters.detection,
+                repair=parameters.repair,
+            )
+        # A leaf joining is a change: at the start everybody tells his father what he has.
+        engine.touch("report", range(self.first_leaf, self.tree.nodes))
+
+    def _add(self, release: Floats, size: Floats, task_size: Floats, whose: Rows) -> None:
+        """Further bags, see `Bags`."""
+        self.tree.add_applications(release, size, task_size)
+        self.queues.add_applications(release, size, task_size, whose=whose)
+        if self.flow is not None:
+            self.flow.add_submitters(self.run.applications.submitter[whose] + self.first_leaf)
+
+    # -- requests -----------------------------------------------------------------------------------------
+
+    def on_release(self, applications: list[int]) -> None:
+        """The submitting machines' requests enter the tree."""
+        self.submit(applications, self.run.applications.tasks[applications])
+        self.run.network.drain()
+
+    def host(self, nodes: Any) -> Any:
+        """The machines on which `nodes` sit now."""
+        nodes = np.asarray(nodes)
+        router = nodes < self.first_leaf
+        machines = np.where(router, nodes, nodes - self.first_leaf)
+        if self.recovery is None:
+            return machines
+        routers = np.where(router, nodes, 0)
+        return np.where(router, self.recovery.host[routers], machines) if self.first_leaf else machines
+
+    def submit(self, applications: Any, tasks: Any, again: bool = False) -> None:
+        """Send requests for `tasks` of `applications` from where they are submitted."""
+        submitter = self.run.applications.submitter[applications]
+        if again and self.parameters.resubmit == "new":
+            applications = self.bags.again(applications, tasks, self.run.engine.now)
+        if self.recovery is not None:
+            submitter = self.recovery.stand_in[submitter]
+        leaf = submitter + self.first_leaf
+        rows = np.zeros(len(applications), REQUEST)
+        if self.first_leaf == 0:
+            rows["node"] = leaf
+        elif self.parameters.entry == "own-router":
+            rows["node"] = np.where(submitter < self.first_leaf, submitter, (leaf - 1) // 2)
+        else:
+            rows["node"] = (leaf - 1) // 2
+        rows["sender"] = leaf
+        rows["application"] = applications
+        rows["tasks"] = tasks
+        rows["sequence"] = -1
+        rows["minimum"] = np.nan
+        if self.notes is not None:
+            self.notes.submitted(rows, again)
+        self.run.network.send("request", rows)
+
+    def on_request(self, rows: Rows) -> None:
+        """Routers decide and split; leaves enqueue."""
+        leaves = int(np.searchsorted(rows["node"], self.first_leaf))
+        if leaves:
+            route = self.tree.route if self.notes is None else self.notes.route
+            sent, decisions = route(np.ascontiguousarray(rows[:leaves]), self.run.engine.now)
+            self.run.network.send("request", sent)
+            climbed = decisions[decisions["hops"] >= 0]
+            _append(self.decisions, climbed)
+            _append(self.decided, np.full(len(climbed), self.run.engine.now))
+        if leaves < len(rows):
+            self.take(np.ascontiguousarray(rows[leaves:]))
+
+    def take(self, rows: Rows) -> None:
+        """Leaves take their shares and tell the submitters."""
+        engine = self.run.engine
+        self.tree.acknowledge(rows)
+        nodes = rows["node"]
+        if self.notes is None:
+            self.queues.enqueue(nodes - self.first_leaf, rows["application"], rows["tasks"], engine.now)
+        else:
+            self.notes.enqueue(rows)
+        engine.touch("reorder", nodes)
+        self.tell_submitters("accept", nodes, rows["application"], rows["tasks"])
+
+    def tell_submitters(self, kind: str, nodes: Rows, applications: Rows, tasks: Rows) -> None:
+        rows = np.empty(len(nodes), SHARE)
+        rows["node"] = self.run.applications.submitter[self.bags.whose[applications]] + self.first_leaf
+        rows["sender"] = nodes
+        rows["application"] = applications
+        rows["tasks"] = tasks
+        self.run.network.send(kind, rows)
+
+    def on_accept(self, rows: Rows) -> None:
+        """The submitter's books: tasks placed."""
+        np.add.at(self.accepted, self.bags.whose[rows["application"]], rows["tasks"])
+
+    def on_completion(self, rows: Rows) -> None:
+        """The submitter's books: tasks completed."""
+        np.add.at(self.reported, rows["application"], rows["tasks"])
+
+    # -- availability ---------------------------------------------------------------------------------------
+
+    def on_summary(self, rows: Rows) -> None:
+        """Fathers take in their children's summaries."""
+        self.tree.receive(rows)
+        nodes = rows["node"]
+        if nodes[0] == 0:
+            arrived = rows["since"][nodes == 0]
+            known = arrived[arrived < NEVER]
+            _append(self.updates, np.stack((np.full(len(known), self.run.engine.now), known), axis=1))
+        self.run.engine.touch("report", nodes)
+
+    def on_spread(self, rows: Rows) -> None:
+        """Routers learn the minimum stretch of the rest of the tree."""
+        self.tree.take_spread(rows)
+        if self.parameters.spread == "change":
+            self.run.engine.touch("report", rows["node"])
+        else:
+            self.run.network.send("spread", self.tree.spread(rows["node"], True))
+
+    def reorder(self, nodes: list[int]) -> None:
+        """Leaves whose queue has changed order it anew."""
+        self.queues.reschedule(np.array(nodes) - self.first_leaf, self.run.engine.now)
+        self.run.engine.touch("report", nodes)
+        if self.queues.enqueued == self.to_place and self.ledger_end is None and self.recovery is None:
+            self.ledger_end = self.run.engine.now
+            if self.flow is not None:
+                self.flow.goal = NEVER
+            if not self.parameters.run_on:
+                self.run.engine.stop()
+
+    def report(self, nodes: list[int]) -> None:
+        """Nodes that learnt something, or whose turn has come, tell their fathers."""
+        engine, now = self.run.engine, self.run.engine.now
+        if self.flow is not None:
+            self.flow.report(nodes, now)
+            return
+        if self.parameters.spread == "change" and nodes[0] < self.first_leaf:
+            self.run.network.send("spread", self.tree.spread([n for n in nodes if n < self.first_leaf]))
+        ready, waiting, until = self.tree.ready(nodes, now)
+        for at in np.unique(until).tolist():
+            engine.touch("report", waiting[until == at], time=at)
+        if len(ready):
+            leaves = ready[ready >= self.first_leaf] - self.first_leaf
+            cell = (now // self.cell + 1) * self.cell if self.cell else None
+            summaries = self.queues.summaries(leaves, self.grid, now, cell=cell, threads=self.run.threads)
+            minimum = self.queues.minimum_stretch(leaves, now)
+            idle = np.isinf(minimum)
+            minimum = np.where(idle, self.idle_minimum[leaves], minimum)
+            release = np.full(len(leaves), cell / NS) if cell else np.where(idle, np.inf, now / NS)
+            rows = self.tree.report(ready, now, summaries, minimum, release)
+            if self.notes is not None:
+                self.notes.reported(rows)
+            self.run.network.send("summary", rows)
+
+    def beat(self, _: list[int]) -> None:
+        """Every heartbeat: completion reports, and the root spreads the minimum stretch."""
+        run = self.run
+        machines, applications, tasks, _ends = self.queues.advance(run.engine.now)
+        if len(machines):
+            self.tell_submitters("completion", machines + self.first_leaf, applications, tasks)
+        elif self.queues.tasks_done == self.to_place:
+            run.engine.stop()  # idle since the last heartbeat, which has said so
+            return
+        if self.first_leaf:
+            run.network.send("spread", self.tree.spread([0], True))
+        run.network.drain()
+
+    def refresh(self, _: list[int]) -> None:
+        """Time has passed: every leaf samples anew."""
+        self.run.engine.touch("report", range(self.first_leaf, self.tree.nodes))
+
+    # -- what happens between two instants of the engine -----------------------------------------------------
+
+    def advance(self, limit: int) -> int:
+        """See `gridsim.engine.Source`: what leaves, or the whole flow, do by themselves."""
+        at: int = self.queues.next_change() if self.flow is None else self.flow.advance(limit)
+        return at if at <= limit else NEVER
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `gridsim.engine.Source`."""
+        if self.flow is None:
+            engine.touch("report", self.queues.due(time) + self.first_leaf)
+        else:
+            engine.touch("reorder", self.flow.take_orders())
+            engine.touch("report", self.flow.take_turns(time))
+
+    # -- failures ------------------------------------------------------------------------------------------
+
+    def on_faults(self, failed: Rows, back: Rows) -> None:
+        """See `gridsim.scheduling.contract.Policy`."""
+        assert self.recovery is not None
+        self.recovery.on_faults(failed, back)
+
+    def on_lost_request(self, rows: Rows) -> None:
+        """Requests were on their way to a machine that failed."""
+        assert self.recovery is not None
+        self.recovery.lose_requests(rows["node"], self.bags.whose[rows["application"]], rows["tasks"])
+
+    # -- checkpoints ----------------------------------------------------------------------------------------
+
+    def getstate(self) -> dict[str, Any]:
+        """See `gridsim.support.state.Stateful`."""
+        self._merge()
+        return super().getstate()
+
+    def _merge(self) -> None:
+        """One array instead of many."""
+        self.decisions, self.decided, self.updates = (
+            [np.concatenate(parts)] for parts in (self.decisions, self.decided, self.updates)
+        )
+
+    # -- the end --------------------------------------------------------------------------------------------
+
+    def finish(self) -> Outcome:
+        """Let the leaves complete what they have, and report."""
+        self.run.network.drain()
+        self.queues.log = False  # nobody will be told
+        self.queues.advance(NEVER)
+        totals = self.queues.totals()
+        applications = len(self.run.applications)
+        requests = self.requests(totals)
+        level = np.full(applications, -1, np.int64)
+        # of several requests of an application, the first
+        level[requests["application"][::-1]] = requests["level"][::-1]
+        return Outcome(
+            applications={
+                "first_start": totals["first_start"][:applications],
+                "finish": totals["finish"][:applications],
+                "completed": totals["completed"][:applications],
+                "resubmitted": np.zeros(applications, np.int64)
+                if self.recovery is None
+                else self.recovery.resubmitted,
+                "nodes_used": totals["nodes_used"][:applications],
+                "level": level,
+            },
+            machines={name: totals[name] for name in ("busy", "tasks", "interrupted", "peak_queue")},
+            tables={
+                "requests": requests,
+                "updates": self.update_times(),
+                "traffic": self.run.network.by_level(),
+            },
+            facts={
+                "bound": self.parameters.bound,
+                "stretch_ratio": _ratio(self.grid.stretch),
+                "grid": {
+                    "stretch": self.grid.stretch.tolist(),
+                    "size": self.grid.size.tolist(),
+                    "task_size": self.grid.task_size.tolist(),
+                },
+                "summary_bytes": 4 * self.grid.cells + self.parameters.summary_header,
+                "decisions_at_lowest_sample": self.tree.below_window,
+                "decisions_above_window": self.tree.above_window,
+                "tasks_accepted_known": int(self.accepted.sum()),
+                "tasks_completed_known": int(self.reported.sum()),
+                "ledger_end_s": None if self.ledger_end is None else self.ledger_end / NS,
+            },
+            schedule=self.queues.schedule(),
+            arrivals=self.queues.arrivals(),
+        )
+
+    def requests(self, totals: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """One row a request: who accepted it when, after how many steps up, what was promised, and what came.
+
+        A request for what was lost comes to what its application comes to, where some of it is lost again.
+        """
+        self._merge()
+        rows, time = self.decisions[0], self.decided[0]
+        if self.flow is not None:
+            more, later = self.flow.decisions()
+            rows, time = np.concatenate((rows, more)), np.concatenate((time, later))
+        bags = self.bags
+        order = np.lexsort((rows["application"], time, bags.whose[rows["application"]]))
+        rows, time = rows[order], time[order]
+        sample, bag = rows["sample"], rows["application"]
+        whose, release, size = bags.whose[bag], bags.release[bag], bags.size[bag]
+        finish = totals["finish"][np.where(totals["completed"][bag] == bags.tasks[bag], bag, whose)]
+        stretch = (finish - np.round(release * NS)) / NS / size
+        promised = np.where(sample >= 0, self.grid.stretch[sample], np.inf)
+        return {
+            "application": whose,
+            "tasks": rows["tasks"].copy(),
+            "release": release,
+            "size": size,
+            "accepted": time / NS,
+            "router": rows["node"].copy(),
+            "level": tree_level(rows["node"]),
+            "steps_up": rows["hops"].copy(),
+            "promised": promised,
+            "guaranteed": rows["guaranteed"].copy(),
+            "stretch": stretch,
+            "kept": ((sample >= 0) & (stretch <= promised)).astype(np.int64),
+        }
+
+    def update_times(self) -> dict[str, NDArray[Any]]:
+        """One row a summary that told the root of a change: when it came, how old the change was (s)."""
+        self._merge()
+        rows = np.concatenate(self.updates if self.flow is None else [*self.updates, self.flow.arrived()])
+        rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+        return {"arrived": rows[:, 0] / NS, "age": (rows[:, 0] - rows[:, 1]) / NS}
+
+
+def _append(parts: list[Rows], rows: Rows) -> None:
+    """Few large arrays are kept of many small ones: none is followed by one that is as long."""
+    parts.append(rows)
+    while len(parts) > 1 and len(parts[-2]) <= len(parts[-1]):
+        parts[-2:] = [np.concatenate(parts[-2:])]
+
+
+def _ratio(samples: NDArray[np.float64]) -> float:
+    """The ratio of neighbouring samples of a geometric axis."""
+    return float((samples[-1] / samples[0]) ** (1.0 / max(1, len(samples) - 1)))

@@ -1,0 +1,146 @@
+"""Where the fair tree samples its summaries: the documented rule for a run's grid.
+
+All summaries of a run share one geometric grid, so that children's matrices can be added.  The rule, from
+platform and workload:
+
+* sizes w from half the smallest application, since a request is late by its messages, to the largest; from
+  2 % of the smallest where machines may fail, since lost tasks come back with an old release, and from a
+  single task where they come back as bags of their own; 1 % less, so that a request that is hardly late finds
+  its sample;
+* task sizes a from the smallest to the largest;
+* stretches S from that of the best served application alone on the platform, ``min 1 / min(s_agg, n s_max)``,
+  to twice the largest of: the worst served alone, ``max 1 / (n s_min)``; the maximum stretch that an on-line
+  scheduler of the divisible load on one machine of speed s_agg reaches (replanned by the exact minimum
+  stretch at every release); and what a running task, which nobody can preempt, does to a small application:
+  if all N machines run one of the longest tasks, ``min(n, N)`` of them are free after about
+  ``min(1, n / N) a_max / s_mean`` seconds, over the size of the application;
+* ten times as far where lost tasks come back as bags, of which n may be 1;
+* neighbouring stretches differ by 5 % at least: a narrower range is widened at its lower end.
+
+A number of cells is shared out by the same rule whatever the workload: up to 5 task sizes and up to 9 sizes,
+as few as differ by 30 %, and the rest are stretches.
+
+The window is fixed for the run.  How many decisions fell on its lowest sample or above its highest is part
+of every result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.edf import optimal_stretch
+from gridcore.grid import SummaryGrid
+from gridsim.errors import ScenarioError
+from gridsim.model.applications import Applications
+
+_LEAST_RATIO = 1.05
+#: The smallest size relative to the smallest application: where lost tasks come back with an old release, and
+#: where requests are late by messages only.
+_BELOW_FAILING, _BELOW = 0.02, 0.5
+#: Of the sizes, so that a request that is a little late finds its sample.
+_MARGIN = 0.99
+#: Where `samples` is the number of cells: at most so many sizes and task sizes, at least so far apart.
+_SIZES, _TASK_SIZES, _APART = 9, 5, 1.3
+
+
+def derive_grid(
+    speeds: NDArray[np.float64],
+    applications: Applications,
+    samples: int | tuple[int, int, int],
+    *,
+    failing: bool = False,
+    anew: bool = False,
+) -> SummaryGrid:
+    """The grid of a run by the rule of this module, with `samples` cells, or such counts on its axes.
+
+    failing : whether machines may fail.  anew : whether lost tasks are then bags of their own.
+    """
+    tasks, total, longest = applications.tasks, float(speeds.sum()), float(applications.task_size.max())
+    alone = 1.0 / np.minimum(total, tasks * speeds.max())
+    blocked = np.minimum(tasks, len(speeds)) * longest / total / applications.size
+    try:
+        fluid = fluid_stretch(total, applications)
+    except OverflowError as error:
+        raise ScenarioError(
+            f"platform.speed must let tasks of up to {longest:g} Mflop end in a time that float64 has, got "
+            f"{total:g} Mflop/s in all"
+        ) from error
+    fewest, smallest = float(tasks.min()), float(applications.size.min())
+    smallest *= _BELOW_FAILING if failing else _BELOW
+    if failing and anew:
+        fewest, smallest = 0.1, min(smallest, float(applications.task_size.min()))
+    highest = 2.0 * max(fluid, 1.0 / (fewest * float(speeds.min())), float(blocked.max()))
+    ranges = (
+        (float(alone.min()), highest),
+        (_MARGIN * smallest, _MARGIN * float(applications.size.max())),
+        (float(applications.task_size.min()), longest),
+    )
+    if isinstance(samples, int):
+        samples = _shared_out(samples, *(math.log(high) - math.log(low) for low, high in ranges))
+    axes = [_axis(low, high, count) for (low, high), count in zip(ranges, samples, strict=True)]
+    if samples[1] == 1:  # one size serves all if it is that of the smallest application
+        alone_size = _MARGIN * float(applications.size.min())
+        axes[1] = (alone_size, alone_size, 1)
+    return SummaryGrid.geometric(*axes)
+
+
+def _shared_out(cells: int, stretches: float, sizes: float, task_sizes: float) -> tuple[int, int, int]:
+    """How many samples axes of such ranges (as logarithms) get, for a summary of at most so many `cells`."""
+    of_task_sizes = min(_TASK_SIZES, _steps(task_sizes, _APART) + 1, cells)
+    of_sizes = min(_SIZES, _steps(sizes, _APART) + 1, cells // of_task_sizes)
+    return (
+        min(_steps(stretches, _LEAST_RATIO) + 1, cells // (of_sizes * of_task_sizes)),
+        of_sizes,
+        of_task_sizes,
+    )
+
+
+def _steps(wide: float, ratio: float) -> int:
+    return math.ceil(wide / math.log(ratio) - 1e-9)
+
+
+def explicit_grid(grid: Sequence[Sequence[float]]) -> SummaryGrid:
+    """The grid of given samples (stretch, size, task size); ScenarioError if they cannot be one."""
+    try:
+        return SummaryGrid(*(np.array(axis, np.float64) for axis in grid))
+    except (TypeError, ValueError) as error:
+        raise ScenarioError(f"fair-tree.grid: {error}") from None
+
+
+def samples_of(grid: SummaryGrid) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+    """What `explicit_grid` makes the same grid of."""
+    return tuple(grid.stretch.tolist()), tuple(grid.size.tolist()), tuple(grid.task_size.tolist())
+
+
+def fluid_stretch(speed: float, applications: Applications) -> float:
+    """Maximum stretch (s/Mflop) of the divisible load on one machine of `speed` Mflop/s, on line.
+
+    At every release the remaining work is replanned by its exact minimum stretch and then done in EDF order.
+    """
+    worst, now = 0.0, 0.0
+    active = np.zeros(0, np.int64)
+    left = np.zeros(0)
+    for i, release in enumerate(applications.release.tolist()):
+        done = np.cumsum(left) <= (release - now) * speed
+        budget = (release - now) * speed - float(left[done].sum())
+        active, left = active[~done], left[~done]
+        if len(left):
+            left[0] -= budget
+        now = release
+        active, left = np.append(active, i), np.append(left, applications.size[i])
+        r, w = applications.release[active], applications.size[active]
+        stretch = optimal_stretch(r, w, left, speed=speed, now=now)
+        worst = max(worst, stretch)
+        order = np.argsort(r + stretch * w, kind="stable")
+        active, left = active[order], left[order]
+    return worst
+
+
+def _axis(low: float, high: float, count: int) -> tuple[float, float, int]:
+    if count == 1:
+        return high, high, 1
+    return min(low, high / _LEAST_RATIO ** (count - 1)), high, count

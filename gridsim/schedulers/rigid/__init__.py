@@ -1,0 +1,1 @@
+"""Central schedulers of rigid jobs."""

@@ -1,0 +1,157 @@
+"""Centralized schedulers of rigid jobs, which know the whole grid at every instant and talk for nothing.
+
+They are what DGS_ASAP is measured against.  Where machines fail that is known at once: jobs that have lost a
+machine are released everywhere and placed anew, and nothing waits for machines that are away.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from gridcore.slots import SlotSchedules
+from gridsim.engine.engine import TIMER
+from gridsim.errors import ScenarioError
+from gridsim.model.applications import reserved
+from gridsim.results.decisions import Words
+from gridsim.schedulers.rigid.runs import Runs
+from gridsim.scheduling.contract import Integers, Outcome, Policy, Run, Scheduler
+from gridsim.support.arguments import normalise, one_of, real
+from gridsim.support.clock import NS, nanoseconds
+
+#: Schedules are rid of what is past so often, ns.
+_TIDY = 3600 * 10**9
+
+
+class Asap(Scheduler, frozen=True, kw_only=True):
+    """What DGS_ASAP would do if everybody knew everybody: the earliest start on all machines, at once.
+
+    slot, duration : as for `gridsim.DgsAsap`.
+
+    Of the machines that are free then the lowest ids are taken.  Jobs are placed for good in the order of
+    their release, then of their index.  Source: the aim of DGS_ASAP (Vasilakos, Sacha and Pierre).
+    """
+
+    name: ClassVar[str] = "asap"
+    decentralized: ClassVar[bool] = False
+    rigid: ClassVar[bool] = True
+    decision_words: ClassVar[Words] = {
+        "placed": ("placed {tasks} tasks at the earliest start on {among} machines", "a start at", "s"),
+        "waited": ("kept it: too few machines are up", "machines up:", ""),
+        "lost": ("lost a machine of it and placed all {tasks} tasks anew", "machines failed:", ""),
+    }
+
+    slot: float = 60.0
+    duration: Literal["run", "requested"] = "run"
+
+    def __post_init__(self) -> None:
+        slot = real("asap.slot", self.slot, above=0, unit="s")
+        if not 1e-9 <= slot <= 1e9:
+            raise ScenarioError(f"asap.slot must be in 1e-09..1e+09 s, got {slot!r}")
+        normalise(self, slot=slot, duration=one_of("asap.duration", self.duration, ("run", "requested")))
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        return Oracle(self, run)
+
+
+class Oracle(Policy):
+    """Reservations of all machines in one place."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("schedules", "runs", "resubmitted", "waiting", "tidy_at")
+
+    def __init__(self, parameters: Asap, run: Run) -> None:
+        self.run = run
+        self.slot = nanoseconds(parameters.slot)
+        lasts, wanted = reserved(run.applications, float(run.speeds[0]), parameters.duration)
+        self.length = -(-wanted // self.slot)
+        self.schedules = SlotSchedules(len(run.speeds))
+        self.runs = Runs(run, lasts)
+        self.resubmitted = np.zeros(len(run.applications), np.int64)
+        #: Jobs of more machines than are up.
+        self.waiting: list[int] = []
+        self.tidy_at = 0
+        run.engine.on("finish", self.on_finish, priority=1, phase=TIMER)
+
+    def on_release(self, applications: list[int]) -> None:
+        """Each gets the earliest start that there is."""
+        now = self.run.engine.now
+        if now >= self.tidy_at:
+            self.schedules.forget(now // self.slot, now)
+            self.tidy_at = now + _TIDY
+        self._place(applications)
+
+    def _place(self, jobs: list[int]) -> None:
+        now, applications = self.run.engine.now, self.run.applications
+        machines = np.flatnonzero(self.run.up)
+        for job in jobs:
+            length = int(self.length[job])
+            earliest = -(-now // self.slot)
+            found = self.schedules.earliest_start(machines, int(applications.tasks[job]), length, earliest)
+            if found is None:
+                self.note("waited", job, len(machines), int(applications.tasks[job]))
+                self.waiting.append(job)
+                continue
+            start, nodes = found
+            self.note("placed", job, start * self.slot / NS, earliest * self.slot / NS, among=len(machines))
+            count = len(nodes)
+            self.schedules.reserve(
+                nodes, np.full(count, start), np.full(count, length), np.full(count, job), now
+            )
+            self.run.engine.at(self.runs.place(job, nodes, start * self.slot), "finish", job)
+
+    def note(self, action: str, job: int, saw: float, limit: float = math.nan, among: int = -1) -> None:
+        """Note a decision, if that is recorded; what it sees is true."""
+        if self.run.decisions is not None:
+            self.run.decisions.note(
+                action,
+                time=self.run.engine.now,
+                application=job,
+                decider=-1,
+                tasks=int(self.run.applications.tasks[job]),
+                among=among,
+                saw=saw,
+                limit=limit,
+                true=saw,
+                age=0.0,
+            )
+
+    def on_finish(self, jobs: list[int]) -> None:
+        """Jobs end; what they had reserved beyond that is free."""
+        now = self.run.engine.now
+        for job in jobs:
+            if job not in self.runs.placed or self.runs.end_of(job) > now:
+                continue  # of a run that was lost
+            nodes, start = self.runs.finish(job)
+            self._free(nodes, start // self.slot)
+        if self.runs.completed == len(self.resubmitted):
+            self.run.engine.stop()
+
+    def _free(self, nodes: Integers, start: int) -> None:
+        now = self.run.engine.now
+        end = max(start, -(-now // self.slot))
+        self.schedules.release(nodes, np.full(len(nodes), start), now, ends=np.full(len(nodes), end))
+
+    def on_faults(self, failed: Integers, back: Integers) -> None:
+        """What was lost is placed anew, after all that has been placed."""
+        now = self.run.engine.now
+        _, jobs, starts, _ = self.schedules.lose(failed, now // self.slot, now)
+        lost = []
+        for job, start in sorted(set(zip(jobs.tolist(), starts.tolist(), strict=True))):
+            if job in self.runs.placed and self.runs.placed[job][1] == start * self.slot:
+                nodes, _ = self.runs.placed[job]
+                self.runs.cut(job, now)
+                self.note("lost", job, int(np.isin(nodes, failed).sum()))
+                self._free(nodes, start)
+                self.resubmitted[job] += len(nodes)
+                lost.append(job)
+        again, self.waiting = self.waiting, []
+        self._place(again + lost)
+
+    def finish(self) -> Outcome:
+        """Report; what still waits wants more machines than will ever be up at once."""
+        failed = np.zeros(len(self.resubmitted), np.int64)
+        failed[self.waiting] = 1
+        return self.runs.outcome(failed=failed, resubmitted=self.resubmitted)

@@ -1,0 +1,155 @@
+"""What the centralized queue notes of its decisions, told from its runs when all is over.
+
+The rules are those of `gridcore.backfill`, which says where they come from.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.results.decisions import Decisions, Words
+from gridsim.support.clock import NS
+
+Integers = NDArray[np.int64]
+
+#: See `gridsim.scheduling.contract.Scheduler.decision_words`.
+WORDS: Words = {
+    "started": ("started {tasks} tasks from the head of the queue, of {among} jobs", "machines free:", ""),
+    "reserved": (
+        "gave the head of the queue, of {among} jobs, a reservation, as it did not fit",
+        "a start at",
+        "s",
+    ),
+    "blocked": ("let {among} jobs wait for the head of the queue, as it did not fit", "machines free:", ""),
+    "started-short": (
+        "started {tasks} tasks ahead of the head of the queue, of {among} jobs: they end before its turn",
+        "an end at",
+        "s",
+    ),
+    "started-narrow": (
+        "started {tasks} tasks ahead of the head of the queue, of {among} jobs: its reservation leaves room",
+        "machines wanted:",
+        "",
+    ),
+    "lost": ("lost a machine of it and put all {tasks} tasks back to their place in the queue", "", ""),
+}
+
+
+class Replay:
+    """The queue once more, from what ran.
+
+    A run that was cut off at the instant of its start is not told of.
+
+    release, estimate, tasks : int64 of each job; ns, ns, machines.
+    runs : int64[4, k], job, start, end (ns) and completed (0 or 1), in order of start and job.
+    up : ns -> machines that are up from then on, and at first.
+    """
+
+    def __init__(
+        self,
+        decisions: Decisions,
+        *,
+        machines: int,
+        easy: bool,
+        release: Integers,
+        estimate: Integers,
+        tasks: Integers,
+        runs: Integers,
+        up: dict[int, int],
+    ) -> None:
+        self.decisions, self.up, self.easy = decisions, machines, easy
+        self.estimate: list[int] = estimate.tolist()
+        self.tasks: list[int] = tasks.tolist()
+        self.waiting: list[int] = []
+        #: Job -> when it ends by its estimate, and really (ns).
+        self.running: dict[int, tuple[int, int]] = {}
+        self.told: set[int] = set()  # jobs that were the head and did not fit
+        starts: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        ends: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        come: dict[int, list[int]] = defaultdict(list)
+        for job, at in enumerate(release.tolist()):
+            come[at].append(job)
+        for job, start, end, completed in runs.T.tolist():
+            starts[start].append((job, end))
+            ends[end].append((job, completed))
+        for now in sorted({*come, *starts, *ends, *up}):
+            self.up = up.get(now, self.up)
+            for job, completed in ends[now]:
+                self._end(job, completed, now)
+            for job in come[now]:
+                insort(self.waiting, job)
+            self._start(starts[now], now)
+
+    def _end(self, job: int, completed: int, now: int) -> None:
+        del self.running[job]
+        if not completed:
+            insort(self.waiting, job)
+            self.note("lost", job, now)
+
+    def _start(self, jobs: list[tuple[int, int]], now: int) -> None:
+        """These start now, first those from the head of the queue on."""
+        left = list(jobs)
+        while left and left[0][0] == self.waiting[0]:
+            job, end = left.pop(0)
+            free = self._free()
+            self.note("started", job, now, saw=free, limit=self.tasks[job], true=free)
+            self._begin(job, end, now)
+        if not self.waiting or not (left or self.waiting[0] not in self.told):
+            return
+        head = self.waiting[0]
+        shadow, extra = self._reservation(head, [max(end, now) for end, _ in self.running.values()])
+        if head not in self.told:
+            self.told.add(head)
+            self._blocked(head, shadow, now)
+        for job, end in left:
+            expected = now + self.estimate[job]
+            if expected <= shadow:
+                self.note("started-short", job, now, saw=expected / NS, limit=shadow / NS, true=end / NS)
+            else:
+                wanted = self.tasks[job]
+                self.note("started-narrow", job, now, saw=wanted, limit=extra, true=wanted)
+                extra -= wanted
+            self._begin(job, end, now)
+
+    def _blocked(self, head: int, shadow: float, now: int) -> None:
+        if self.easy:
+            really, _ = self._reservation(head, [end for _, end in self.running.values()])
+            self.note("reserved", head, now, saw=shadow / NS, true=really / NS)
+        else:
+            free = self._free()
+            self.note("blocked", head, now, saw=free, limit=self.tasks[head], true=free)
+
+    def _begin(self, job: int, end: int, now: int) -> None:
+        self.waiting.remove(job)
+        self.running[job] = now + self.estimate[job], end
+
+    def _free(self) -> int:
+        return self.up - sum(self.tasks[job] for job in self.running)
+
+    def _reservation(self, head: int, ends: list[int]) -> tuple[float, float]:
+        """The first instant at which the head fits if what runs ends so, and how many more are free then."""
+        free = self._free() - self.tasks[head]
+        rows = sorted(zip(ends, self.running, strict=True))
+        for k, (end, job) in enumerate(rows):
+            free += self.tasks[job]
+            if free >= 0 and (k + 1 == len(rows) or rows[k + 1][0] > end):
+                return end, free
+        return float("inf"), float("inf")
+
+    def note(self, action: str, job: int, now: int, **said: Any) -> None:
+        """Note a decision, which rests on what is so at that instant."""
+        self.decisions.note(
+            action,
+            time=now,
+            application=job,
+            decider=-1,
+            tasks=self.tasks[job],
+            among=len(self.waiting),
+            age=0.0,
+            **said,
+        )

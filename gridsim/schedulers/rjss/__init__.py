@@ -1,0 +1,1 @@
+"""RJSS and its rivals: jobs that move to a machine found by random probes or walks."""

@@ -1,0 +1,210 @@
+"""RJSS and its rivals: a job that is released at a node may go to another one, found by random probes.
+
+After the "reliable node job scheduling strategy" (RJSS) for volunteer desktop grids, whose section 6.1 has
+the algorithm, and the two that it is compared with.  What they do while they run is in
+`gridsim.schedulers.rjss.policy`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import msgspec
+
+from gridcore.walk_states import MOST_BYTES
+from gridsim.errors import ScenarioError
+from gridsim.model.applications import Applications
+from gridsim.results.decisions import Words
+from gridsim.schedulers.rjss.notes import STAY, WORDS
+from gridsim.schedulers.rjss.policy import ProbeLatency, Walking
+from gridsim.scheduling.contract import Floats, Policy, Run, Scheduler
+from gridsim.support.arguments import normalise, one_of, real, whole
+
+
+class _Walker(Scheduler, frozen=True, kw_only=True):
+    """What RJSS and its rivals have in common."""
+
+    decentralized: ClassVar[bool] = True
+    unequal: ClassVar[bool] = True
+    failures: ClassVar[bool] = False
+    decision_words: ClassVar[Words] = WORDS
+
+    @property
+    def order(self) -> Literal["fcfs"]:
+        """See `gridsim.scheduling.contract.Scheduler`."""
+        return "fcfs"
+
+
+class NoMigration(_Walker, frozen=True, kw_only=True):
+    """Each job runs where it was submitted, first come, first served (NM, the RJSS paper's lower
+    baseline)."""
+
+    name: ClassVar[str] = "no-migration"
+    decision_words: ClassVar[Words] = STAY
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        return Walking(run, self.name, probes=0)
+
+
+class _Prober(_Walker, frozen=True, kw_only=True):
+    """Parameters of those who ask other nodes."""
+
+    k: float = 0.1
+    probe_latency: ProbeLatency = 0.0
+    dispatcher: Literal["queue", "parallel"] = "queue"
+    load_packet: int = 100
+    overlay: int | None = None
+
+    def __post_init__(self) -> None:
+        share = real(f"{self.name}.k", self.k, low=0)
+        if share > 1:
+            raise ScenarioError(f"{self.name}.k must be in 0..1, a share of the nodes, got {self.k!r}")
+        latency = self.probe_latency
+        if isinstance(latency, str):
+            if latency != "network":
+                raise ScenarioError(f"{self.name}.probe_latency must be s >= 0 or 'network', got {latency!r}")
+            latency = "network"
+        else:
+            latency = real(f"{self.name}.probe_latency", latency, low=0, unit="s")
+        normalise(
+            self,
+            k=share,
+            probe_latency=latency,
+            dispatcher=one_of(f"{self.name}.dispatcher", self.dispatcher, ("queue", "parallel")),
+            load_packet=whole(f"{self.name}.load_packet", self.load_packet, high=MOST_BYTES),
+            overlay=None if self.overlay is None else whole(f"{self.name}.overlay", self.overlay, low=1),
+        )
+
+    @property
+    def informed_by_messages(self) -> bool:
+        """Only where probes take as long as messages; see `gridsim.scheduling.contract.Scheduler`."""
+        return self.probe_latency == "network"
+
+    def _probes(self, run: Run) -> int:
+        return math.ceil(self.k * len(run.speeds))
+
+
+class Rjss(_Prober, frozen=True, kw_only=True):
+    """Reliable node job scheduling strategy: a job goes to the first node asked that would be done with it
+    earlier.
+
+    When a job is released, its node asks others, drawn at random, one after the other.  It moves to the first
+    one where its turnaround (waiting there when it arrives, execution, and both ways) is less than at home,
+    if
+
+    - the probability that the other node has a job of its own while this one is on its way is below
+      `local_threshold`, and
+    - the expected number of jobs that come there from others meanwhile is below `remote_threshold`;
+
+    after ``ceil(k * nodes)`` nodes without one it stays.  Nodes run what came first, first, without
+    preemption. Results go back to the job's own node.
+
+    k : share of the nodes that are asked, at most.
+    rule : how that probability is told from the x = rate * latency jobs expected: ``"exactly-one"``: x
+        exp(-x), as printed, which is never above 1 / e; ``"at-least-one"``: 1 - exp(-x), as meant;
+        ``"none"``: neither condition holds anything back.  The rate is the workload's, or else what was
+        observed at the node so far.
+    local_threshold, remote_threshold : of the two conditions.
+    pick : ``"first"`` node that is good enough, or ``"best"`` of all k.
+    turnaround : ``"complete"``, or ``"printed"``: waiting and one way there against waiting at home.
+    probe_latency : s to ask a node and hear from it; ``"network"``: as long as two packets take.  What is
+        heard is what was half of that before.  0: no time at all.
+    dispatcher : what a node does while it asks others about a job, where that takes time.  ``"queue"``: other
+        jobs that are released there and results of jobs that have run there wait until it is done, in one
+        queue, first come, first served (sections 7.1 and 7.2); ``"parallel"``: it asks about all its jobs at
+        once, and results leave when the jobs have run.  Jobs that come from other nodes never wait for it.
+    load_packet : bytes of a question, and of its answer.  Counted, but not held up at interfaces.
+    overlay : None: nodes are drawn uniformly, each at most once; a number: the question walks over a random
+        overlay of this degree, where a node that was asked before is only passed.
+    """
+
+    name: ClassVar[str] = "rjss"
+
+    local_threshold: float = 0.5
+    remote_threshold: float = 1.0
+    rule: Literal["exactly-one", "at-least-one", "none"] = "exactly-one"
+    pick: Literal["first", "best"] = "first"
+    turnaround: Literal["complete", "printed"] = "complete"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in ("local_threshold", "remote_threshold"):
+            value = real(f"rjss.{field}", getattr(self, field), low=0, finite=False)
+            normalise(self, **{field: value})
+        for field, known in (
+            ("rule", ("exactly-one", "at-least-one", "none")),
+            ("pick", ("first", "best")),
+            ("turnaround", ("complete", "printed")),
+        ):
+            normalise(self, **{field: one_of(f"rjss.{field}", getattr(self, field), known)})
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        return Walking(
+            run,
+            self.name,
+            probes=self._probes(run),
+            pick=self.pick,
+            rule=self.rule,
+            local_threshold=self.local_threshold,
+            remote_threshold=self.remote_threshold,
+            printed=self.turnaround == "printed",
+            probe_latency=self.probe_latency,
+            queued=self.dispatcher == "queue",
+            packet=self.load_packet,
+            degree=self.overlay,
+        )
+
+
+class ResourceExclusion(_Prober, frozen=True, kw_only=True):
+    """Resource exclusion (RE): slow nodes are left out, and of the others asked the best one is taken.
+
+    The RJSS paper only names its rival and says that it chooses "the high speed nodes"; both readings are
+    inferred (after Kondo et al., "Resource management for rapid application turnaround on enterprise desktop
+    grids").
+
+    reading : ``"completion"``: of the nodes asked that are not slower than `min_speed` the one of the least
+        turnaround, if that is less than at home; ``"fastest"``: the fastest one asked if it is faster than
+        the job's own, whatever its queue.
+    min_speed : Mflop/s; None: the mean of all nodes, which they know when the run begins.
+    k, probe_latency, dispatcher, load_packet, overlay : as in `Rjss`.
+    """
+
+    name: ClassVar[str] = "resource-exclusion"
+
+    reading: Literal["completion", "fastest"] = "completion"
+    min_speed: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        reading = one_of("resource-exclusion.reading", self.reading, ("completion", "fastest"))
+        normalise(self, reading=reading)
+        if self.min_speed is not None:
+            least = real("resource-exclusion.min_speed", self.min_speed, low=0, unit="Mflop/s")
+            normalise(self, min_speed=least)
+
+    def explicit(self, speeds: Floats, applications: Applications) -> ResourceExclusion:
+        """With the mean speed spelled out; see `gridsim.scheduling.contract.Scheduler`."""
+        if self.min_speed is not None:
+            return self
+        mean = math.fsum(speeds.tolist()) / len(speeds)
+        return msgspec.structs.replace(self, min_speed=mean)
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        least = self.explicit(run.speeds, run.applications).min_speed
+        completion = self.reading == "completion"
+        return Walking(
+            run,
+            self.name,
+            probes=self._probes(run),
+            pick="best" if completion else "fastest",
+            rule="none",
+            min_speed=least if completion and least is not None else 0.0,
+            probe_latency=self.probe_latency,
+            queued=self.dispatcher == "queue",
+            packet=self.load_packet,
+            degree=self.overlay,
+        )

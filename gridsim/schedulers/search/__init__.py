@@ -1,0 +1,1 @@
+"""Four methods to search for idle hosts."""

@@ -1,0 +1,164 @@
+"""Four methods to search for idle hosts without anybody who knows them all.
+
+After D. Zhou and V. Lo, "Cluster Computing on the Fly: resource discovery in a cycle sharing peer-to-peer
+system" (CCGrid 2004).  How nodes behave is in `search_nodes` and `search_points`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from gridsim.errors import ScenarioError
+from gridsim.results.decisions import Words
+from gridsim.schedulers.search.node import (
+    COMMON,
+    COMMON_TIMERS,
+    TABLES,
+    TRUTHS,
+    WORDS,
+    AdvertisingNode,
+    RingNode,
+    WalkNode,
+    small,
+)
+from gridsim.schedulers.search.rendezvous import RendezvousNode
+from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
+from gridsim.scheduling.local.oracle import TruthOf
+from gridsim.support.arguments import normalise, one_of, real, whole
+
+#: Bytes of a machine's description.
+PROFILE = 256
+
+
+class Search(LocalScheduler, frozen=True, kw_only=True):
+    """What the four methods have in common.
+
+    degree : other machines that a machine knows when it joins; links are mutual, so that it has twice as many
+        neighbours on average.
+    hop_time : s that a client allows for each hop of a message, before it takes silence for an answer.
+    retry : s of the first pause after a search that did not find enough.
+    promise : s for which a host waits for a task after it has offered itself.
+
+    Raises ScenarioError for parameters that are out of range.
+    """
+
+    local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
+    tables: ClassVar[Mapping[str, Mapping[str, type]]] = TABLES
+    decision_words: ClassVar[Words] = WORDS
+    truths: ClassVar[Mapping[str, TruthOf]] = TRUTHS
+    timers: ClassVar[tuple[str, ...]] = COMMON_TIMERS
+
+    degree: int = 4
+    hop_time: float = 0.2
+    retry: float = 30.0
+    promise: float = 30.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in ("hop_time", "retry", "promise"):
+            seconds = real(f"{self.name}.{field}", getattr(self, field), above=0, unit="s")
+            normalise(self, **{field: seconds})
+
+    def _count(self, field: str) -> None:
+        normalise(self, **{field: whole(f"{self.name}.{field}", getattr(self, field), low=1)})
+
+
+class ExpandingRing(Search, frozen=True, kw_only=True):
+    """Ask all machines within one hop, then within two, and so on, until there are enough.
+
+    max_hops : of the last ring.
+    """
+
+    name: ClassVar[str] = "expanding-ring"
+    policy: ClassVar[type[LocalPolicy]] = RingNode
+    messages: ClassVar[Mapping[str, Message]] = {**COMMON, "query": small(origin=int, number=int, hops=int)}
+
+    max_hops: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._count("max_hops")
+
+
+class RandomWalkSearch(Search, frozen=True, kw_only=True):
+    """Send walkers from neighbour to neighbour, at random.
+
+    walkers : at a time.  steps : machines that each of them visits.
+    """
+
+    name: ClassVar[str] = "random-walk-search"
+    policy: ClassVar[type[LocalPolicy]] = WalkNode
+    messages: ClassVar[Mapping[str, Message]] = {**COMMON, "walk": small(client=int, wanted=int, steps=int)}
+
+    walkers: int = 4
+    steps: int = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._count("walkers")
+        self._count("steps")
+
+
+class Advertisement(Search, frozen=True, kw_only=True):
+    """Ask the machines that have made themselves known when they joined.
+
+    scope : hops within which a machine makes itself known.
+    """
+
+    name: ClassVar[str] = "advertisement"
+    policy: ClassVar[type[LocalPolicy]] = AdvertisingNode
+    messages: ClassVar[Mapping[str, Message]] = {
+        **COMMON,
+        "profile": Message(PROFILE, origin=int, number=int, hops=int),
+        "ask": small(client=int),
+    }
+
+    scope: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._count("scope")
+
+
+class Rendezvous(Search, frozen=True, kw_only=True):
+    """Ask the rendezvous points where free hosts are noted.
+
+    share : probability with which a machine that joins becomes a point.
+    scope : hops within which a point makes itself known.
+    pick : which hosts a point names: those that have been on its list the longest, or any.
+    refresh : s after which a host that is still free is noted again; inf for never, where points do not fail.
+    """
+
+    name: ClassVar[str] = "rendezvous"
+    policy: ClassVar[type[LocalPolicy]] = RendezvousNode
+    messages: ClassVar[Mapping[str, Message]] = {
+        **COMMON,
+        "beacon": small(origin=int, number=int, hops=int),
+        "where": small(),
+        "known": small(point=int, hops=int),
+        "advert": Message(PROFILE),
+        "noted": small(),
+        "lookup": small(wanted=int),
+        "told": small(hosts=int),
+        "ask": small(client=int),
+    }
+    timers: ClassVar[tuple[str, ...]] = (*COMMON_TIMERS, "noted", "refresh")
+
+    share: float = 0.03
+    scope: int = 3
+    pick: Literal["longest", "random"] = "longest"
+    refresh: float = 3600.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._count("scope")
+        share = real(f"{self.name}.share", self.share, low=0)
+        if share > 1:
+            raise ScenarioError(f"{self.name}.share must be in 0..1, got {share!r}")
+        normalise(
+            self,
+            share=share,
+            pick=one_of(f"{self.name}.pick", self.pick, ("longest", "random")),
+            refresh=real(f"{self.name}.refresh", self.refresh, above=0, unit="s", finite=False),
+        )

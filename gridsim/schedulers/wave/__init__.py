@@ -1,0 +1,1 @@
+"""Wave: tasks that move where the owners of hosts sleep."""

@@ -1,0 +1,93 @@
+"""What a wave scheduler decided and on what grounds, for the table ``decisions``."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from gridsim.model.fault_events import Events
+from gridsim.model.time_zones import Zones
+from gridsim.results.decisions import Decisions, Words
+from gridsim.scheduling.contract import Feed
+from gridsim.support.clock import NEVER, NS
+from gridsim.support.state import Stateful
+
+_BACK, _GONE = ("its owner back after", "s"), ("its owner gone after", "s")
+_PLACED = {
+    "started": "gave task {task}, the first of {tasks} waiting, to machine {machine}",
+    "moved": "moved task {task}, the first of {tasks} waiting, to machine {machine}",
+    "returned": "gave task {task}, the first of {tasks} waiting, back to machine {machine}",
+}
+_DRAWN = {
+    "": " (of {among} free), for {limit:.4g} s",
+    "-night": " (of {among} free at night), for {limit:.4g} s",
+    "-day": " (of {among} free by day), for {limit:.4g} s",  # none has night
+}
+#: See `gridsim.scheduling.contract.Scheduler.decision_words`.
+WORDS: Words = {
+    **{
+        action + sky: (placed + drawn, *_BACK)
+        for action, placed in _PLACED.items()
+        for sky, drawn in _DRAWN.items()
+    },
+    "lost": ("took task {task} from machine {machine}, whose owner is back", *_GONE),
+    "waited": (
+        "let task {task} wait for machine {machine}, whose owner is back, for {limit:.4g} s at most",
+        *_GONE,
+    ),
+    "gave-up": ("let task {task} wait for machine {machine} no longer", *_GONE),
+    "went-on": (
+        "let task {task} go on at machine {machine}, whose owner is gone, for {limit:.4g} s",
+        *_BACK,
+    ),
+}
+
+
+class HostNotes(Stateful):
+    """Notes in `log` what becomes of tasks, and until when their hosts are up, or down, in truth.
+
+    feed : when hosts change; None if they never do.  zones : where the scheduler asks who has night.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("until", "block")
+
+    def __init__(self, log: Decisions, hosts: int, feed: Feed | None, zones: Zones | None) -> None:
+        self.log, self.zones = log, zones
+        #: ns, of each host, when it changes next; NEVER if it does not
+        self.until = np.full(hosts, NEVER, np.int64) if feed is None else feed.first.copy()
+        self.block = self.until[:0]  # the same of the changes in hand
+
+    def feed(self, block: Events) -> None:
+        """The next block of changes; that before has happened."""
+        self.block = block.until
+
+    def changed(self, host: int, row: int) -> None:
+        """This row of the block happens to the host."""
+        self.until[host] = self.block[row]
+
+    def note(
+        self, action: str, now: int, application: int, task: int, host: int, end: int, **said: int
+    ) -> None:
+        """Note a decision on a task and a host.
+
+        end : ns, until when it is to run or to wait there; NEVER for neither.
+        """
+        saw, until = math.nan, int(self.until[host])
+        if self.zones is not None and action in _PLACED:
+            night = int(self.zones.night_left(host, now))
+            action, saw = (f"{action}-night", night / NS) if night else (f"{action}-day", math.nan)
+        self.log.note(
+            action,
+            time=now,
+            application=application,
+            task=task,
+            decider=-1,
+            machine=host,
+            saw=saw,
+            limit=math.nan if end == NEVER else (end - now) / NS,
+            true=math.inf if until == NEVER else (until - now) / NS,
+            age=0.0,
+            **said,
+        )

@@ -1,0 +1,80 @@
+"""What a work queue decided and on what grounds, for the table ``decisions``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gridcore.dispatch import WorkQueue
+from gridsim.model.fault_events import Events
+from gridsim.results.decisions import Decisions, Words
+from gridsim.scheduling.contract import Integers
+from gridsim.support.clock import NEVER, NS
+from gridsim.support.state import Stateful
+
+_UP = ("a time until it fails of", "s")
+_TO = " to machine {machine} (of {among} free), for {limit:.4g} s"
+#: See `gridsim.scheduling.contract.Scheduler.decision_words`.
+WORDS: Words = {
+    "started": ("gave task {task}, one of {tasks} that had never run," + _TO, *_UP),
+    "restarted": ("gave task {task}, the first of {tasks} that failed, again" + _TO, *_UP),
+    "replicated": ("gave task {task}, one of {tasks} with as few instances, also" + _TO, *_UP),
+    "waited": ("kept task {task} for machine 0, which is not free", "", ""),
+}
+
+
+class QueueNotes(Stateful):
+    """Notes in `log` each start of an instance, and when its machine will fail in truth.
+
+    first : int64[machines], ns, when each does so first.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("until", "changes")
+
+    def __init__(self, log: Decisions, first: Integers) -> None:
+        self.log = log
+        self.until = first.copy()
+        #: int64[3, k]: when machines come back that have not yet, which ones, and until when they will be up
+        self.changes = np.zeros((3, 0), np.int64)
+
+    def feed(self, block: Events) -> None:
+        """The next block of changes; that before has happened."""
+        self._go_on(NEVER)
+        back = block.up
+        self.changes = np.stack((block.time[back], block.machine[back], block.until[back]))
+
+    def _go_on(self, now: int) -> None:
+        """What comes back up to `now` has come back."""
+        count = int(np.searchsorted(self.changes[0], now, side="right"))
+        _, machine, until = self.changes[:, :count]
+        self.until[machine] = until  # of several the last
+        self.changes = self.changes[:, count:]
+
+    def decided(self, queue: WorkQueue, application: int, task: int, machine: int) -> None:
+        """`task` of an application is to begin on `machine` now, or on none (-1)."""
+        now = queue.now
+        if machine < 0:
+            self.log.note("waited", time=now, application=application, task=task, decider=-1)
+            return
+        self._go_on(now)
+        running, begun, alike, free, until, lasts = queue.weigh(application, task, machine)
+        self.log.note(
+            "replicated" if running else "restarted" if begun else "started",
+            time=now,
+            application=application,
+            task=task,
+            decider=-1,
+            machine=machine,
+            tasks=alike,
+            among=free,
+            saw=_seconds(until, now),
+            limit=_seconds(lasts, 0),
+            true=_seconds(int(self.until[machine]), now),
+            age=0.0,
+        )
+
+
+def _seconds(until: Any, now: int) -> float:
+    return math.inf if until == NEVER else (until - now) / NS

@@ -1,0 +1,380 @@
+"""WQR-FT: work queue with replication, fault tolerant, and what it gains by knowing tasks and machines.
+
+D. da Silva, W. Cirne and F. Brasileiro, Euro-Par 2003 (WQR); C. Anglano and M. Canonico, EGC 2005 (WQR-FT);
+J. Arora et al. (eight information-aware selections).
+
+One server has all tasks.  It knows at once what happens, and talks for nothing: no message is sent.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from gridcore.dispatch import WorkQueue
+from gridcore.dispatch_states import MOST_REPLICAS
+from gridsim.engine.engine import Engine
+from gridsim.errors import ScenarioError, SchedulerError, text_of
+from gridsim.results.decisions import Words
+from gridsim.schedulers.wqr.notes import WORDS, QueueNotes
+from gridsim.schedulers.wqr.selections import CHOICES, ORDERS, MachineChoice, Machines, TaskOrder, Tasks
+from gridsim.scheduling.contract import Integers, Outcome, Policy, Run, Scheduler
+from gridsim.support.arguments import flag, normalise, one_of, real, whole
+from gridsim.support.clock import NEVER, NS, nanoseconds
+from gridsim.support.imports import imported
+
+#: No interval or cost is longer than this (s).
+LONGEST = 1e9
+#: Whose exponential can be computed with, whatever is drawn.
+MOST_ERROR = 100.0
+
+
+class WqrFt(Scheduler, frozen=True, kw_only=True):
+    """Work queue with replication and checkpoints.
+
+    Applications go in order of release (first come, first served).  The next task of the first one that has
+    any is: of those that failed and have no running instance the one that has waited the longest; else one
+    never started; else, of those with the fewest running instances, if these are fewer than `max_replicas`, a
+    further instance of one.  The first instance that completes a task ends the others.
+
+    task_order : which of the tasks that were never started, or of those that may have a further instance:
+        ``"random"``, ``"small"`` or ``"great"`` (residual work after the newest checkpoint; ties: the lowest
+        number).
+    machine_choice : which of the machines that are free: ``"none"`` (the lowest id), ``"cpu"`` (the fastest),
+        ``"avail"`` (predicted to stay up the longest), ``"all"`` (the fastest of those predicted to be up
+        until the task is done, else as "cpu"); ties: the lowest id. Both can also be functions of a module,
+        or their names ``"module:function"``; see `gridsim.schedulers.wqr.selections`.
+    max_replicas : instances of a task that may run at a time; 1 for none besides the first.
+    checkpoint_interval : s of computing between two checkpoints; ``"young"``: sqrt(2 * checkpoint_cost * mean
+        up time) (J. W. Young, CACM 1974), none where machines do not fail; inf: none.
+    checkpoint_cost, restore_cost : s that writing a checkpoint and going on from one take.
+    checkpoint_store : ``"server"``: an instance goes on from the newest checkpoint of any instance of its
+        task; ``"local"``: a machine has the checkpoint of the last task that it lost, nobody else can read
+        it, and residuals are whole sizes.
+    predictor : how long machines are predicted to stay up: ``"exact"`` (the paper's), ``"past"`` (mean of the
+        machine's up times so far that were longer than its age; of the last 32), ``"age"`` (as long again as
+        it has been up).  Predictions are made when a machine comes up; by "past" and "age", whenever it
+        becomes free, and at each release.
+    prediction_error : standard deviation of the logarithm of a factor (log-normal, median 1) on the up time
+        that "exact" predicts, drawn for each up time; all policies of a comparison meet the same errors.
+    as_printed : machine choices as Figures 1 to 4 have them, letter by letter: machine 0 counts where it is
+        not free, so that tasks wait for it, "all" does not fall back on "cpu".
+
+    Nothing is decided before all of an instant has happened: first tasks end, then machines fail and come
+    back. What is to be learnt of tasks and machines is known to the server without messages.  Where machines
+    fluctuate, choices know nominal speeds only.
+    """
+
+    name: ClassVar[str] = "WQR-FT"
+    decentralized: ClassVar[bool] = False
+    unequal: ClassVar[bool] = True
+    fluctuating: ClassVar[bool] = True
+    decision_words: ClassVar[Words] = WORDS
+
+    task_order: Any = "random"  # or a function, which becomes its name: str | TaskOrder
+    machine_choice: Any = "none"  # str | MachineChoice
+    max_replicas: int = 2
+    checkpoint_interval: float | Literal["young"] = "young"
+    checkpoint_cost: float = 10.0
+    restore_cost: float = 10.0
+    checkpoint_store: Literal["server", "local"] = "server"
+    predictor: Literal["exact", "past", "age"] = "exact"
+    prediction_error: float = 0.0
+    as_printed: bool = False
+
+    def __post_init__(self) -> None:
+        def path(name: str) -> str:
+            return f"{self.name}.{name}"
+
+        for name, known in (
+            ("checkpoint_store", ("server", "local")),
+            ("predictor", ("exact", "past", "age")),
+        ):
+            normalise(self, **{name: one_of(path(name), getattr(self, name), known)})
+        interval = self.checkpoint_interval
+        if isinstance(interval, str):
+            if interval != "young":
+                raise ScenarioError(f'{path("checkpoint_interval")} must be s or "young", got {interval!r}')
+            interval = "young"
+        else:
+            interval = real(path("checkpoint_interval"), interval, low=1e-9, unit="s", finite=False)
+        costs = {
+            name: real(path(name), getattr(self, name), low=0, unit="s")
+            for name in ("checkpoint_cost", "restore_cost")
+        }
+        for name, value in costs.items():
+            if value > LONGEST:
+                raise ScenarioError(f"{path(name)} must be at most {LONGEST:g} s, got {value!r}")
+        error = real(path("prediction_error"), self.prediction_error, low=0)
+        if error > MOST_ERROR:
+            raise ScenarioError(f"{path('prediction_error')} must be at most {MOST_ERROR:g}, got {error!r}")
+        if error and self.predictor != "exact":
+            raise ScenarioError(f'{path("prediction_error")} must be 0 but for "exact", got {error!r}')
+        normalise(
+            self,
+            task_order=_named(path("task_order"), self.task_order, ORDERS),
+            machine_choice=_named(path("machine_choice"), self.machine_choice, CHOICES),
+            max_replicas=whole(path("max_replicas"), self.max_replicas, low=1, high=MOST_REPLICAS),
+            checkpoint_interval=interval,
+            prediction_error=error,
+            as_printed=flag(path("as_printed"), self.as_printed),
+            **costs,
+        )
+        if self.as_printed and self.machine_choice not in CHOICES:
+            raise ScenarioError(
+                f"{path('as_printed')} must be false with a machine_choice that has no figure"
+            )
+
+    @property
+    def order(self) -> None:
+        """See `gridsim.scheduling.contract.Scheduler`: tasks of an application may overtake replicas of one
+        before."""
+        return None
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        return Server(self, run)
+
+    def interval(self, mean_up_time: float) -> int:
+        """ns of computing between two checkpoints where machines are up for so long on average, s; 0: none.
+
+        Raises ScenarioError where Young's formula makes no interval.
+        """
+        seconds = self.checkpoint_interval
+        if seconds == "young":
+            if not self.checkpoint_cost:
+                raise ScenarioError(
+                    f'{self.name}.checkpoint_cost must be above 0 s for an interval by "young", got 0'
+                )
+            seconds = math.sqrt(2 * self.checkpoint_cost * mean_up_time)
+        assert not isinstance(seconds, str)
+        return max(1, nanoseconds(seconds)) if seconds <= LONGEST else 0
+
+
+def _named(path: str, value: Any, known: tuple[str, ...]) -> str:
+    """The name of a selection, or of a function: ``"module:function"``."""
+    if isinstance(value, str) and (value in known or all(value.partition(":"))):
+        return str(value)
+    if callable(value):
+        name = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', repr(value))}"
+        try:
+            found = _function(path, name)
+        except ScenarioError:
+            found = None
+        if found is value:
+            return name
+        raise ScenarioError(
+            f"{path} must be a function of a module, that a run can be repeated with, got {name}"
+        )
+    raise ScenarioError(f"{path} must be one of {known}, a function or module:function, got {value!r}")
+
+
+def _function(path: str, name: str) -> Any:
+    """The function that is called ``module:function``."""
+    try:
+        found = imported(name)
+    except (Exception, SystemExit) as error:  # whatever the module does wrong
+        raise ScenarioError(
+            f"{path} must be a function that can be imported, got {name!r}: {text_of(error)}"
+        ) from error
+    if not callable(found):
+        raise ScenarioError(f"{path} must be a function, got {name!r}, a {type(found).__name__}")
+    return found
+
+
+class Server(Policy):
+    """The server.  A source of the engine; the kernel runs machines and tasks between releases."""
+
+    takes_blocks: ClassVar[bool] = True
+    STATE: ClassVar[tuple[str, ...]] = ("queue", "order_chance", "error_chance", "notes")
+
+    def __init__(self, parameters: WqrFt, run: Run) -> None:
+        self.run, self.parameters = run, parameters
+        applications, feed = run.applications, run.feed
+        self.offsets, self.sizes = applications.offsets, applications.sizes()
+        self.order_chance = run.streams("wqr.order")
+        self.error_chance = run.streams("wqr.prediction")
+        order, choice = parameters.task_order, parameters.machine_choice
+        self.task_order: TaskOrder | None = None
+        self.machine_choice: MachineChoice | None = None
+        if order not in ORDERS:
+            self.task_order, order = _function(f"{WqrFt.name}.task_order", str(order)), "ask"
+        if choice not in CHOICES:
+            self.machine_choice = _function(f"{WqrFt.name}.machine_choice", str(choice))
+            choice = "ask"
+        self.interval = parameters.interval(math.inf if feed is None else feed.mean_up_time)
+        machines, pace = len(run.speeds), {}
+        if run.pace is not None:
+            pace = {name: getattr(run.pace, name) for name in ("period", "factors", "series", "first")}
+        never = np.full(machines, NEVER, np.int64)
+        self.notes: QueueNotes | None = None
+        if run.decisions is not None:
+            self.notes = QueueNotes(run.decisions, never if feed is None else feed.first)
+        first = never if feed is None else self._predict(0, feed.first)
+        self.queue = WorkQueue(
+            run.speeds,
+            applications.tasks,
+            self.sizes,
+            first,
+            order=order,
+            choice=choice,
+            max_replicas=parameters.max_replicas,
+            interval=self.interval,
+            checkpoint=nanoseconds(parameters.checkpoint_cost),
+            restore=nanoseconds(parameters.restore_cost),
+            local=parameters.checkpoint_store == "local",
+            printed=parameters.as_printed,
+            prediction={"exact": "told"}.get(parameters.predictor, parameters.predictor),
+            faults=feed is not None,
+            seed=int(run.streams("wqr.replicas").integers(2**63)),
+            log=run.record,
+            step=self.notes is not None,
+            **pace,
+        )
+        run.engine.add_source(self)
+
+    def _predict(self, now: int | Integers, until: Integers) -> Integers:
+        """When machines that come up at `now` are predicted to fail, ns, if they do at `until`."""
+        error = self.parameters.prediction_error
+        if not error:
+            return until
+        factor = np.exp(error * self.error_chance.standard_normal(len(until)))
+        predicted = now + (until - now) * factor
+        far = (until == NEVER) | (predicted >= 9.2e18)
+        return np.where(far, NEVER, np.where(far, 0.0, predicted).astype(np.int64))
+
+    # -- what happens -----------------------------------------------------------------------------------
+
+    def on_release(self, applications: list[int]) -> None:
+        """What happens before now has happened; then the new tasks may start."""
+        self._advance(self.run.engine.now)
+        for i in applications:
+            self.queue.submit(i, self._sequence(self.sizes[self.offsets[i] : self.offsets[i + 1]]))
+
+    def _sequence(self, sizes: Any) -> Integers:
+        """In what order tasks of these sizes are started for the first time."""
+        order = self.parameters.task_order
+        if order == "random":
+            return self.order_chance.permutation(len(sizes))
+        if order in ("small", "great"):
+            return np.argsort(sizes if order == "small" else -sizes, kind="stable")
+        return np.arange(len(sizes))
+
+    def advance(self, limit: int) -> int:
+        """See `gridsim.engine.Source`: the last task ends the run, or the last machine that goes for good."""
+        return self.queue.now if self._advance(limit) in ("done", "over") else NEVER
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `gridsim.engine.Source`."""
+        engine.stop()
+
+    def _advance(self, until: int) -> str:
+        """Run what is due before `until` ns; why that ended."""
+        while True:
+            try:
+                why = self.queue.run(until)
+            except OverflowError as error:
+                raise self._too_long() from error
+            if why == "blocks":
+                self._feed()
+            elif why == "decide":
+                self._decide()
+            else:
+                return why
+
+    def _feed(self) -> None:
+        feed = self.run.feed
+        assert feed is not None
+        block = feed.take()
+        if block is None:
+            none = np.zeros(0, np.int64)
+            self.queue.feed(none, none, none.astype(np.bool_), none)
+        else:
+            if self.notes is not None:
+                self.notes.feed(block)
+            self.queue.feed(block.time, block.machine, block.up, self._predict(block.time, block.until))
+
+    # -- decisions one by one: by functions of the user, or to note them ----------------------------------
+
+    def _decide(self) -> None:
+        queue, now = self.queue, self.queue.now / NS
+        if self.task_order is None:
+            application, task = queue.pick_task()
+        else:
+            application, numbers, residual = queue.candidates()
+            tasks = Tasks(numbers, residual, application, now, self.order_chance)
+            task = int(numbers[self._asked("task_order", self.task_order, tasks)])
+        if self.machine_choice is None:
+            machine = queue.pick_machine(application, task)
+        else:
+            free, until = queue.idle_machines()
+            lasts = queue.lasts(application, task, free) / NS
+            up_time = np.where(until == NEVER, math.inf, (until - queue.now) / NS)
+            machines = Machines(free, self.run.speeds[free], up_time, lasts, now)
+            machine = int(free[self._asked("machine_choice", self.machine_choice, machines)])
+        if self.notes is not None:
+            self.notes.decided(queue, application, task, machine)
+        if machine < 0:
+            queue.wait()
+            return
+        try:
+            queue.assign(application, task, machine)
+        except OverflowError as error:
+            raise self._too_long() from error
+
+    def _asked(self, what: str, function: Any, choices: Tasks | Machines) -> int:
+        """The position that a function of the user chooses."""
+        when, count = f"t = {self.queue.now / NS} s:", len(choices.number)
+        try:
+            which = function(choices)
+        except Exception as error:
+            raise SchedulerError(f"{when} {what}: {type(error).__name__}: {text_of(error)}") from error
+        if isinstance(which, (int, np.integer)) and 0 <= which < count:
+            return int(which)
+        raise SchedulerError(f"{when} {what} must return a position in 0..{count - 1}, got {which!r}")
+
+    def _too_long(self) -> ScenarioError:
+        name, interval = self.parameters.name, self.interval / NS
+        return ScenarioError(
+            f"{name}.checkpoint_cost must let tasks end within what the clock can hold, got "
+            f"{self.parameters.checkpoint_cost} s each {interval:g} s of computing"
+        )
+
+    # -- the end ----------------------------------------------------------------------------------------
+
+    def finish(self) -> Outcome:
+        """Report what has been done."""
+        if self.parameters.as_printed and self.queue.left and self.run.up.any():
+            raise ScenarioError(
+                f"{self.parameters.name}.as_printed: {self.queue.left} tasks wait for machine 0 and for "
+                "nobody else, and it is never free again"
+            )
+        totals = self.queue.totals()
+        names = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
+        rows = self.queue.instances()
+        order = np.lexsort((rows["start"], rows["machine"]))
+        rows = {name: column[order] for name, column in rows.items()}
+        return Outcome(
+            applications={n: totals[n] for n in (*names, "replicas", "killed", "undisturbed")},
+            machines={
+                **{n: totals[n] for n in ("busy", "tasks", "interrupted", "ended")},
+                "peak_queue": np.zeros_like(totals["busy"]),  # all tasks wait at the server
+            },
+            cycles={
+                "useful": self.run.applications.size,
+                **{n: totals[n] for n in ("redundant", "lost", "overhead", "slowed")},
+            },
+            facts={"checkpoint_interval": self.interval / NS if self.interval else math.inf},
+            schedule={
+                "machine": rows["machine"],
+                "application": rows["bag"],
+                "tasks": np.ones_like(rows["machine"]),
+                "start": rows["start"],
+                "end": rows["end"],
+                "completed": rows["completed"],
+                "task": rows["task"],
+                "begin": rows["begin"],
+            },
+        )

@@ -1,0 +1,1 @@
+"""What a scheduler is: the contract with the engine, and names of schedulers."""

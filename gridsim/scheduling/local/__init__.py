@@ -1,0 +1,1 @@
+"""Schedulers written from the point of view of one node."""

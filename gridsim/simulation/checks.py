@@ -1,0 +1,237 @@
+"""What a run comes to: whether it can be run, whether its outcome keeps the laws, and the tables of it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
+from gridsim.model.applications import Applications
+from gridsim.model.fluctuation import Pace
+from gridsim.model.platform import Platform
+from gridsim.results.metrics.formulas import total
+from gridsim.results.result import CORE_TABLES, RECORDS
+from gridsim.results.table import Table
+from gridsim.scheduling.contract import ARRIVALS, CYCLES, INSTANCES, SCHEDULE, Outcome, Scheduler
+from gridsim.simulation.outages import Outages
+from gridsim.support.clock import NEVER, NS
+from gridsim.support.text import check_name, plain
+
+#: The clock counts int64 nanoseconds; a run must have time for many messages.
+LONGEST_LATENCY = 1.0e6
+
+_APPLICATION_COLUMNS = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
+_RIGID_COLUMNS = (*_APPLICATION_COLUMNS, "failed")
+_MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
+# What the tables of a result hold besides; a scheduler's own columns have other names.
+_APPLICATION_NAMES = (
+    "release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg", "run_time", "requested",
+    "waiting", "slowdown", "smallest_task", "largest_task", "data",
+)  # fmt: skip
+_MACHINE_NAMES = (
+    "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",
+    "data_in",
+)  # fmt: skip
+
+
+# -- checks ---------------------------------------------------------------------------------------------
+
+
+def check_kind(
+    applications: Applications, scheduler: Scheduler, pace: Pace | None, *, faults: bool = False
+) -> None:
+    """Rigid jobs are for schedulers that start tasks together, bags for the others.
+
+    Bags whose tasks differ in size, and machines that fluctuate or fail, are for those that can do with them.
+    """
+    if faults and not scheduler.failures:
+        raise ScenarioError(f"faults must be absent for {scheduler.name}, whose machines never fail")
+    if applications.rigid != scheduler.rigid:
+        takes, given = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
+        raise ScenarioError(f"workload must have {takes} for {scheduler.name}, got {given}")
+    if applications.unequal and not scheduler.unequal:
+        low, high = applications.extremes()
+        i = int(np.flatnonzero(low < high)[0])
+        raise ScenarioError(
+            f"workload must have tasks of one size in each application for {scheduler.name}, "
+            f"got {low[i]:g} to {high[i]:g} Mflop in application {i}"
+        )
+    if pace is not None and not scheduler.fluctuating:
+        raise ScenarioError(
+            f"fluctuation must be absent for {scheduler.name}, which needs machines that always have their "
+            "whole speed"
+        )
+
+
+def check_size(
+    applications: Applications, platform: Platform, latency: float, pace: Pace | None = None
+) -> None:
+    """The clock holds the run, even at the smallest factor of `pace`, and counts every task."""
+    if latency > LONGEST_LATENCY:
+        raise ScenarioError(f"network.latency must be at most {LONGEST_LATENCY:g} s, got {latency!r}")
+    field, (least, most) = "sizes" if applications.unequal else "task_size", applications.extremes()
+    with np.errstate(over="ignore"):
+        shortest = least / platform.speeds.max() * NS
+        longest = float(most.max() / platform.speeds.min())
+    for i in np.flatnonzero(shortest < 1)[:1]:
+        raise ScenarioError(
+            f"workload.{field} of application {i} must take at least 1 ns on the fastest machine, "
+            f"got {least[i]:g} Mflop"
+        )
+    for i in np.flatnonzero(applications.tasks >= 2**31)[:1]:  # a machine counts its share in 32 bits
+        raise ScenarioError(
+            f"workload.tasks of application {i} must be at most {2**31 - 1}, got {applications.tasks[i]}"
+        )
+    if (tasks := total(applications.tasks)) > 2**53:
+        raise ScenarioError(f"workload.tasks must be at most 2**53 in all, got {tasks:g}")
+    work = total(applications.size)
+    factor, said = 1.0, ""
+    if pace is not None:
+        factor = float(pace.factors.min())
+        said = f" where machines have {factor:g} of their speed"
+    end = float(applications.release[-1]) + work / platform.aggregate_speed / factor
+    longest /= factor
+    if max(end, longest) * NS > NEVER / 4:
+        raise ScenarioError(
+            f"workload.{field} must let the run end within {NEVER / 4 / NS:.3g} s, "
+            f"this one needs at least {max(end, longest):.3g} s{said}"
+        )
+
+
+def check_contract(outcome: Outcome, applications: Applications, machines: int, now: int) -> dict[str, Table]:
+    """The further tables of an outcome that is what it should be."""
+    when = f"t = {now / NS} s:"
+    if not isinstance(outcome, Outcome):
+        raise SchedulerError(f"{when} finish() must return an Outcome, got {type(outcome).__name__}")
+    own = _RIGID_COLUMNS if applications.rigid else _APPLICATION_COLUMNS
+    for what, columns, wanted, taken, rows in (
+        ("applications", outcome.applications, own, _APPLICATION_NAMES, len(applications)),
+        ("machines", outcome.machines, _MACHINE_COLUMNS, _MACHINE_NAMES, machines),
+    ):
+        for name in wanted:
+            if name not in columns:
+                raise SchedulerError(f"{when} outcome.{what} has no column {name!r}")
+        for name, column in columns.items():
+            if name in taken:
+                raise SchedulerError(f"{when} outcome.{what} has {name!r}, which every result has already")
+            if np.shape(column) != (rows,) or np.asarray(column).dtype.kind not in "biu":
+                raise SchedulerError(f"{when} outcome.{what}[{name!r}] must be {rows} whole numbers")
+    tables = {}
+    for name, columns in outcome.tables.items():
+        if name in (*CORE_TABLES, *RECORDS, "cycles"):
+            raise SchedulerError(f"{when} outcome.tables has {name!r}, which every result has already")
+        try:
+            tables[check_name(name)] = Table(columns)
+        except ValueError as error:
+            raise SchedulerError(f"{when} outcome.tables[{name!r}]: {error}") from error
+    if outcome.cycles:
+        shapes = {np.shape(column) for column in outcome.cycles.values()}
+        if set(outcome.cycles) != set(CYCLES) or shapes != {(len(applications),)}:
+            raise SchedulerError(
+                f"{when} outcome.cycles must have {len(applications)} of {', '.join(CYCLES)}"
+            )
+        tables["cycles"] = Table(outcome.cycles)
+    try:
+        plain(outcome.facts)
+    except TypeError as error:
+        raise SchedulerError(f"{when} outcome.facts: {error}") from error
+    return tables
+
+
+def record_tables(outcome: Outcome, now: int) -> dict[str, Table]:
+    """The tables of what was recorded."""
+    tables = {}
+    for name, wanted, given in (
+        ("schedule", SCHEDULE, outcome.schedule),
+        ("arrivals", ARRIVALS, outcome.arrivals or {column: np.zeros(0, np.int64) for column in ARRIVALS}),
+    ):
+        if "task" in given:
+            wanted = (*wanted, *INSTANCES)
+        shapes = {np.shape(given.get(column, 0)) for column in wanted}
+        if len(shapes) > 1 or len(shapes.pop()) != 1:
+            raise SchedulerError(
+                f"t = {now / NS} s: a run that is recorded needs outcome.{name} with equally long columns "
+                f"{', '.join(wanted)}"
+            )
+        times = ("start", "end", "time")
+        tables[name] = Table({c: given[c] / NS if c in times else given[c] for c in wanted})
+    return tables
+
+
+def check_laws(outcome: Outcome, applications: Applications, platform: Platform, outages: Outages) -> None:
+    """No task lost or done twice, nothing before its time, and no machine busier than its tasks make it."""
+    first, finish = outcome.applications["first_start"], outcome.applications["finish"]
+    completed, tasks = outcome.applications["completed"], applications.tasks
+    failed = given_up(outcome, applications)
+    for i in np.flatnonzero(failed & ((completed != 0) | (finish != -1)))[:1]:
+        raise InvariantViolation(f"application {i}: given up, but {completed[i]} tasks were completed")
+    tasks = np.where(failed, 0, tasks)
+    for i in np.flatnonzero(completed != tasks)[:1]:
+        raise InvariantViolation(
+            f"application {i}: {completed[i]} of its {tasks[i]} tasks were completed, each must be, once"
+        )
+    for i in np.flatnonzero((first < applications.release_ns) & ~(failed & (first == -1)))[:1]:
+        raise InvariantViolation(
+            f"application {i}: started at {first[i]} ns, before its release, {applications.release_ns[i]} ns"
+        )
+    for i in np.flatnonzero((finish < first) & ~failed)[:1]:
+        raise InvariantViolation(
+            f"application {i}: finished at {finish[i]} ns, before its start at {first[i]} ns"
+        )
+    done = outcome.machines["tasks"]
+    if int(done.sum()) != int(tasks.sum()):
+        raise InvariantViolation(
+            f"machines: completed {int(done.sum())} tasks, the applications have {int(tasks.sum())}"
+        )
+    end = max(int(finish.max()), outages.now if outages.failures.any() else 0)
+    busy, span = outcome.machines["busy"], max(0, end - int(applications.release_ns.min()))
+    for u in np.flatnonzero((busy < 0) | (busy > span))[:1]:
+        raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns of {span} ns")
+    end = max(int(finish.max()), outages.now)
+    up_time = end - outages.down_time(end)
+    for u in np.flatnonzero(busy > up_time)[:1]:
+        raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for {up_time[u]} ns only")
+    worked = total(busy * (platform.speeds / NS))
+    work = total(applications.size[~failed])
+    # each task's duration is rounded to whole ns; products and sums are rounded besides
+    slack = float(done @ (platform.speeds / NS)) + 1e-9 * max(work, worked)
+    if outcome.cycles:
+        _check_cycles(outcome, applications, worked, slack)
+    elif worked < work - slack or (worked > work + slack and not outcome.applications["resubmitted"].any()):
+        raise InvariantViolation(
+            f"machines: their busy time is worth {worked!r} Mflop, the applications have {work!r} Mflop"
+        )
+
+
+def _check_cycles(outcome: Outcome, applications: Applications, worked: float, slack: float) -> None:
+    """What the machines were busy with is told to the last Mflop."""
+    for i in np.flatnonzero(outcome.cycles["useful"] != applications.size)[:1]:
+        useful = float(outcome.cycles["useful"][i])
+        raise InvariantViolation(
+            f"application {i}: {useful!r} Mflop were useful, it has {applications.size[i]!r} Mflop"
+        )
+    for name in CYCLES:
+        for i in np.flatnonzero(~(outcome.cycles[name] >= -slack))[:1]:
+            raise InvariantViolation(f"application {i}: {outcome.cycles[name][i]!r} Mflop were {name}")
+    told = math.fsum(total(outcome.cycles[name]) for name in CYCLES)
+    if not abs(told - worked) <= slack:
+        raise InvariantViolation(
+            f"machines: busy for {worked!r} Mflop, useful and wasted cycles are {told!r} Mflop"
+        )
+
+
+def unfinished(outcome: Outcome, applications: Applications) -> int:
+    """Tasks that are neither completed nor given up."""
+    left = applications.tasks - outcome.applications["completed"]
+    return int(left[~given_up(outcome, applications)].sum())
+
+
+def given_up(outcome: Outcome, applications: Applications) -> NDArray[np.bool_]:
+    """bool[applications]: which the scheduler reports as failed."""
+    failed = outcome.applications["failed"] if applications.rigid else np.zeros(len(applications))
+    return np.asarray(failed).astype(np.bool_)
+
+
+# -- tables ---------------------------------------------------------------------------------------------

@@ -1,0 +1,403 @@
+"""simulate(): one scenario under one scheduler, from the first release to a checked Result."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from gridsim.engine.engine import TIMER, Engine
+from gridsim.engine.message_log import MESSAGES_LIMIT, MOST_MESSAGES
+from gridsim.engine.transport import Transport
+from gridsim.errors import FileChanged, ScenarioError, SchedulerError
+from gridsim.model.scenario import Scenario, check_scenario
+from gridsim.results.decisions import DECISIONS_LIMIT, Decisions
+from gridsim.results.result import Result
+from gridsim.results.table import Table
+from gridsim.scheduling.contract import Policy, Run, Scheduler
+from gridsim.scheduling.description import describe
+from gridsim.simulation.checkpoint import About, Keeper, SchedulerAbout, check_replaceable
+from gridsim.simulation.checks import (
+    check_contract,
+    check_kind,
+    check_laws,
+    check_size,
+    record_tables,
+    unfinished,
+)
+from gridsim.simulation.outages import Outages
+from gridsim.simulation.tables import application_table, machine_table
+from gridsim.support import provenance
+from gridsim.support.arguments import real, whole
+from gridsim.support.clock import NEVER, NS, nanoseconds
+from gridsim.support.progress import Progress as Progress
+from gridsim.support.progress import bar
+from gridsim.support.random_streams import Streams
+from gridsim.support.state import Stateful, packed
+
+#: What can be recorded.
+Recording = Literal["schedule", "decisions", "messages"]
+Record = bool | Recording | Literal["all"] | Iterable[Recording]
+_RECORDINGS: tuple[Recording, ...] = get_args(Recording)
+#: Seconds of work between two checkpoints.
+CHECKPOINT_EVERY = 600.0
+#: Of a policy that takes releases itself, so many go by without the engine.
+_STRIDE = 4096
+
+
+def simulate(
+    scenario: Scenario,
+    scheduler: Scheduler,
+    *,
+    progress: Progress = False,
+    cohort_limit: int | None = None,
+    threads: int = 1,
+    time_limit: float | None = None,
+    record: Record = False,
+    decisions_limit: int = DECISIONS_LIMIT,
+    messages_limit: int = MESSAGES_LIMIT,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = CHECKPOINT_EVERY,
+) -> Result:
+    """Run `scenario` under `scheduler`.
+
+    progress : a bar on stderr, if that is a terminal or a notebook ("force": else lines, one in 10 s); it
+        changes nothing else.
+    cohort_limit : the most rows a handler gets in one call; the result does not depend on it.
+    threads : how many the kernels may use where many machines act at one instant, as with equal delays; the
+        result does not depend on it.
+    time_limit : s of the run's clock after which it is given up.  Only failures can make a run endless, where
+        machines do not stay up for as long as a task takes; without failures the clock may end when the last
+        task has been placed, long before it is completed.
+    record : True or ``"schedule"``: add the tables ``schedule`` and ``arrivals``, what ran where and when;
+        ``"decisions"``: add the table ``decisions``, for `Result.why`; ``"messages"``: add ``message_log``, a
+        row a message; several of these names; ``"all"``: those that the scheduler can.  The digest does not
+        depend on it.
+    decisions_limit, messages_limit : rows of ``decisions`` and ``message_log`` that are kept, the first ones;
+        more are counted.
+    checkpoint : a file in which the run is kept, and from which `gridsim.resume` goes on with it; it stays
+        when the run is over.  One that holds another run, which could still go on, is refused.
+    checkpoint_every : s of work after which the file is written anew, at the first moment at which it can be.
+
+    Raises ScenarioError for a workload that does not fit the platform or a run that meets the time limit,
+    SchedulerError when the scheduler breaks its contract or cannot be kept in a checkpoint,
+    InvariantViolation when a law of the simulation does not hold afterwards, OSError for a checkpoint that
+    cannot be written.
+    """
+    options = Options(
+        cohort_limit=cohort_limit,
+        threads=threads,
+        time_limit=time_limit,
+        record=record,
+        decisions_limit=decisions_limit,
+        messages_limit=messages_limit,
+    )
+    simulation = Simulation(scenario, scheduler, options)
+    if checkpoint is not None:
+        simulation.keep(checkpoint, checkpoint_every)
+    return simulation.run(progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a run is done; only `time_limit` can change what comes out, to an error.  See `simulate`."""
+
+    cohort_limit: int | None = None
+    threads: int = 1
+    time_limit: float | None = None
+    record: Record = False
+    decisions_limit: int = DECISIONS_LIMIT
+    messages_limit: int = MESSAGES_LIMIT
+
+    @property
+    def recorded(self) -> tuple[Recording, ...]:
+        """What is recorded."""
+        if self.record == "all":
+            return _RECORDINGS
+        if isinstance(self.record, tuple):
+            return self.record
+        wanted = "schedule" if self.record is True else self.record
+        return tuple(name for name in _RECORDINGS if name == wanted)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "record", _checked(self.record))
+        whole("decisions_limit", self.decisions_limit, low=1)
+        whole("messages_limit", self.messages_limit, low=1, high=MOST_MESSAGES)
+        if self.cohort_limit is not None:
+            whole("cohort_limit", self.cohort_limit, low=1)
+        whole("threads", self.threads, low=1, high=1024)
+        checked_limit(self.time_limit)
+
+
+def checked_limit(time_limit: Any) -> float | None:
+    """`time_limit` as a float, or None for none; ScenarioError for what is no time."""
+    return None if time_limit is None else real("time_limit", time_limit, above=0, unit="s")
+
+
+def _checked(record: Any) -> Any:
+    """`record`; several names as a tuple, in the order of `_RECORDINGS`."""
+    names = (*_RECORDINGS, "all")
+    if isinstance(record, Iterable) and not isinstance(record, str):
+        wanted = tuple(record)
+        if all(name in _RECORDINGS for name in wanted):
+            return tuple(name for name in _RECORDINGS if name in wanted)
+        record = wanted
+    elif record in (known := (False, True, *names)):
+        return known[known.index(record)]
+    raise ScenarioError(
+        f"record must be one of False, True, {', '.join(map(repr, names))}, or several of "
+        f"{', '.join(map(repr, _RECORDINGS))}, got {record!r}"
+    )
+
+
+def _ours(error: BaseException) -> bool:
+    """Whether a kernel or gridsim itself raised `error`, and not a scheduler of somebody else."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    name: str = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] in ("gridcore", "gridsim")
+
+
+class Simulation(Stateful):
+    """A run.  Its state is that of its parts; another one of the same arguments can go on from it."""
+
+    STATE = ("engine", "network", "outages", "released", "policy", "decisions")
+
+    def __init__(self, scenario: Scenario, scheduler: Scheduler, options: Options) -> None:
+        check_scenario(scenario)
+        if not isinstance(scheduler, Scheduler):
+            raise ScenarioError(f"scheduler must be a Scheduler object, got {scheduler!r}")
+        self.scenario, self.scheduler, self.options = scenario, scheduler, options
+        self._started = time.perf_counter()
+        #: s of work before, and how often the run was taken up again.
+        self.worked, self.resumed = 0.0, 0
+        self._keeper: Keeper | None = None
+        read, paths = scenario.platform.files, scenario.files
+        with provenance.reading(file for file in paths if file not in read) as files:
+            self._begin(scenario, scheduler, options)
+        if scenario.files != paths:  # a table of nodes came, or went
+            raise FileChanged(f"{scenario.paths[-1]} must not change while it is read")
+        #: SHA-256 of each trace file as it was read, for this run or once for the platform.
+        self.files = {file: (read | files)[file] for file in paths}
+
+    def _begin(self, scenario: Scenario, scheduler: Scheduler, options: Options) -> None:
+        platform = scenario.platform
+        self.applications = applications = scenario.workload.realize(platform)
+        pace = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
+        check_kind(applications, scheduler, pace, faults=scenario.faults is not None)
+        check_size(applications, platform, scenario.network.latency, pace)
+
+        self.engine = engine = Engine(cohort_limit=options.cohort_limit)
+        self.network = Transport(
+            engine,
+            scenario.network,
+            platform.nodes,
+            seed=scenario.seed,
+            log=options.messages_limit if "messages" in options.recorded else 0,
+        )
+        self.outages = Outages(scenario.faults, platform.nodes, engine, self.network)
+        self.released = _Releases()
+        self.decisions = self._decisions()
+        engine.on("release", self.released.release, priority=0, phase=TIMER)
+        policy = scheduler.start(
+            Run(
+                engine=engine,
+                network=self.network,
+                speeds=platform.speeds,
+                applications=applications,
+                streams=Streams(scenario.seed),
+                up=self.outages.up,
+                faults=scenario.faults is not None,
+                record="schedule" in options.recorded,
+                decisions=self.decisions,
+                threads=options.threads,
+                feed=None if scenario.faults is None else self.outages,
+                pace=pace,
+                zones=None if scenario.faults is None else scenario.faults.time_zones,
+            )
+        )
+        if not isinstance(policy, Policy):
+            raise SchedulerError(f"t = 0.0 s: start() must return a Policy, got {type(policy).__name__}")
+        self.policy = policy
+        self.released.submit = None if policy.takes_releases else policy.on_release
+        self.network.watch(int(applications.release_ns[0]), int(applications.release_ns[-1]))
+        if scenario.faults is not None:
+            self.outages.begin(policy)
+        self._schedule_releases()
+
+    def _decisions(self) -> Decisions | None:
+        if "decisions" not in self.options.recorded:
+            return None
+        words = self.scheduler.decision_words
+        if not words and self.options.record == "all":
+            return None
+        if not words:
+            raise ScenarioError(
+                f"record must not be {self.options.record!r} for {self.scheduler.name}, which does "
+                "not say what it decides"
+            )
+        return Decisions(words, self.options.decisions_limit)
+
+    def _schedule_releases(self) -> None:
+        release, last = self.applications.release_ns, len(self.applications) - 1
+        which = np.arange(last + 1)
+        if self.policy.takes_releases:
+            # the engine must come by now and then: for a bar, a checkpoint, and Ctrl-C
+            which = np.unique(np.append(which[::_STRIDE], last))
+        for index, at in zip(which.tolist(), release[which].tolist(), strict=True):
+            self.engine.at(at, "release", index)
+
+    def keep(self, path: str | os.PathLike[str], every: float) -> None:
+        """Keep the run in the file `path` from now on."""
+        every = real("checkpoint_every", every, low=0, unit="s")
+        if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
+            raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(path) or ".")
+        # it knows what is there before that is looked into, so that what comes in between is another file
+        keeper = Keeper(path, every, self, self.engine, lambda: self.about(every), self.resumed > 0)
+        if not self.resumed:
+            check_replaceable(path, self.about(every))
+        packed(self, lambda array: 0)  # an error that it cannot be kept is one to have at once
+        self._keeper = keeper
+        self.engine.at_wave_end(keeper)
+
+    def about(self, every: float) -> About:
+        """What it takes to make this simulation again."""
+        told = describe(self.scheduler)
+        return About(
+            scenario=self.scenario.to_toml(),
+            files=self.files,
+            scheduler=SchedulerAbout(told["name"], told["class"], told["parameters"]),
+            options=asdict(self.options),
+            every=every,
+            worked=self._wall_seconds(),
+            resumed=self.resumed,
+        )
+
+    def _wall_seconds(self) -> float:
+        return self.worked + time.perf_counter() - self._started
+
+    def run(self, progress: Progress = False) -> Result:
+        """Run to the end.  See `simulate`."""
+        try:
+            return self._run(progress)
+        except (KeyboardInterrupt, MemoryError) as error:
+            if self._keeper is not None and self._keeper.kept:
+                error.add_note(f"{self._keeper.path} has the run: gridsim resume goes on from there")
+            raise
+        except OverflowError as error:
+            if not _ours(error):
+                raise
+            now, failures = self.engine.now / NS, int(self.outages.failures.sum())
+            raise ScenarioError(
+                f"{'faults' if failures else 'workload'} must let {self.scheduler.name} end before its "
+                f"numbers are too large, at {now:g} s and after {failures} failures: {error}"
+            ) from error
+
+    def _run(self, progress: Progress) -> Result:
+        engine, outages, limit = self.engine, self.outages, self.options.time_limit
+        with _watch(progress, self.scheduler.name, len(self.applications), engine, self.released):
+            last = math.inf if limit is None else limit
+            stopped = engine.run(nanoseconds(last) if last * NS < NEVER else NEVER)
+        outages.end(stopped)
+        if not stopped and limit is not None and not engine.exhausted():
+            raise ScenarioError(
+                f"time_limit must let the run end, got {limit} s: {self.scheduler.name} still had something "
+                f"to do, after {int(outages.failures.sum())} failures"
+            )
+        return self._result()
+
+    def _result(self) -> Result:
+        scenario, applications, platform = self.scenario, self.applications, self.scenario.platform
+        engine, network, outages = self.engine, self.network, self.outages
+        outcome = self.policy.finish()
+        ledger, interfaces = network.ledger(), network.interfaces()
+        if outages.over_at is not None and (left := unfinished(outcome, applications)):
+            raise ScenarioError(
+                f"faults must leave a machine up until all is done; at {outages.over_at / NS:g} s the last "
+                f"one goes for good, with {left} tasks left"
+            )
+        tables = check_contract(outcome, applications, platform.nodes, engine.now)
+        if "schedule" in self.options.recorded:
+            tables |= record_tables(outcome, engine.now)
+        about: dict[str, Any] = {}
+        if "messages" in self.options.recorded:
+            log = tables["message_log"] = network.message_log(len(applications))
+            about["message_log"] = {
+                "kept": len(log),
+                "left_out": network.links.unlogged,
+                "limit": self.options.messages_limit,
+            }
+        if self.decisions is not None:
+            tables["decisions"] = self.decisions.table()
+            about["decisions"] = self.decisions.about()
+        check_laws(outcome, applications, platform, outages)
+        machines = machine_table(
+            outcome,
+            applications,
+            platform,
+            interfaces | network.use(),
+            outages,
+            scenario.network.task_data,
+            engine.now,
+        )
+        return Result(
+            tables={
+                "applications": application_table(outcome, applications, platform),
+                "machines": machines,
+                "messages": Table(ledger),
+                **tables,
+            },
+            facts=outcome.facts,
+            scheduler=describe(self.scheduler),
+            provenance={
+                **provenance.describe(seed=scenario.seed, files=self.files),
+                "scenario": scenario.to_toml(),
+                **about,
+                "clock_seconds": engine.now / NS,
+                "events": engine.events,
+                "handler_calls": engine.calls,
+                "cohort_limit": self.options.cohort_limit,
+                "threads": self.options.threads,
+                "wall_seconds": self._wall_seconds(),
+                "resumed": self.resumed,
+                "peak_memory": provenance.peak_memory(),
+            },
+            scenario=scenario,
+        )
+
+
+class _Releases(Stateful):
+    """The handler of releases: hands them to the policy, and counts them for the progress bar."""
+
+    STATE = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.submit: Callable[[list[int]], None] | None
+
+    def release(self, applications: list[int]) -> None:
+        self.count = applications[-1] + 1
+        if self.submit is not None:
+            self.submit(applications)
+
+
+def _watch(
+    progress: Progress, name: str, total: int, engine: Engine, released: _Releases
+) -> AbstractContextManager[object]:
+    """A bar that looks at the engine after its waves; the run does not know of it."""
+    shown = bar(progress, total, "applications", name)
+    if shown is None:
+        return nullcontext()
+
+    def note() -> str:
+        return f"t = {engine.now / NS:.0f} s, {engine.events} events"
+
+    engine.at_wave_end(lambda: shown.move(released.count, note))
+    return shown

@@ -1,0 +1,106 @@
+"""The tables that every result has, made of what a run leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.model.applications import Applications, durations
+from gridsim.model.platform import Platform
+from gridsim.results.metrics.formulas import job_slowdown, utilization
+from gridsim.results.table import Table, frozen
+from gridsim.scheduling.contract import Outcome
+from gridsim.simulation.checks import _APPLICATION_COLUMNS, _MACHINE_COLUMNS
+from gridsim.simulation.outages import Outages
+from gridsim.support.clock import NS
+
+
+def application_table(outcome: Outcome, applications: Applications, platform: Platform) -> Table:
+    given = outcome.applications
+    first, finish = (frozen(_seconds(given[name])) for name in ("first_start", "finish"))
+    stretch = np.where(given["finish"] >= 0, (given["finish"] - applications.release_ns) / NS, np.nan)
+    stretch /= applications.size
+    further = {name: column for name, column in given.items() if name not in _APPLICATION_COLUMNS}
+    own: dict[str, NDArray[Any]] = {}
+    if applications.unequal:
+        own = dict(zip(("smallest_task", "largest_task"), applications.extremes(), strict=True))
+    if applications.data is not None:
+        own["data"] = applications.data
+    if applications.rigid:
+        further |= _rigid_columns(given["finish"], applications, platform)
+    return Table(
+        {
+            "release": applications.release,
+            "first_start": first,
+            "finish": finish,
+            "tasks": applications.tasks,
+            "task_size": applications.task_size,
+            "size": applications.size,
+            **own,
+            "submitter": applications.submitter,
+            "stretch": frozen(stretch),
+            "stretch_agg": frozen(stretch * platform.aggregate_speed),
+            "resubmitted": given["resubmitted"],
+            "nodes_used": given["nodes_used"],
+            **further,
+        }
+    )
+
+
+def _seconds(ns: NDArray[np.int64]) -> NDArray[np.float64]:
+    """-1 ns stands for never."""
+    return np.where(ns >= 0, ns / NS, np.nan)
+
+
+def _rigid_columns(
+    finish: NDArray[np.int64], applications: Applications, platform: Platform
+) -> dict[str, NDArray[Any]]:
+    assert applications.requested is not None
+    lasts = durations(applications, float(platform.speeds[0]))
+    waiting = np.where(finish >= 0, (finish - lasts - applications.release_ns) / NS, np.nan)
+    run_time = lasts / NS
+    return {
+        "run_time": run_time,
+        "requested": applications.requested,
+        "waiting": waiting,
+        "slowdown": job_slowdown(waiting, run_time),
+    }
+
+
+def machine_table(
+    outcome: Outcome,
+    applications: Applications,
+    platform: Platform,
+    interfaces: Mapping[str, NDArray[Any]],
+    outages: Outages,
+    task_data: float,
+    now: int,
+) -> Table:
+    """`now` : ns at which the run ended."""
+    given = outcome.machines
+    until = int(outcome.applications["finish"].max())
+    if "failed" in outcome.applications and outcome.applications["failed"].any():
+        until = max(until, now)  # what was given up kept machines busy until then
+    span = (until - int(applications.release_ns.min())) / NS
+    busy = given["busy"] / NS
+    further: dict[str, NDArray[Any]] = {
+        name: column for name, column in given.items() if name not in _MACHINE_COLUMNS
+    }
+    if task_data > 0:
+        begun = given["tasks"] + given.get("interrupted", 0) + given.get("ended", 0)
+        further["data_in"] = task_data * begun
+    return Table(
+        {
+            "speed": platform.speeds,
+            "busy": busy,
+            "tasks": given["tasks"],
+            "peak_queue": given["peak_queue"],
+            **interfaces,
+            "utilization": utilization(busy, span),
+            "failures": outages.failures,
+            **further,
+        }
+    )

@@ -1,0 +1,1 @@
+"""Many runs: comparisons, replications, sweeps and ladders."""

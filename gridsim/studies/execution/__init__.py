@@ -1,0 +1,1 @@
+"""How many runs are run: in processes, once each, and kept in a store."""

@@ -1,0 +1,127 @@
+"""collect(): what cells measured, from a store where it is known, run where it is not."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from gridsim.errors import GridSimError
+from gridsim.studies.execution.cell import Cell, Measured
+from gridsim.studies.execution.run_cells import run_cells
+from gridsim.studies.execution.store import Store
+from gridsim.support.progress import Progress, bar
+from gridsim.support.provenance import FirstRead
+
+#: Of a study: each is an object before the first begins.
+MOST_RUNS = 10_000_000
+
+
+def collect(
+    cells: Sequence[Cell],
+    *,
+    executor: Executor | None = None,
+    batch: int | None = None,
+    store: Store | None = None,
+    progress: Progress = False,
+    retry: bool = False,
+    fail_fast: bool = False,
+    first_read: FirstRead | None = None,
+) -> list[Measured]:
+    """What each of `cells` measured, from `store` or run.
+
+    Cells that hold the same objects are run once, in a store those with equal keys.
+
+    retry : run those again of which `store` knows that they failed.
+    fail_fast : raise GridSimError for the first cell that fails.
+    first_read : what a study of several calls has read so far.  Others as in `replicate`.
+
+    Raises GridSimError where a trace is another one than cells before have read.
+    """
+    read = FirstRead() if first_read is None else first_read
+    found: list[Measured | None] = [None] * len(cells)
+    where: dict[Any, list[int]] = {}
+    keys: Sequence[Any] = [(id(c.scenario), id(c.scheduler), id(c.metrics), c.time_limit) for c in cells]
+    if store is not None:  # a cell whose files cannot be read has no key: it runs, fails, and is not kept
+        keys = [number if key is None else key for number, key in enumerate(store.keys_of(cells))]
+        scenarios = {
+            id(c.scenario): c.scenario for c, key in zip(cells, keys, strict=True) if type(key) is str
+        }
+        for scenario in scenarios.values():
+            _check(read.other(store.files(scenario), scenario.places()), store)
+    for number, key in enumerate(keys):
+        where.setdefault(key, []).append(number)
+    if store is not None:
+        asked = [key for key in where if isinstance(key, str)]
+        for key, known in store.find(asked, [name for cell in cells for name in cell.metrics]).items():
+            if known.error:
+                known = dataclasses.replace(known, error=f"{known.error} (in the store: retry runs it again)")
+            if not (known.error and retry):
+                if fail_fast:
+                    _refuse(cells[where[key][0]], known)
+                for number in where.pop(key):
+                    found[number] = known
+    todo = [(key, numbers) for key, numbers in where.items()]
+    known_already = done = len(cells) - sum(len(numbers) for _, numbers in todo)
+    shown = bar(progress, len(cells) - done, "runs")  # of those that are to be run
+
+    def report(over: list[tuple[int, Measured]]) -> None:
+        nonlocal done
+        if store is not None:
+            sound = [(todo[i][0], first[i], measured) for i, measured in over if not measured.lost]
+            if rows := [row for row in sound if isinstance(row[0], str)]:
+                store.add(rows)
+        for index, measured in over:
+            _check(measured.changed, store)
+            if measured.files:
+                _check(read.other(measured.files, first[index].scenario.places()), store)
+            for category, message in measured.notes:
+                warnings.warn(message, category, stacklevel=2)
+            for number in todo[index][1]:
+                found[number] = measured
+                done += 1
+            if fail_fast:
+                _refuse(first[index], measured)
+        if shown is not None:
+            shown.move(done - known_already)
+
+    def run() -> None:
+        try:
+            run_cells(first, report, executor=executor, batch=batch)
+        except KeyboardInterrupt as error:
+            kept = "; with a store they would have been kept"
+            if store is not None:
+                kept = f", which are in {store.path}: the same again goes on from there"
+            raise type(error)(f"{done} of {len(cells)} runs are done{kept}") from None
+
+    first = [cells[numbers[0]] for _, numbers in todo]
+    if store is not None:
+        named = zip(first, todo, strict=True)
+        first = [store.prepared(cell, key) if isinstance(key, str) else cell for cell, (key, _) in named]
+    if shown is None:
+        run()
+    else:
+        with shown:
+            run()
+    if store is not None:
+        store.tidy()
+    measured = [each for each in found if each is not None]
+    assert len(measured) == len(cells), "runs were forgotten: the next ones would take their places"
+    return measured
+
+
+def _check(changed: str, store: Store | None) -> None:
+    if changed:
+        kept = "" if store is None else f"; runs that read it so are in {store.path}"
+        raise GridSimError(
+            f"{changed} must be what it was when the study began, or its platform was made{kept}"
+        )
+
+
+def _refuse(cell: Cell, measured: Measured) -> None:
+    if measured.error:
+        error = GridSimError(f"{cell.scheduler.name}: {measured.error}")
+        error.add_note(measured.trace)
+        raise error

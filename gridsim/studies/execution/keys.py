@@ -1,0 +1,147 @@
+"""Keys of cells: all that the outcome of a run depends on, as one hash."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from gridsim.errors import ScenarioError
+from gridsim.model.scenario import Scenario
+from gridsim.results.metrics.registry import Metric
+from gridsim.scheduling.description import Description
+from gridsim.studies.execution.cell import Cell
+from gridsim.support.arguments import shown
+from gridsim.support.imports import imported, located
+from gridsim.support.provenance import (
+    PACKAGES,
+    code_version,
+    sha256,
+)
+from gridsim.support.text import plain
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A scenario (held, so that its id stays its own), what its key says, and the SHA-256 of its files."""
+
+    scenario: Scenario
+    said: str
+    files: Mapping[str, str]
+
+
+class Keys:
+    """Keys of cells.  What many cells share, scenarios, files and modules, is looked at once."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, str] = {}
+        self._scenarios: dict[int, _Known] = {}
+
+    def scenario(self, scenario: Scenario) -> str:
+        """The scenario's TOML, without parameters of schedulers; in the place of files what their names say
+        of how they are read, and SHA-256."""
+        return self._known(scenario).said
+
+    def files(self, scenario: Scenario) -> Mapping[str, str]:
+        """The SHA-256 of each file that the scenario reads, which are in its key."""
+        return self._known(scenario).files
+
+    def _known(self, scenario: Scenario) -> _Known:
+        from gridsim.traces import format_of_name
+
+        if id(scenario) not in self._scenarios:
+            sources = scenario.sources()
+            files = {file: self._file(file) for of_path in sources.values() for file in of_path}
+
+            def content(path: str) -> str:
+                # names decide how files are read
+                packed = ("gz:" if file.endswith(".gz") else "" for file in sources[path])
+                parts = [f"{gz}sha256:{files[file]}" for gz, file in zip(packed, sources[path], strict=True)]
+                return "+".join(filter(None, (format_of_name(path), *parts)))
+
+            said = scenario.to_toml(schedulers=False, place=content)
+            self._scenarios[id(scenario)] = _Known(scenario, said, files)
+        return self._scenarios[id(scenario)]
+
+    def key(self, cell: Cell) -> str:
+        """SHA-256 (hexadecimal) of all that decides what comes out of `cell`.
+
+        The scenario with its seeds and the content of its files, the scheduler's class and parameters, the
+        time limit, functions of the user (with the source of their modules, but not what those import), the
+        code of gridsim and the version of numpy.
+
+        Raises ScenarioError for a scheduler or function whose source is not in a file, and for parameters
+        that plain values do not tell.
+        """
+        scheduler = Description(cell.scheduler)
+        for name, value in scheduler.unsaid.items():
+            raise ScenarioError(
+                f"{cell.scheduler.name}.{name} must be of plain values, structs, and functions or classes "
+                f"of modules to be kept in a store, got {shown(value)}"
+            )
+        own = {
+            name: self._function(name, metric)
+            for name, metric in sorted(cell.metrics.items())
+            if metric is not None
+        }
+        said = {
+            "code": code_version(),
+            "scenario": self.scenario(cell.scenario),
+            "class": scheduler.told["class"],
+            "parameters": scheduler.told["parameters"],
+            "modules": self._modules(scheduler),
+            "metrics": own,
+            "time_limit": cell.time_limit,
+        }
+        return hashlib.sha256(json.dumps(plain(said), sort_keys=True).encode()).hexdigest()
+
+    def _function(self, name: str, metric: Metric) -> str:
+        """A function of the user by its name, which must say all of it, and the source of its module."""
+        module, called = (getattr(metric, key, "") for key in ("__module__", "__qualname__"))
+        try:
+            found = imported(f"{module}:{called}")
+        except Exception:  # whatever importing raises
+            found = None
+        if found is not metric:
+            raise ScenarioError(
+                f"metrics[{name!r}] must be a function of a module to be kept in a store, which knows it by "
+                f"its name, got {metric!r}"
+            )
+        return f"{module}:{called} {self._module(module, name)}"
+
+    def _modules(self, scheduler: Description) -> dict[str, str]:
+        """The source of the user's modules that the scheduler and functions in parameters come from."""
+        whose = scheduler.told["name"]
+        found = {name: self._module(name, whose) for name in scheduler.modules if _of_user(name)}
+        for text in scheduler.texts:  # which may name a function, or be a time of day
+            name, _, attribute = text.partition(":")
+            if name and attribute and _of_user(name) and (file := located(name)) is not None:
+                found.setdefault(name, f"sha256:{self._file(file)}")
+        return found
+
+    def _module(self, name: str, whose: str) -> str:
+        if name.partition(".")[0] in sys.stdlib_module_names:
+            return f"python {sys.version}"
+        try:
+            file = inspect.getsourcefile(import_module(name))
+        except (ImportError, TypeError):
+            file = None
+        if file is None or not Path(file).is_file():
+            raise ScenarioError(
+                f"{whose} must come from a module in a file to be kept in a store, got one of {name}"
+            )
+        return f"sha256:{self._file(file)}"
+
+    def _file(self, path: str) -> str:
+        if path not in self._files:
+            self._files[path] = sha256(path)
+        return self._files[path]
+
+
+def _of_user(module: str) -> bool:
+    return module.partition(".")[0] not in PACKAGES

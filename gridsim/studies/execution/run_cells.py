@@ -1,0 +1,232 @@
+"""Execution: cells on any `concurrent.futures.Executor`, some at a time, until all are done.
+
+What comes out does not depend on the executor, on how many work, or on who is faster: cells are independent,
+and each is reported with its number.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
+from itertools import islice
+from typing import Any
+
+from gridsim.errors import GridSimError, OutOfMemory, ScenarioError, text_of
+from gridsim.studies.execution.cell import Cell, Measured, measure, measure_all
+from gridsim.studies.execution.processes import _NO_THREAD, _NO_THREADS, Processes
+from gridsim.support.arguments import whole
+from gridsim.support.provenance import code_version
+
+#: s that the cells of one task should take together: long beside what a task costs by itself, and short
+#: enough that not much is lost with a worker.
+TASK_SECONDS = 0.25
+#: s after which somebody looks whether a pool of ours still answers.
+_PATIENCE = 1.0
+#: Tasks at a time, where an executor does not say how many it can do.
+_WIDTH = 64
+
+
+Report = Callable[[list[tuple[int, Measured]]], None]
+
+
+def run_cells(
+    cells: Sequence[Cell], report: Report, *, executor: Executor | None = None, batch: int | None = None
+) -> None:
+    """Run `cells`, and tell numbers and what was measured, those of some cells at a time.
+
+    report : is told as soon as a task is over, or here after `TASK_SECONDS`.
+    executor : where they go; None runs them here, one after another.
+    batch : cells of a task; None for as many as take about `TASK_SECONDS`.
+
+    An error of a cell is its own (`Measured.error`), as is one of the worker that ran it: a task that was
+    lost is tried once more, cell by cell.  What is raised by `report`, and KeyboardInterrupt, end it; what
+    was done by then has been told.
+
+    Raises ScenarioError for what is no executor, or a cell that cannot be sent to other processes;
+    GridSimError for an executor that is broken, or whose workers run other code.
+    """
+    if batch is not None:
+        whole("batch", batch, low=1)
+    check_executor(executor)
+    if executor is None:
+        _run_here(cells, report)
+        return
+    if isinstance(executor, (ProcessPoolExecutor, Processes)):
+        for cell in cells:
+            _check_pickles(cell)
+    _Tasks(cells, report, executor, batch).run()
+
+
+def check_executor(executor: Any) -> None:
+    """That it is None or takes tasks as a `concurrent.futures.Executor` does, else ScenarioError."""
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise ScenarioError(f"executor must be a concurrent.futures.Executor or None, got {executor!r}")
+
+
+def _run_here(cells: Sequence[Cell], report: Report) -> None:
+    over: list[tuple[int, Measured]] = []
+    seconds = 0.0
+    try:
+        for number, cell in enumerate(cells):
+            over.append((number, measure(cell)))
+            seconds += over[-1][1].wall_seconds
+            if seconds >= TASK_SECONDS or over[-1][1].error:
+                ready, over, seconds = over, [], 0.0
+                report(ready)
+    finally:
+        if over:
+            report(over)
+
+
+class _Tasks:
+    """Cells on their way through an executor."""
+
+    def __init__(self, cells: Sequence[Cell], report: Report, executor: Executor, batch: int | None) -> None:
+        self._cells, self._report, self._executor, self._batch = cells, report, executor, batch
+        self._todo = deque(range(len(cells)))
+        #: Cells of tasks that were lost: they run alone, so that it is known which of them it is.
+        self._suspects: deque[int] = deque()
+        self._running: dict[Future[list[Measured]], list[int]] = {}
+        self._alone = False
+        self._seconds, self._done = 0.0, 0
+        self._width = _width(executor)
+
+    def run(self) -> None:
+        try:
+            while self._todo or self._suspects or self._running:
+                self._submit()
+                self._wait()
+                self._collect()
+        except KeyboardInterrupt:
+            self._collect()
+            raise
+        finally:
+            for future in self._running:
+                future.cancel()
+
+    def _submit(self) -> None:
+        taken = True
+        while taken and self._todo and not self._suspects and len(self._running) < 2 * self._width:
+            taken = self._send(self._todo, self._size())
+        self._alone = not self._running and bool(self._suspects)
+        if self._alone:
+            self._send(self._suspects, 1)
+
+    def _size(self) -> int:
+        if self._batch is not None:
+            return self._batch
+        if not self._done:
+            return 1
+        fair = math.ceil(len(self._todo) / (4 * self._width))
+        return max(1, min(fair, int(TASK_SECONDS * self._done / max(self._seconds, 1e-9))))
+
+    def _send(self, queue: deque[int], count: int) -> bool:
+        """Hand over the first `count` of a queue; False if a worker was lost, as what is running will say."""
+        numbers = list(islice(queue, count))
+        cells = [self._cells[number] for number in numbers]
+        try:
+            future = self._executor.submit(measure_all, cells)
+        except BrokenExecutor as error:
+            if not isinstance(self._executor, Processes):
+                self._finished()
+                raise GridSimError(f"the executor is broken ({error}); what was finished is kept") from error
+            if self._running:
+                return False
+            self._executor.renew()  # the worker had nothing to do
+            future = self._executor.submit(measure_all, cells)
+        for _ in numbers:
+            queue.popleft()
+        self._running[future] = numbers
+        return True
+
+    def _wait(self) -> None:
+        """Until one is over; a pool whose thread has ended, as without memory, would not say that it is."""
+        while not wait(self._running, _PATIENCE, FIRST_COMPLETED).done:
+            if isinstance(self._executor, Processes) and not self._executor.answers():
+                if any(future.done() for future in self._running):  # it was the last thing that it did
+                    return
+                raise OutOfMemory("not enough memory for a pool of workers; what was finished is kept")
+
+    def _finished(self) -> list[tuple[list[int], BaseException]]:
+        """Tell what was measured, and return the others that are over, with their errors."""
+        over = [(numbers, future) for future, numbers in self._running.items() if future.done()]
+        failed: list[tuple[list[int], BaseException]] = []
+        for numbers, future in sorted(over, key=lambda entry: entry[0]):
+            del self._running[future]
+            error = CancelledError() if future.cancelled() else future.exception()
+            if error is None:
+                found = future.result()
+                self._seconds += sum(each.wall_seconds for each in found)
+                self._done += len(found)
+                self._tell(list(zip(numbers, found, strict=True)))
+            else:
+                failed.append((numbers, error))
+        return failed
+
+    def _collect(self) -> None:
+        broken = False
+        for numbers, error in self._finished():
+            if not isinstance(error, Exception):
+                raise error
+            if isinstance(error, BrokenExecutor) and not isinstance(self._executor, Processes):
+                raise GridSimError(f"the executor broke ({error}); what was finished is kept") from error
+            if isinstance(error, BrokenExecutor) and _NO_THREAD in str(error.__cause__):
+                raise OutOfMemory(f"{_NO_THREADS}; what was finished is kept") from error
+            broken |= isinstance(error, BrokenExecutor)
+            self._lost(numbers, error)
+        if broken:  # with it all else that was running
+            for numbers in self._running.values():
+                self._suspects.extend(numbers)
+            self._running.clear()
+            assert isinstance(self._executor, Processes)
+            self._executor.renew()
+
+    def _lost(self, numbers: list[int], error: Exception) -> None:
+        if not self._alone:
+            self._suspects.extend(numbers)
+            return
+        lost = isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"  # of Dask
+        what = "the worker was lost" if lost else "the worker could not run it"
+        # Dask wraps what it was; a cause that the standard library gives is the worker's traceback as text
+        cause = error.__cause__
+        why = error if cause is None or type(cause).__name__ == "_RemoteTraceback" else cause
+        said = f"{what}: {type(why).__name__}: {' '.join(text_of(why).split())}"
+        self._tell([(numbers[0], Measured(error=said, lost=True, code=code_version()))])
+
+    def _tell(self, found: list[tuple[int, Measured]]) -> None:
+        for _, each in found:
+            if each.code != code_version():
+                raise GridSimError(f"workers must run the same code, {code_version()}, got {each.code}")
+        self._report(found)
+
+
+def _width(executor: Executor) -> int:
+    """Tasks that an executor can do at a time, as far as one can tell."""
+    workers = getattr(executor, "_max_workers", None)  # of the standard library, and of mpi4py
+    if isinstance(workers, int):
+        return workers
+    client = getattr(executor, "_client", None)  # of Dask
+    return max(1, sum(client.nthreads().values())) if client is not None else _WIDTH
+
+
+def _check_pickles(cell: Cell) -> None:
+    for what, value in ((cell.scheduler.name, cell.scheduler), *cell.metrics.items()):
+        try:
+            pickle.dumps(value)
+        except Exception as error:
+            why = " ".join(text_of(error).split())
+            raise ScenarioError(f"{what} must be of a module to be sent to other processes: {why}") from error
+
+
+# -- processes on this machine ----------------------------------------------------------------------------

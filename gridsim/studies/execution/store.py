@@ -1,0 +1,376 @@
+"""Store: a folder in which what cells measured is kept, under keys of all that it depends on.
+
+``cells/*.parquet`` has a row a cell, ``scenarios/*.parquet`` the scenarios they ran on, ``results/*.npz``
+whole results where these are kept.  Files are written whole or not at all and never changed, so that a
+process may be killed at any moment, and several may use one store.  Needs the extra ``data``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import math
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import IO, Any
+
+from gridsim.errors import GridSimError, ScenarioError, TraceFormatError
+from gridsim.model.scenario import Scenario
+from gridsim.results.metrics.registry import METRICS
+from gridsim.results.result import Result
+from gridsim.scheduling.description import describe
+from gridsim.studies.execution.cell import Cell, Measured
+from gridsim.studies.execution.keys import Keys
+from gridsim.support.extras import need
+from gridsim.support.files import atomic_file, leftovers, opened
+from gridsim.support.memory import memory, size_of
+from gridsim.support.text import plain
+
+StorePath = str | os.PathLike[str]
+
+#: Version of the layout.
+FORMAT = 1
+_ABOUT = "store.json"
+#: Bytes that it may have.
+_LONGEST = 1 << 16
+#: Names of files in the folders, each as a pattern.
+_SHARD = r"[0-9a-f]{32}\.parquet"
+_FOLDERS = {"cells": _SHARD, "scenarios": _SHARD, "results": r"[0-9a-f]{64}\.npz"}
+#: Shards from which `Store.tidy` makes one.
+_MANY = 64
+#: s after which a file that was never finished is taken for one of a process that was killed.
+_ABANDONED = 3600.0
+
+#: Columns of a row, besides the metrics: name -> type of pyarrow.
+_COLUMNS = {
+    "key": "string",
+    "error": "string",
+    "digest": "string",
+    "code": "string",
+    "scheduler": "string",
+    "class": "string",
+    "parameters": "string",
+    "scenario": "string",
+    "seed": "int64",
+    "time_limit": "double",
+    "wall_seconds": "double",
+    "peak_memory": "int64",
+}
+#: And the usual metrics; those of the user are numbers, too.
+_TYPES = _COLUMNS | dict.fromkeys(METRICS, "double")
+#: What a row need not have: not every system tells the memory, and not all is measured of every cell.
+_OPTIONAL = ("peak_memory", *METRICS)
+
+
+class Store:
+    """The store in the folder `path`, which is made if it is not there.
+
+    keep_results : save whole results too, for `result`; whoever runs the cells must see the folder.
+
+    Raises ScenarioError for a folder of something else, OSError for one that cannot be made or written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, keep_results: bool = False) -> None:
+        self._arrow = need("pyarrow", "data", "a store")
+        self._parquet = need("pyarrow.parquet", "data", "a store")
+        self.path, self.keep_results = Path(path), keep_results
+        about = self.path / _ABOUT
+        for part in (about, *(self.path / folder for folder in _FOLDERS)):
+            _no_link(part)
+        if not about.exists():
+            if self.path.exists() and not (self.path.is_dir() and all(map(_ours, self.path.iterdir()))):
+                raise ScenarioError(f"store must be a store of gridsim or a new folder, got {self.path}")
+            self.path.mkdir(exist_ok=True)
+            with atomic_file(about) as stream:
+                stream.write(json.dumps({"gridsim store": FORMAT}).encode())
+        try:
+            with opened(about) as stream:
+                found = json.loads(stream.read(_LONGEST))["gridsim store"]
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise GridSimError(f"{about}: not what says that this is a store ({error})") from error
+        if found != FORMAT:
+            raise GridSimError(f"{about}: a store in format {found!r}, this version reads {FORMAT}")
+        for folder, name in _FOLDERS.items():
+            (self.path / folder).mkdir(exist_ok=True)
+            unfinished = leftovers(name)
+            for file in (self.path / folder).glob(".*.tmp"):
+                with suppress(FileNotFoundError):
+                    if unfinished.fullmatch(file.name) and time.time() - file.stat().st_mtime > _ABANDONED:
+                        file.unlink()
+        self._keys = Keys()
+        #: Names of the scenarios that this object has written.
+        self._told: set[str] = set()
+
+    # -- cells ----------------------------------------------------------------------------------------
+
+    def keys_of(self, cells: Sequence[Cell]) -> list[str | None]:
+        """The key of each cell, see `gridsim.studies.execution.keys.Keys.key`; None for one whose files
+        cannot be read."""
+        for cell in cells:
+            for name, metric in cell.metrics.items():
+                if name in _COLUMNS or (metric is not None and name in METRICS):
+                    raise ScenarioError(f"metrics: a function may not be called {name!r} in a store")
+        self._keys = Keys()  # files and modules may have changed since they were looked at
+        return [self._key(cell) for cell in cells]
+
+    def _key(self, cell: Cell) -> str | None:
+        try:
+            return self._keys.key(cell)
+        except (OSError, TraceFormatError):
+            return None
+
+    def prepared(self, cell: Cell, key: str) -> Cell:
+        """`cell`, to be run for this store: with files as `key` has them, its result kept if wanted."""
+        keep = str(self.result_file(key).absolute()) if self.keep_results else None
+        return dataclasses.replace(cell, keep=keep, files=self.files(cell.scenario))
+
+    def files(self, scenario: Scenario) -> Mapping[str, str]:
+        """The SHA-256 of each file of a scenario of which there is a key, when `keys_of` looked at it."""
+        return self._keys.files(scenario)
+
+    def result_file(self, key: str) -> Path:
+        """Where the whole result of a cell is, if it was kept.  Raises GridSimError for what is no key."""
+        if not re.fullmatch("[0-9a-f]{64}", key):
+            raise GridSimError(f"store: a key must be the SHA-256 of a cell, got {key!r}")
+        return _no_link(self.path / "results" / f"{key}.npz")
+
+    def find(self, keys: Iterable[str], metrics: Iterable[str] = ()) -> dict[str, Measured]:
+        """Of `keys`, those that are there with all of `metrics`, or that failed."""
+        wanted, asked = set(keys), set(metrics)
+        table, _ = self._read(wanted)
+        found = {}
+        for row in table.to_pylist():
+            values = {name: row[name] for name in row if name not in _COLUMNS and row[name] is not None}
+            complete = asked <= set(values) and (
+                not self.keep_results or self.result_file(row["key"]).exists()
+            )
+            if row["error"] or complete:
+                found[row["key"]] = Measured(
+                    values=values,
+                    digest=row["digest"],
+                    error=row["error"],
+                    wall_seconds=row["wall_seconds"],
+                    peak_memory=row["peak_memory"],
+                    code=row["code"],
+                )
+        return found
+
+    def add(self, rows: Sequence[tuple[str, Cell, Measured]]) -> None:
+        """Keep what cells measured, under their keys: one new shard, and one of scenarios that are new."""
+        made = [self._row(key, cell, measured) for key, cell, measured in rows]
+        scenarios = {
+            row["scenario"]: self._keys.scenario(cell.scenario)
+            for row, (_, cell, _) in zip(made, rows, strict=True)
+        }
+        if new := {name: toml for name, toml in scenarios.items() if name not in self._told}:
+            self._write("scenarios", self._arrow.table({"scenario": [*new], "toml": [*new.values()]}))
+            self._told |= set(new)
+        own = sorted({name for row in made for name in row if name not in (*_COLUMNS, *METRICS)})
+        schema = self._arrow.schema([*_COLUMNS.items(), *((name, "double") for name in (*METRICS, *own))])
+        self._write("cells", self._arrow.Table.from_pylist(made, schema))
+
+    def _row(self, key: str, cell: Cell, measured: Measured) -> dict[str, Any]:
+        scheduler = describe(cell.scheduler)
+        return {
+            **measured.values,
+            "key": key,
+            "error": measured.error,
+            "digest": measured.digest,
+            "code": measured.code,
+            "scheduler": scheduler["name"],
+            "class": scheduler["class"],
+            "parameters": json.dumps(plain(scheduler["parameters"]), sort_keys=True),
+            "scenario": hashlib.sha256(self._keys.scenario(cell.scenario).encode()).hexdigest(),
+            "seed": cell.scenario.seed,
+            "time_limit": math.inf if cell.time_limit is None else cell.time_limit,
+            "wall_seconds": measured.wall_seconds,
+            "peak_memory": measured.peak_memory,
+        }
+
+    # -- shards ---------------------------------------------------------------------------------------
+
+    def _shards(self, folder: str) -> list[Path]:
+        return sorted(map(_no_link, (self.path / folder).glob("*.parquet")))
+
+    def _write(self, folder: str, table: Any) -> None:
+        with atomic_file(self.path / folder / f"{token_hex(16)}.parquet") as stream:
+            self._parquet.write_table(table, stream)
+
+    def _load(self, folder: str, column: str, values: set[str] | None = None) -> tuple[Any, list[Path]]:
+        """The rows of all shards in a folder, or those whose `column` is among `values`; and the shards."""
+        compute = need("pyarrow.compute", "data", "a store")
+        shards, tables = self._shards(folder), []
+        known = _TYPES if folder == "cells" else dict.fromkeys(("scenario", "toml"), "string")
+        for shard in shards:
+            try:
+                with opened(shard) as stream:
+                    table = self._table(stream, known)
+            except MemoryError:
+                raise
+            except FileNotFoundError:  # somebody has just put it together with others
+                return self._load(folder, column, values)
+            except Exception as error:  # whatever a damaged file makes of Parquet
+                raise GridSimError(
+                    f"{shard}: not a sound shard of a store ({error}); without it its cells are run again"
+                ) from error
+            if values is not None:
+                among = self._arrow.array(sorted(values), "string")
+                table = table.filter(compute.is_in(table[column], among))
+            tables.append(table)
+        empty = self._arrow.schema([*known.items()]).empty_table()
+        return self._arrow.concat_tables([empty, *tables], promote_options="default"), shards
+
+    def _table(self, stream: IO[bytes], known: Mapping[str, str]) -> Any:
+        """The table of a shard, whose columns are of the types `known`, or else numbers.
+
+        Raises ValueError for other columns or rows without what every row has, and for a table that would
+        take more than a quarter of the memory: a few bytes may say of many rows that they have the same long
+        text.
+        """
+        compute = need("pyarrow.compute", "data", "a store")
+        file, most = self._parquet.ParquetFile(stream), memory() // 4
+        for field in file.schema_arrow:
+            if str(field.type) != known.get(field.name, "double"):
+                raise ValueError(f"{field.name} is of {field.type}")
+        if len(set(file.schema_arrow.names)) < len(file.schema_arrow.names):
+            raise ValueError("two columns have the same name")
+        about = file.metadata
+        shared = [name for name in file.schema_arrow.names if known.get(name) == "string"]
+        # pyarrow 26 ends Python for what columns of a group say of themselves, if that is damaged: not asked
+        groups = [about.row_group(k) for k in range(about.num_row_groups)]
+        # a file says several times how many rows it has, and not always the same; none is below 0
+        stated = sum(abs(group.total_byte_size) for group in groups)
+        rows = max(abs(about.num_rows), sum(abs(group.num_rows) for group in groups))
+        _check_size(max(stated, 8 * rows * about.num_columns), most)
+        stream.seek(0)
+        table = self._parquet.ParquetFile(stream, read_dictionary=shared).read()
+        table.validate(full=True)  # texts that are none
+        for k, name in enumerate(table.column_names):
+            column = table.column(k)
+            if self._arrow.types.is_dictionary(column.type):
+                lengths = (
+                    compute.sum(compute.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
+                    for chunk in column.chunks
+                )
+                _check_size(sum(lengths), most)
+                table = table.set_column(k, name, column.cast(column.type.value_type))
+        for name in known:
+            if name not in _OPTIONAL and (name not in table.column_names or table[name].null_count):
+                raise ValueError(f"there are rows without {name}")
+        return table
+
+    def _read(self, keys: set[str] | None = None) -> tuple[Any, list[Path]]:
+        """The rows of `keys`, or all, each key once, and the shards they are from.
+
+        Of several rows of a key the one that did not fail counts, or has more that was measured.
+        """
+        compute = need("pyarrow.compute", "data", "a store")
+        every, shards = self._load("cells", "key", keys)
+        every = every.take(compute.sort_indices(every["key"]))
+        if self._first(every["key"]) is None:
+            return every, shards
+        nulls = (compute.is_null(every[name]).cast("int64") for name in METRICS)
+        missing = functools.reduce(compute.add, nulls)
+        order = every.select(["key", "error"]).append_column("missing", missing)
+        every = every.take(
+            compute.sort_indices(order, sort_keys=[(name, "ascending") for name in order.column_names])
+        )
+        return every.filter(self._first(every["key"])), shards
+
+    def _first(self, values: Any) -> Any:
+        """Of sorted values, which are the first of equal ones; None if all are."""
+        compute = need("pyarrow.compute", "data", "a store")
+        column = values.combine_chunks()
+        differ = compute.not_equal(column[1:], column[:-1])
+        if compute.all(differ).as_py() is not False:
+            return None
+        return self._arrow.concat_arrays([self._arrow.array([True]), differ])
+
+    def tidy(self) -> None:
+        """Make one shard of many."""
+        if len(self._shards("cells")) >= _MANY:
+            self._replace("cells", *self._read())
+        if len(self._shards("scenarios")) >= _MANY:
+            rows, shards = self._load("scenarios", "scenario")
+            texts = dict(zip(*(rows[name].to_pylist() for name in ("scenario", "toml")), strict=True))
+            table = {"scenario": sorted(texts), "toml": [texts[name] for name in sorted(texts)]}
+            self._replace("scenarios", self._arrow.table(table), shards)
+
+    def _replace(self, folder: str, table: Any, shards: list[Path]) -> None:
+        self._write(folder, table)
+        for shard in shards:
+            shard.unlink(missing_ok=True)
+
+    # -- everything -----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return int(self._read()[0].num_rows)
+
+    def to_arrow(self) -> Any:
+        """A row a cell, in order of their keys, as a pyarrow Table; see docs/guides/experiments.md."""
+        return self._read()[0]
+
+    def to_pandas(self) -> Any:
+        """`to_arrow` as a pandas DataFrame."""
+        need("pandas", "data", "to_pandas")
+        return self.to_arrow().to_pandas()
+
+    def scenario(self, name: str) -> Scenario:
+        """The scenario of that name in the column ``scenario``; files are named by what they held.
+
+        Raises GridSimError for a name that there is none of.
+        """
+        rows, _ = self._load("scenarios", "scenario", {name})
+        if not rows.num_rows:
+            raise GridSimError(f"store: there is no scenario {name}")
+        return Scenario.from_text(rows["toml"][0].as_py())
+
+    def result(self, key: str) -> Result:
+        """The whole result of a cell.  Raises GridSimError where it was not kept, or is another one's."""
+        file = self.result_file(key)
+        if not file.exists():
+            raise GridSimError(f"store: there is no result of {key}; keep_results=True keeps them")
+        result = Result.load(file)
+        for digest in self._read({key})[0]["digest"].to_pylist():
+            if digest and digest != result.digest:
+                raise GridSimError(f"{file}: digest {result.digest}, the store has {digest} for this cell")
+        return result
+
+    def __repr__(self) -> str:
+        return f"<Store {self.path}: {len(self)} cells>"
+
+
+def _no_link(path: Path) -> Path:
+    """`path`, which is in a store: a link there would have others read, written and removed."""
+    if path.is_symlink():
+        raise GridSimError(f"{path}: must be in the store itself, got a symbolic link")
+    return path
+
+
+def _check_size(nbytes: int, most: int) -> None:
+    if nbytes > most:
+        raise ValueError(f"it unpacks to {size_of(nbytes)}, at most {size_of(most)} are read")
+
+
+def _ours(path: Path) -> bool:
+    """What somebody else who begins a store, or was killed then, has put there."""
+    if (name := _FOLDERS.get(path.name)) is not None:
+        return path.is_dir() and all(_named(file, name) for file in path.iterdir())
+    return _named(path, re.escape(_ABOUT))
+
+
+def _named(path: Path, pattern: str) -> bool:
+    """Whether it is called so, or as what is not finished of such a file."""
+    return bool(re.fullmatch(pattern, path.name) or leftovers(pattern).fullmatch(path.name))
+
+
+def store_of(store: Store | StorePath | None) -> Store | None:
+    """A store as it is, or the one at a path."""
+    return store if store is None or isinstance(store, Store) else Store(store)

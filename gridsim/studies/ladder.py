@@ -1,0 +1,385 @@
+"""ladder(): what decentralization costs, step by step: from one scheduler that knows everything to many nodes
+that do not.
+
+Each step takes something away or adds something to do: exact information, messages that are free, one
+decision for all, machines that do not fail.  All steps meet the same machines, arrivals and delays, so that
+what a step costs is told from pairs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from gridsim.errors import ScenarioError
+from gridsim.model.faults import Faults
+from gridsim.model.scenario import Scenario, check_scenario
+from gridsim.results.metrics.bounds import BOUND_LIMIT
+from gridsim.results.metrics.estimates import LEVEL, Estimate
+from gridsim.results.schema import UNITS
+from gridsim.schedulers import Asap, DgsAsap, FairTree, IdealTree, MinCent
+from gridsim.scheduling.contract import Scheduler
+from gridsim.scheduling.description import describe
+from gridsim.scheduling.registry import make_scheduler
+from gridsim.studies.execution.cell import Cell
+from gridsim.studies.execution.collect import collect
+from gridsim.studies.execution.store import store_of
+from gridsim.studies.replicas import replica
+from gridsim.studies.replicate import Replicates, arranged
+from gridsim.support.arguments import whole
+from gridsim.support.text import align
+from gridsim.support.text import to_json as as_json
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: The failures of the fair tree papers: each machine is reset once in so many s on average.
+FAILURES = 14_400.0
+#: Whether jobs are rigid -> what is measured; steps are compared by the first.
+MEASURES = {False: ("max_stretch", "mean_stretch"), True: ("mean_waiting", "mean_slowdown", "failed")}
+_UNITS = {**UNITS, "failed": "jobs"}
+#: Stretches are shown as the fair tree papers print them.
+_FACTORS = {"max_stretch": 1e8, "mean_stretch": 1e8}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A rung of the ladder.
+
+    name, adds : what it is called, and what is different from the step before, in words.
+    scenario, scheduler : what runs; no scheduler stands for the lower bound of the applications.
+    beside : it is no step, but what another scheduler makes of the scenario of the last one.
+    """
+
+    name: str
+    adds: str
+    scenario: Scenario
+    scheduler: Scheduler | None
+    beside: bool = False
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """What each step came to.
+
+    scenario : replicate 0 of all steps but for what these change.
+    steps : from the top down, those beside the others last.
+    replicates : the values, by the names of steps; see `gridsim.Replicates`.
+    """
+
+    scenario: Scenario
+    steps: tuple[Step, ...]
+    replicates: Replicates
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """What was measured; steps are compared by the first."""
+        return tuple(self.replicates.values)
+
+    def table(self, measure: str | None = None) -> list[dict[str, Any]]:
+        """A row per step: name, adds, mean, difference, ratio, over_first.
+
+        measure : one of `measures`; the first unless said.  The lower bound is one of max_stretch only.
+
+        mean is an `Estimate` over replicates.  difference and ratio are those to the step before, over_first
+        is the ratio to the first step; all are paired by replicate, ratios are of means, None in the first
+        row.  What is beside the others (key ``beside``) has no difference, and its ratio is that of the last
+        step to it.
+        """
+        measure = self.measures[0] if measure is None else measure
+        if measure not in self._tables:
+            raise KeyError(f"no measure {measure!r}; there are {', '.join(self.measures)}")
+        return list(self._tables[measure])
+
+    @cached_property
+    def _tables(self) -> dict[str, list[dict[str, Any]]]:
+        return {measure: self._table(measure) for measure in self.measures}
+
+    def _table(self, measure: str) -> list[dict[str, Any]]:
+        steps = [step for step in self.steps if step.scheduler is not None or measure == "max_stretch"]
+        names = [step.name for step in steps if not step.beside]
+        made, rows = self.replicates, []
+        for number, step in enumerate(steps):
+            above = names[number - 1] if number and not step.beside else None
+            ratio = (step.name, above) if above else (names[-1], step.name) if step.beside else None
+            rows.append(
+                {
+                    "name": step.name,
+                    "adds": step.adds,
+                    "beside": step.beside,
+                    "mean": made.mean(step.name, measure),
+                    "difference": made.difference(step.name, above, measure) if above else None,
+                    "ratio": made.ratio_of_means(*ratio, measure) if ratio else None,
+                    "over_first": made.ratio_of_means(step.name, names[0], measure) if number else None,
+                }
+            )
+        return rows
+
+    def format(self) -> str:
+        """A table for each measure as aligned text, and what each step adds."""
+        count, lines = len(self.replicates.seeds), []
+        lines.append(
+            f"means over {count} replicates [{LEVEL:.0%} intervals], differences and ratios in pairs"
+        )
+        notes: dict[str, None] = {}
+        for measure in self.measures:
+            rows, factor = self.table(measure), _FACTORS.get(measure, 1.0)
+            if measure == "failed" and not any(row["mean"].mean for row in rows):
+                continue
+            unit = f"1e-8 {_UNITS[measure]}" if factor > 1.0 else _UNITS[measure]
+            notes.update({row["mean"].note: None for row in rows})
+            steps = [row for row in rows if not row["beside"]]
+            columns = [
+                ["step", *(row["name"] for row in steps)],
+                [measure.replace("_", " "), *(_shown(row["mean"], _plain, factor) for row in steps)],
+                ["difference", *(_shown(row["difference"], _signed, factor) for row in steps)],
+                ["ratio", *(_shown(row["ratio"]) for row in steps)],
+                ["to the first", *(_shown(row["over_first"]) for row in steps)],
+            ]
+            lines += ["", f"{measure.replace('_', ' ')}, {unit}", "", *align(columns, left=1)]
+            for row in (row for row in rows if row["beside"]):
+                lines.append(
+                    f"beside: {row['name']}: {_shown(row['mean'], _plain, factor)}; the last step is "
+                    f"{_shown(row['ratio'])} times that"
+                )
+        lines += ["", *(f"{step.name}: {step.adds}" for step in self.steps)]
+        said = [note for note in notes if note and note != "all seeds equal"]
+        lines += [f"intervals of {count} replicates: {note}" for note in said]
+        return "\n".join(lines)
+
+    __str__ = format
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scenario, schedulers, tables and values of all replicates, as plain values."""
+        return {
+            "scenario": self.scenario.to_toml(),
+            "replicates": len(self.replicates.seeds),
+            "units": {measure: _UNITS[measure] for measure in self.measures},
+            "steps": [
+                {
+                    "name": step.name,
+                    "adds": step.adds,
+                    "beside": step.beside,
+                    "scheduler": None if step.scheduler is None else describe(step.scheduler),
+                    "network": msgspec.to_builtins(step.scenario.network),
+                    "faults": step.scenario.faults and msgspec.to_builtins(step.scenario.faults.recipe),
+                }
+                for step in self.steps
+            ],
+            "tables": {
+                measure: [
+                    {
+                        key: asdict(value) if isinstance(value, Estimate) else value
+                        for key, value in row.items()
+                    }
+                    for row in self.table(measure)
+                ]
+                for measure in self.measures
+            },
+            "values": self.replicates.to_dict()["values"],
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON."""
+        return as_json(self.to_dict())
+
+    def figure(self) -> Figure:
+        """The first measure as a waterfall.  Raises ImportError without matplotlib."""
+        from gridsim.studies.figures import of_ladder
+
+        measure = self.measures[0]
+        factor = _FACTORS.get(measure, 1.0)
+        rows = [row for row in self.table() if not row["beside"]]
+        start, *steps, end = (
+            _scaled(estimate, factor)
+            for estimate in (rows[0]["mean"], *(row["difference"] for row in rows[1:]), rows[-1]["mean"])
+        )
+        unit = f"1e-8 {_UNITS[measure]}" if factor > 1.0 else _UNITS[measure]
+        label = f"{measure.replace('_', ' ')} ({unit})"
+        return of_ladder([row["name"] for row in rows], start, steps, end, label)
+
+
+def ladder(
+    scenario: Scenario,
+    replicates: int = 10,
+    *,
+    scheduler: Scheduler | None = None,
+    faults: Faults | None = None,
+    time_limit: float | None = None,
+    **how: Any,
+) -> Ladder:
+    """Run each step on `replicates` replicas of `scenario`; see `gridsim.studies.replicas.replica`.
+
+    scheduler : whose ladder it is, a `FairTree` for bags of tasks and a `DgsAsap` for rigid jobs; None: that
+        with the parameters which the scenario has for it.
+    faults : of the last step; None: those of the scenario, or for bags of tasks the resets of the fair tree
+        papers.  All other steps run without.
+    time_limit : as of `simulate`.
+    how : executor, batch, store, retry, progress, as of `gridsim.replicate`.
+
+    Raises ScenarioError for arguments that are none, GridSimError for the first run that fails.
+    """
+    check_scenario(scenario)
+    whole("replicates", replicates, low=1, high=1_000_000)
+    rigid = scenario.workload.rigid
+    kind: type[Scheduler] = DgsAsap if rigid else FairTree
+    if scheduler is None:
+        scheduler = make_scheduler(kind.name, scenario.schedulers.get(kind.name))
+    if not isinstance(scheduler, kind):
+        what = "rigid jobs" if rigid else "bags of tasks"
+        raise ScenarioError(f"scheduler must be a {kind.__name__} for {what}, got {scheduler!r}")
+    if not (faults is None or isinstance(faults, Faults)):
+        raise ScenarioError(f"faults must be Faults or None, got {faults!r}")
+    faults = scenario.faults if faults is None else faults
+    if isinstance(scheduler, DgsAsap):
+        steps = steps_of_dgs_asap(scenario, scheduler, faults)
+    else:
+        assert isinstance(scheduler, FairTree)
+        failing = Faults.poisson(FAILURES, scenario.seed) if faults is None else faults
+        steps = steps_of_fair_tree(scenario, scheduler, failing)
+    how["store"] = store_of(how.get("store"))
+    made = _run(steps, replicates, MEASURES[rigid], time_limit, **how)
+    return Ladder(scenario, tuple(steps), made)
+
+
+# -- the steps --------------------------------------------------------------------------------------------
+
+
+def steps_of_fair_tree(scenario: Scenario, tree: FairTree, faults: Faults) -> list[Step]:
+    """From the lower bound down to `tree` on machines that fail.
+
+    There is no lower bound for more than `gridsim.results.metrics.bounds.BOUND_LIMIT` applications.
+    """
+    calm = dataclasses.replace(scenario, faults=None)
+    free, failing = _free(calm), dataclasses.replace(scenario, faults=faults)
+    root = msgspec.structs.replace(tree, bound=0.0, update_rate=0.0)
+    limited = msgspec.structs.replace(tree, bound=0.0)
+    few = len(scenario.workload.realize(scenario.platform)) <= BOUND_LIMIT
+    counts = tree.samples if tree.grid is None else tuple(map(len, tree.grid))
+    samples = f"{counts} cells" if isinstance(counts, int) else " x ".join(map(str, counts))
+    rate = f"{tree.update_rate:g} bytes/s" if tree.update_rate else "none"
+    bound = Step("lower bound", "what no schedule beats (fluid bound)", calm, None)
+    return [
+        *([bound] if few else []),
+        Step("central, replanning", "whole tasks, and the future is unknown", calm, MinCent()),
+        Step("central, bound at release", "tasks stay where they were put", calm, MinCent(mode="once")),
+        Step("tree, perfect information", "requests are split two by two", calm, IdealTree()),
+        Step("tree, summaries", f"the root knows samples, {samples}, of sums", free, root),
+        Step("messages take time", "latency, bandwidth and interfaces of the scenario", calm, root),
+        Step("rate limit", f"of what a node spends on summaries: {rate}", calm, limited),
+        Step("early acceptance", f"a router below the root may accept: B = {tree.bound:g}", calm, tree),
+        Step("failures", _about(faults), failing, tree),
+        *(
+            Step(f"{name}, with failures", "the same with the same failures", failing, each, beside=True)
+            for name, each in (("central, replanning", MinCent()), ("no early acceptance", limited))
+        ),
+    ]
+
+
+def steps_of_dgs_asap(scenario: Scenario, dgs: DgsAsap, faults: Faults | None) -> list[Step]:
+    """From a search of the whole grid down to `dgs` with one hop and views that are polled.
+
+    The last step is there only where machines fail.
+    """
+    calm = dataclasses.replace(scenario, faults=None)
+    far = msgspec.structs.replace(
+        dgs, hops=max(2, dgs.hops), policy="pull" if dgs.policy == "pull" else "push"
+    )
+    near = msgspec.structs.replace(far, hops=1)
+    stale = msgspec.structs.replace(near, policy="poll")
+    asap = Asap(slot=dgs.slot, duration=dgs.duration)
+    more = ", unless a job wants more machines" if near.wide == "widen" else ""
+    what = f"{far.forward} neighbours search among theirs, {far.degree} each, and those of those"
+    steps = [
+        Step("whole grid", "the earliest start on all machines", calm, asap),
+        Step(f"{far.hops} hops, fresh views", what, _free(calm), far),
+        Step("messages take time", "latency, bandwidth and interfaces of the scenario", calm, far),
+        Step("1 hop", f"a search goes no further than neighbours{more}", calm, near),
+        Step("stale views", f"schedules are asked for every {stale.poll_period:g} s", calm, stale),
+    ]
+    if faults is not None:
+        failing = dataclasses.replace(scenario, faults=faults)
+        steps.append(Step("failures", _about(faults), failing, stale))
+        steps.append(
+            Step("whole grid, with failures", "the same with the same failures", failing, asap, beside=True)
+        )
+    return steps
+
+
+def _free(scenario: Scenario) -> Scenario:
+    """Messages take no time."""
+    network = msgspec.structs.replace(scenario.network, latency=0.0, jitter=0.0, bandwidth=math.inf)
+    return dataclasses.replace(scenario, network=network)
+
+
+def _about(faults: Faults) -> str:
+    mean = getattr(faults.recipe, "mean", None)
+    kind = faults.recipe.__struct_config__.tag
+    return f"machines fail ({kind}{'' if mean is None else f', once in {mean:g} s'})"
+
+
+# -- the runs ---------------------------------------------------------------------------------------------
+
+
+def _run(
+    steps: Sequence[Step], replicates: int, measures: Sequence[str], time_limit: float | None, **how: Any
+) -> Replicates:
+    """The values of all steps."""
+    runs = [step for step in steps if step.scheduler is not None]
+    cells = []
+    for k in range(replicates):
+        made: list[tuple[Scenario, Scenario]] = []  # of each variant its replica, as one object
+        for step in runs:
+            here = next((other for one, other in made if one == step.scenario), None)
+            if here is None:
+                here = replica(step.scenario, k)
+                made.append((step.scenario, here))
+            assert step.scheduler is not None
+            cells.append(Cell(here, step.scheduler, dict.fromkeys(measures), time_limit))
+    found = collect(cells, fail_fast=True, **how)
+    names = [step.name for step in runs]
+    values = arranged(found, names, tuple(range(replicates)), measures)
+    if len(runs) == len(steps):
+        return values
+    # the bound of the applications is in what the first run measured
+    bounds = np.array([found[k * len(runs)].values["lower_bound"] for k in range(replicates)])
+    columns = {m: bounds if m == "max_stretch" else np.full(replicates, math.nan) for m in measures}
+    first = {m: {steps[0].name: column} for m, column in columns.items()}
+    return Replicates(values.seeds, first, values.units).joined(values)
+
+
+# -- showing ----------------------------------------------------------------------------------------------
+
+
+def _scaled(estimate: Estimate, factor: float) -> Estimate:
+    return dataclasses.replace(
+        estimate, mean=factor * estimate.mean, low=factor * estimate.low, high=factor * estimate.high
+    )
+
+
+def _shown(
+    estimate: Estimate | None, write: Callable[[float], str] = "{:.4f}".format, factor: float = 1.0
+) -> str:
+    """The mean and its interval, if there is one."""
+    if estimate is None:
+        return ""
+    scaled = _scaled(estimate, factor)
+    middle, low, high = (write(value) for value in (scaled.mean, scaled.low, scaled.high))
+    return middle if math.isnan(scaled.low) else f"{middle} [{low}, {high}]"
+
+
+def _plain(value: float) -> str:
+    """Five digits, or all before the point."""
+    return f"{value:.5g}" if abs(value) < 1e5 else f"{value:.0f}"
+
+
+def _signed(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:+.3g}" if abs(value) < 1e3 else f"{value:+.0f}"

@@ -1,0 +1,52 @@
+"""Replicas: the same scenario with other chance, the same for every scheduler that meets it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gridsim.errors import ScenarioError
+from gridsim.model.scenario import Scenario, check_scenario
+from gridsim.support.arguments import shown, whole
+
+#: The parts of a scenario that have seeds; ``"run"`` is the scenario's own.
+PARTS = ("platform", "workload", "faults", "fluctuation", "run")
+
+
+def replica(scenario: Scenario, number: int, hold: Collection[str] = ()) -> Scenario:
+    """Replica `number` of `scenario`: each part draws anew, from a child of its own seed.
+
+    number : 0, 1, 2, ...  hold : parts that stay as they are, of `PARTS`, say the platform.
+
+    A part's new seed is told by its seed and the number alone: spawned by `numpy.random.SeedSequence`.  So
+    scenarios that differ otherwise, as cells of a sweep, have the same chance in replicas of one number
+    (common random numbers).  Parts without chance, as listed speeds, are the same in all replicas.
+
+    Raises ScenarioError for a number or a part that is none.
+    """
+    check_scenario(scenario)
+    number = whole("replica", number, high=2**32 - 1)
+    if isinstance(hold, str) or not isinstance(hold, Collection):
+        raise ScenarioError(f"hold must be several of {', '.join(PARTS)}, got {shown(hold)}")
+    for part in hold:
+        if part not in PARTS:
+            raise ScenarioError(f"hold must be of {', '.join(PARTS)}, got {part!r}")
+    changes: dict[str, Any] = {}
+    for name in ("platform", "workload", "faults", "fluctuation"):
+        part = getattr(scenario, name)
+        if part is not None and name not in hold and hasattr(part.recipe, "seed"):
+            recipe = msgspec.structs.replace(part.recipe, seed=_child(part.recipe.seed, number))
+            changes[name] = type(part)(recipe)
+    if "run" not in hold:
+        changes["seed"] = _child(scenario.seed, number)
+    return dataclasses.replace(scenario, **changes)
+
+
+def _child(seed: int, number: int) -> int:
+    """A seed of 63 bits, which a scenario file can hold."""
+    spawned = np.random.SeedSequence(seed, spawn_key=(number,)).generate_state(1, np.uint64)
+    return int(spawned[0] >> np.uint64(1))

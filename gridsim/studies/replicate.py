@@ -1,0 +1,379 @@
+"""replicate(): several schedulers over several replicas of a scenario, set side by side replica by replica.
+
+All schedulers meet the same replicas (common random numbers), so that what they differ by is told from
+pairs.  Nothing is a bare mean: each comes with a bootstrap interval and the number of replicas, or with the
+reason why there is no interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import ScenarioError
+from gridsim.model.scenario import Scenario, check_scenario
+from gridsim.results.metrics.estimates import FEW, LEVEL, Estimate, estimate, ratio_of_means
+from gridsim.results.metrics.registry import Metric, usual_metrics, wanted_metrics
+from gridsim.results.schema import UNITS
+from gridsim.scheduling.contract import Scheduler
+from gridsim.scheduling.registry import check_schedulers
+from gridsim.studies.execution.cell import Cell, Measured
+from gridsim.studies.execution.collect import MOST_RUNS, collect
+from gridsim.studies.execution.store import Store, StorePath, store_of
+from gridsim.studies.replicas import replica
+from gridsim.support.arguments import real, sequence, whole
+from gridsim.support.progress import Progress
+from gridsim.support.provenance import FirstRead
+from gridsim.support.text import align
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+#: Replicas to begin with, where a half-width is asked for, and the most that are run for it.
+AT_LEAST, AT_MOST = 10, 1000
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """Values of each metric, scheduler and replica.
+
+    seeds : the replicas' numbers, or seeds, in the order in which they were given.
+    values : metric -> scheduler -> float64[seeds], read-only; NaN for a run that failed.
+    units : metric -> unit, where it is known.
+    errors : (scheduler, seed) -> why that run failed.
+    digests : scheduler -> digest of each result, empty for a run that failed.
+    baseline : the scheduler that the others are compared with, or None.
+    measure : the metric that they are compared by.
+    reached : whether intervals are as narrow as was asked for; None if nothing was.
+    """
+
+    seeds: tuple[int, ...]
+    values: Mapping[str, Mapping[str, Floats]]
+    units: Mapping[str, str] = field(default_factory=dict)
+    errors: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    digests: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    baseline: str | None = None
+    measure: str = "max_stretch"
+    reached: bool | None = None
+
+    def __getitem__(self, metric: str) -> Mapping[str, Floats]:
+        try:
+            return self.values[metric]
+        except KeyError:
+            raise KeyError(f"no metric {metric!r}; there are {', '.join(self.values)}") from None
+
+    @property
+    def schedulers(self) -> tuple[str, ...]:
+        """Their names, in the order in which they were given."""
+        return tuple(next(iter(self.values.values())))
+
+    def mean(self, name: str, metric: str = "max_stretch") -> Estimate:
+        """The mean over replicas."""
+        return estimate(self._column(name, metric))
+
+    def ratio(self, a: str, b: str, metric: str = "max_stretch") -> Estimate:
+        """The mean over replicas of a / b, both of the same replica."""
+        with np.errstate(all="ignore"):
+            return estimate(self._column(a, metric) / self._column(b, metric))
+
+    def ratio_of_means(self, a: str, b: str, metric: str = "max_stretch") -> Estimate:
+        """The mean of a over the mean of b, with replicas resampled in pairs."""
+        return estimate(self._column(a, metric), self._column(b, metric), statistic=ratio_of_means)
+
+    def difference(self, a: str, b: str, metric: str = "max_stretch") -> Estimate:
+        """The mean over replicas of a - b, both of the same replica."""
+        with np.errstate(all="ignore"):
+            return estimate(self._column(a, metric) - self._column(b, metric))
+
+    def joined(self, other: Replicates) -> Replicates:
+        """Both, for schedulers of other names over the same replicas, say on another network.
+
+        Raises ScenarioError for other seeds or metrics, or a name that both have.
+        """
+        if other.seeds != self.seeds or set(other.values) != set(self.values):
+            raise ScenarioError("replicates must have the same seeds and metrics to be joined")
+        if both := set(self.schedulers) & set(other.schedulers):
+            raise ScenarioError(f"schedulers {', '.join(sorted(both))} are in both")
+        merged = {metric: {**mine, **other.values[metric]} for metric, mine in self.values.items()}
+        return Replicates(
+            self.seeds,
+            merged,
+            self.units,
+            {**self.errors, **other.errors},
+            {**self.digests, **other.digests},
+            self.baseline,
+            self.measure,
+        )
+
+    def _column(self, name: str, metric: str) -> Floats:
+        columns = self[metric]
+        if name not in columns:
+            raise KeyError(f"no scheduler {name!r}; there are {', '.join(columns)}")
+        return columns[name]
+
+    def table(self) -> list[dict[str, Any]]:
+        """A row a metric and scheduler: its mean, and its ratio to and difference from the baseline, each an
+        `Estimate`; the last two None for the baseline itself and without one."""
+        base = self.baseline
+        rows = []
+        for metric, columns in self.values.items():
+            for name in columns:
+                row = {"metric": metric, "scheduler": name, "mean": self.mean(name, metric)}
+                other = base is not None and name != base
+                row["ratio"] = self.ratio(name, base, metric) if other and base else None
+                row["difference"] = self.difference(name, base, metric) if other and base else None
+                rows.append(row)
+        return rows
+
+    def sections(self, baseline: str | None = None) -> list[tuple[str, list[list[str]]]]:
+        """Of each metric a title, and columns: schedulers, means, with a baseline ratios; each with its head.
+
+        baseline : other than its own.
+        """
+        base = self.baseline if baseline is None else baseline
+        found = []
+        for metric, columns in self.values.items():
+            unit = self.units.get(metric)
+            about = f"mean over {len(self.seeds)} replicas [{LEVEL:.0%} interval]"
+            means = (self.mean(name, metric).format() for name in columns)
+            table = [["scheduler", *columns], ["mean", *means]]
+            if base is not None and len(columns) > 1:
+                ratios = (self.relative(name, base, metric) for name in columns)
+                table.append([f"relative to {base}", *ratios])
+            found.append((f"{metric}{f' ({unit})' if unit else ''}, {about}", table))
+        return found
+
+    def remarks(self) -> list[str]:
+        """Which runs failed and why, and whether intervals are wider than was asked for."""
+        lines = [f"failed: {name}, replica {seed}: {error}" for (name, seed), error in self.errors.items()]
+        if self.reached is False:
+            lines.append(f"{self.measure}: not all intervals are as narrow as was asked for")
+        return lines
+
+    def format(self, baseline: str | None = None) -> str:
+        """A line per metric and scheduler; with a baseline, or one of its own, also the ratio to it."""
+        lines = []
+        for title, (names, *others) in self.sections(baseline):
+            indented = [f"  {name}" for name in names]
+            lines += [title, *align([indented, *others], left=3), ""]
+        return "\n".join([*lines, *self.remarks()]).rstrip()
+
+    __str__ = format
+
+    def relative(self, name: str, base: str, metric: str) -> str:
+        """The ratio to the baseline as text; nothing where that is 0 in some replica."""
+        if name == base:
+            return "1"
+        return self.ratio(name, base, metric).format() if self._column(base, metric).all() else "-"
+
+    def figure(self) -> Figure:
+        """Means of what schedulers are compared by, and ratios to the baseline's, with their intervals.
+
+        Raises ImportError without matplotlib.
+        """
+        from gridsim.studies.figures import of_replicates
+
+        return of_replicates(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Seeds, units, values, means and ratios with their intervals, and errors, as plain values."""
+        base = self.baseline
+        ratios = (
+            {}
+            if base is None
+            else {
+                m: {n: asdict(self.ratio(n, base, m)) for n in c if n != base} for m, c in self.values.items()
+            }
+        )
+        return {
+            "seeds": list(self.seeds),
+            "units": dict(self.units),
+            "values": {m: {n: v.tolist() for n, v in c.items()} for m, c in self.values.items()},
+            "means": {m: {n: asdict(self.mean(n, m)) for n in c} for m, c in self.values.items()},
+            "baseline": base,
+            "ratios": ratios,
+            "digests": {name: list(digests) for name, digests in self.digests.items()},
+            "errors": [{"scheduler": n, "seed": s, "error": e} for (n, s), e in self.errors.items()],
+            "reached": self.reached,
+        }
+
+
+Source = Scenario | Callable[[int], Scenario]
+
+
+def replicate(
+    scenario: Source,
+    schedulers: Mapping[str, Scheduler],
+    seeds: Sequence[int] | None = None,
+    *,
+    replicates: int | None = None,
+    half_width: float | None = None,
+    at_most: int = AT_MOST,
+    hold: Collection[str] = (),
+    baseline: str | None = None,
+    metrics: Sequence[str] | Mapping[str, Metric] | None = ("max_stretch",),
+    errors: str = "raise",
+    time_limit: float | None = None,
+    executor: Executor | None = None,
+    batch: int | None = None,
+    store: Store | StorePath | None = None,
+    retry: bool = False,
+    progress: Progress = False,
+) -> Replicates:
+    """Run each of `schedulers` on replicas of `scenario`, all on the same ones.
+
+    scenario : replica k is ``gridsim.studies.replicas.replica(scenario, k, hold)``; or a function that makes
+        the scenario of a seed, which is called once a seed, here.
+    seeds : numbers of replicas, or seeds for the function.  replicates : n, for seeds 0 to n - 1.
+    half_width : run replicas, from `replicates` (default 10; at least 5) to `at_most`, until each interval is
+        at most so wide to either side, relative to its middle: those of the ratios to the baseline, or of the
+        means without one, of the first of `metrics`.  As such stopping favours narrow intervals, they hold
+        the true value a little less often than 95 %: see docs/guides/experiments.md.
+    hold : parts of the scenario that are the same in all replicas; see `gridsim.studies.replicas.PARTS`.
+    baseline : the scheduler to compare with.
+    metrics : names in `gridsim.results.metrics.registry.METRICS`, or name -> function of a `Result` that
+        gives a number; None for the usual ones of such schedulers.
+    errors : ``"raise"`` a GridSimError for the first run that fails, or ``"record"`` it and go on.
+    executor, batch : where the runs go; see `gridsim.studies.execution.run_cells.run_cells`.  The values do
+        not depend on it.
+    store : what it has is not run again, and what is run is put there; see
+        `gridsim.studies.execution.store.Store`.
+    retry : run those again of which the store knows that they failed.
+    progress : a bar of runs on stderr; see `simulate`.
+
+    Raises ScenarioError for arguments that are none.
+    """
+    check_schedulers(schedulers)
+    wanted = {} if metrics is None else wanted_metrics(metrics)
+    for name in wanted:
+        if not name or not name.isprintable():
+            raise ScenarioError(f"metrics must have names that can be printed, got {name!r}")
+    if errors not in ("raise", "record"):
+        raise ScenarioError(f"errors must be raise or record, got {errors!r}")
+    if baseline is not None and baseline not in schedulers:
+        raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}")
+    if seeds is not None and half_width is not None:
+        raise ScenarioError("half_width needs replicates, not seeds: it runs as many as it takes")
+    numbers = _numbers(seeds, AT_LEAST if replicates is None and half_width is not None else replicates)
+    if (runs := len(numbers) * len(schedulers)) > MOST_RUNS:
+        raise ScenarioError(f"replicates must make at most {MOST_RUNS} runs of all schedulers, got {runs}")
+    target = None if half_width is None else real("half_width", half_width, above=0)
+    whole("at_most", at_most, low=1 if target is None else len(numbers))
+    if not callable(scenario):
+        check_scenario(scenario)
+    make = (lambda k: replica(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
+    kept, read = store_of(store), FirstRead()
+    made: list[Measured] = []  # replica after replica, of each scheduler
+
+    def run(few: Sequence[int]) -> bool:
+        scenarios = [make(k) for k in few]
+        cells = [Cell(one, s, wanted, time_limit) for one in scenarios for s in schedulers.values()]
+        made.extend(
+            collect(
+                cells,
+                executor=executor,
+                batch=batch,
+                store=kept,
+                progress=progress,
+                retry=retry,
+                fail_fast=errors == "raise",
+                first_read=read,
+            )
+        )
+        return scenarios[0].workload.rigid
+
+    rigid = run(numbers)
+    names = list(wanted) or usual_metrics([each.values for each in made if not each.error], rigid)
+
+    def study(enough: bool | None) -> Replicates:
+        own = [name for name, metric in wanted.items() if metric is not None]
+        return arranged(made, list(schedulers), numbers, names, baseline, reached=enough, own=own)
+
+    if target is None:
+        return study(None)
+    while True:
+        count, width = len(numbers), _widest(study(None))
+        narrow = count >= FEW and width <= target
+        # where there is no interval, of a run that failed or over a baseline of 0, there never will be one
+        if narrow or count >= at_most or (count >= FEW and math.isinf(width)):
+            return study(narrow)
+        further = range(count, min(_more(count, width / target), at_most))
+        numbers = (*numbers, *further)
+        run(further)
+
+
+def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, ...]:
+    if (seeds is None) == (replicates is None):
+        raise ScenarioError("replicate needs seeds or replicates, one of them")
+    if seeds is None:
+        return tuple(range(whole("replicates", replicates, low=1, high=MOST_RUNS)))
+    numbers = tuple(whole(f"seeds[{i}]", seed) for i, seed in enumerate(sequence("seeds", seeds)))
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise ScenarioError(f"seeds must be different and at least one, got {list(numbers)}")
+    return numbers
+
+
+def _more(count: int, ratio: float) -> int:
+    """How many replicas may be enough, if `count` leave intervals `ratio` times too wide; at most twice."""
+    if count < FEW:
+        return FEW
+    return max(count + 1, min(2 * count, math.ceil(1.1 * count * min(ratio, 2.0) ** 2)))
+
+
+def _widest(found: Replicates) -> float:
+    """The widest interval to one side of those that are to be narrow, relative to its middle.
+
+    Without an interval, for one replica or a run that failed, it is infinite.
+    """
+    base, measure = found.baseline, found.measure
+    if base is None:
+        estimates = [found.mean(name, measure) for name in found.schedulers]
+    else:
+        estimates = [found.ratio(name, base, measure) for name in found.schedulers if name != base]
+    widths = [(e.high - e.low) / 2 / abs(e.mean) if e.mean else math.inf for e in estimates]
+    return max((math.inf if math.isnan(width) else width for width in widths), default=0.0)
+
+
+def arranged(
+    made: Sequence[Measured],
+    schedulers: Sequence[str],
+    numbers: tuple[int, ...],
+    metrics: Sequence[str],
+    baseline: str | None = None,
+    reached: bool | None = None,
+    own: Collection[str] = (),
+) -> Replicates:
+    """What was measured, replica after replica and of each of `schedulers`, as `Replicates`.
+
+    own : metrics of the user, whose units are not known.
+    """
+    of = {name: made[k :: len(schedulers)] for k, name in enumerate(schedulers)}
+    values: dict[str, dict[str, Floats]] = {}
+    for metric in metrics:
+        values[metric] = {}
+        for name in schedulers:
+            column = np.array([each.values.get(metric, math.nan) for each in of[name]])
+            column.flags.writeable = False
+            values[metric][name] = column
+    return Replicates(
+        seeds=numbers,
+        values=values,
+        units={metric: UNITS[metric] for metric in metrics if metric in UNITS and metric not in own},
+        errors={
+            (name, number): of[name][i].error
+            for i, number in enumerate(numbers)
+            for name in schedulers
+            if of[name][i].error
+        },
+        digests={name: tuple(each.digest for each in column) for name, column in of.items()},
+        baseline=baseline,
+        measure=metrics[0],
+        reached=reached,
+    )

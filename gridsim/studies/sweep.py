@@ -1,0 +1,324 @@
+"""sweep(): schedulers over a grid of changes to a scenario, with replicas of each point."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gridsim.errors import ScenarioError
+from gridsim.model.scenario import Scenario, check_scenario
+from gridsim.results.metrics.registry import METRICS, Metric, usual_metrics, wanted_metrics
+from gridsim.results.schema import UNITS
+from gridsim.scheduling.contract import Scheduler
+from gridsim.scheduling.registry import build_scheduler, check_preset, check_schedulers, named_scheduler
+from gridsim.simulation.simulate import checked_limit
+from gridsim.studies.execution.cell import Cell
+from gridsim.studies.execution.collect import MOST_RUNS, collect
+from gridsim.studies.execution.store import Store, StorePath, store_of
+from gridsim.studies.replicas import replica
+from gridsim.studies.sweep_result import COLUMNS, Point, SweepResult, as_column, column_of, label_of
+from gridsim.support import toml as toml_files
+from gridsim.support.arguments import shown, text, whole
+from gridsim.support.imports import names_code
+from gridsim.support.progress import Progress
+from gridsim.support.text import check_name, plain
+
+#: What an axis goes through: values of the entry that it is called after, or name -> entries and values.
+Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
+_SCHEDULERS = "schedulers."
+_KEYS = ("scenario", "schedulers", "replicates", "baseline", "metrics", "hold", "time_limit", "over")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """What a sweep is of.
+
+    scenario : that is changed.  schedulers : name -> scheduler, all of which run at each point.
+    over : axis -> its values.  The name of an axis is the path of an entry of a scenario file, as
+        ``"platform.nodes"``, or of a parameter, ``"schedulers.NAME.PARAMETER"`` of the scheduler called NAME
+        here.  An axis that changes several entries at once is a mapping of labels to such paths and values.
+        The points are all combinations, those of the last axis next to one another.
+    replicates : of each point.  hold : what is the same in all of them; see
+        `gridsim.studies.replicas.replica`.
+    metrics : as of `gridsim.replicate`.  baseline : the scheduler to compare with.
+    time_limit : as of `simulate`.  folder : that files named in ``over`` are relative to; of a sweep file its
+        own, else the working directory.
+
+    Raises ScenarioError for what is none of that, naming the axis.
+    """
+
+    scenario: Scenario
+    schedulers: Mapping[str, Scheduler]
+    over: Mapping[str, Axis] = field(default_factory=dict)
+    replicates: int = 10
+    hold: Collection[str] = ()
+    metrics: Sequence[str] | Mapping[str, Metric] | None = None
+    baseline: str | None = None
+    time_limit: float | None = None
+    folder: str = ""
+
+    def __post_init__(self) -> None:
+        check_scenario(self.scenario)
+        check_schedulers(self.schedulers)
+        whole("replicates", self.replicates, low=1)
+        object.__setattr__(self, "time_limit", checked_limit(self.time_limit))
+        if self.baseline is not None and self.baseline not in self.schedulers:
+            known = ", ".join(self.schedulers)
+            raise ScenarioError(f"baseline must be one of {known}, got {self.baseline!r}")
+        if not isinstance(self.over, Mapping):
+            raise ScenarioError(f"over must map axes to values, got {self.over!r}")
+        self._check_metrics()
+        taken = {column: "a column of the table" for column in (*COLUMNS, *METRICS, *(self.metrics or ()))}
+        for name in self.over:
+            text("over: the name of an axis", name)
+            if (column := column_of(name)) in taken:
+                raise ScenarioError(f"over: no axis may be called {name!r}: {column} is {taken[column]}")
+            taken[column] = f"that of {name!r}"
+            labels = self.labels[name]
+            if not labels or len(set(as_column(labels))) < len(labels):
+                raise ScenarioError(f"over.{name} must have different values and at least one, got {labels}")
+        runs = math.prod(map(len, self.labels.values())) * self.replicates * len(self.schedulers)
+        if runs > MOST_RUNS:
+            raise ScenarioError(f"over and replicates must make at most {MOST_RUNS} runs, got {runs}")
+        self._check_apart()
+
+    def _check_metrics(self) -> None:
+        """Functions have names that columns can have, and no other column has; units go by the name."""
+        for name, metric in ({} if self.metrics is None else wanted_metrics(self.metrics)).items():
+            if metric is not None and name in (*METRICS, *COLUMNS, *UNITS):
+                what = "a column of the table" if name in COLUMNS else "which is something of gridsim's"
+                raise ScenarioError(f"metrics: a function may not be called {name!r}, {what}")
+            try:
+                check_name(name)
+            except ValueError as error:
+                raise ScenarioError(f"metrics: {error}") from error
+
+    def _check_apart(self) -> None:
+        """No two axes change the same entry: which of them would count is nowhere said."""
+        paths: set[tuple[str, int]] = set()
+        for number, (name, axis) in enumerate(self.over.items()):
+            cases = axis.values() if isinstance(axis, Mapping) else [{name: None}]
+            paths |= {(f"{path}.", number) for case in cases if isinstance(case, Mapping) for path in case}
+        around: list[tuple[str, int]] = []  # the entries that hold the one that comes next, all of one axis
+        for path, number in sorted(paths):
+            while around and not path.startswith(around[-1][0]):
+                around.pop()
+            if around and around[-1][1] != number:
+                other, whose = around[-1]
+                one, two = (list(self.over)[k] for k in sorted((whose, number)))
+                raise ScenarioError(f"over: {one} and {two} both change {other[:-1]}")
+            around.append((path, number))
+
+    @classmethod
+    def from_toml(cls, path: StorePath, **changes: Any) -> Sweep:
+        """The sweep in a file; see docs/guides/experiments.md.
+
+        changes : in place of what the file says; ``schedulers`` are names, or module:Class, which a file may
+            not say.
+
+        Raises ScenarioError naming the key of what is wrong, OSError for a file that cannot be read.
+        """
+        file = os.fspath(path)
+        document = toml_files.parsed(toml_files.read(file), file)
+        for key in document:
+            if key not in _KEYS:
+                raise ScenarioError(f"{file}: {key} is not a known key of a sweep; known: {', '.join(_KEYS)}")
+        given, folder = document.pop("scenario", None), os.path.dirname(file)
+        if isinstance(given, str):
+            scenario = Scenario.from_toml(os.path.join(folder, given))
+        elif isinstance(given, dict):
+            scenario = Scenario.from_document(given, f"scenario of {file}", folder)
+        else:
+            raise ScenarioError(f"{file}: scenario must be the path of a file or a table, got {given!r}")
+        names = document.pop("schedulers", None)
+        if not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
+            raise ScenarioError(f"{file}: schedulers must be a list of names, got {names!r}")
+        for name in names:
+            if ":" in name:
+                raise ScenarioError(f"{file}: schedulers: a file never imports code, got {name!r}")
+        schedulers = {
+            name: named_scheduler(name, scenario.schedulers.get(name, {}))
+            for name in changes.pop("schedulers", names)
+        }
+        for name, table in scenario.schedulers.items():
+            named_scheduler(name, table)  # tables of schedulers that do not run must be right too
+        for key, kind, said in (
+            ("metrics", list, "a list of names"),
+            ("hold", list, "a list of names"),
+            ("over", dict, "a table"),
+            ("baseline", str, "a name"),
+        ):
+            if not isinstance(document.get(key, kind()), kind):
+                raise ScenarioError(f"{file}: {key} must be {said}, got {document[key]!r}")
+        _check_codeless(file, document.get("over", {}))
+        return cls(scenario=scenario, schedulers=schedulers, folder=folder, **{**document, **changes})
+
+    @cached_property
+    def labels(self) -> dict[str, tuple[Any, ...]]:
+        """The labels of each axis: numbers and texts as they are, other values as JSON."""
+        found = {}
+        for name, axis in self.over.items():
+            listed = isinstance(axis, np.ndarray) and axis.ndim or isinstance(axis, (Sequence, Mapping))
+            if isinstance(axis, (str, bytes)) or not listed:
+                raise ScenarioError(
+                    f"over.{name} must be a list of values, or a table of cases, got {axis!r}"
+                )
+            cases = isinstance(axis, Mapping)
+            found[name] = tuple(axis if cases else (_of_plain(label_of, name, value) for value in axis))
+        return found
+
+    def points(self) -> Iterator[tuple[Point, dict[str, Any]]]:
+        """The labels of each point, and the entries that it changes."""
+        for chosen in itertools.product(*(enumerate(labels) for labels in self.labels.values())):
+            entries: dict[str, Any] = {}
+            for (name, axis), (place, label) in zip(self.over.items(), chosen, strict=True):
+                if isinstance(axis, Mapping):
+                    case = axis[label]
+                    if not isinstance(case, Mapping):
+                        raise ScenarioError(f"over.{name}.{label} must be a table of entries, got {case!r}")
+                    where = f"{name}.{label}"
+                    entries |= {path: _of_plain(plain, where, value) for path, value in case.items()}
+                else:
+                    entries[name] = plain(axis[place])
+            yield {name: label for name, (_, label) in zip(self.over, chosen, strict=True)}, entries
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """All runs: point after point, of each replica after replica, of each the schedulers in order."""
+        wanted = {} if self.metrics is None else wanted_metrics(self.metrics)
+        # one object for what is equal: so it is known as equal without a store too
+        scenarios: dict[str, list[Scenario]] = {}
+        schedulers: dict[tuple[str, str], Scheduler] = {}
+        cells = []
+        for _, entries in self.points():
+            own, others = self._split(entries)
+            said = json.dumps(others, sort_keys=True)
+            if said not in scenarios:
+                point = self.scenario.replaced(others, folder=self.folder) if others else self.scenario
+                scenarios[said] = [replica(point, k, self.hold) for k in range(self.replicates)]
+            chosen = []
+            for name, scheduler in self.schedulers.items():
+                key = name, json.dumps(own[name], sort_keys=True)
+                if key not in schedulers:
+                    schedulers[key] = _changed(name, scheduler, own[name])
+                chosen.append(schedulers[key])
+            cells += [
+                Cell(one, scheduler, wanted, self.time_limit)
+                for one in scenarios[said]
+                for scheduler in chosen
+            ]
+        return cells
+
+    def run(
+        self,
+        *,
+        executor: Executor | None = None,
+        batch: int | None = None,
+        store: Store | StorePath | None = None,
+        retry: bool = False,
+        progress: Progress = False,
+    ) -> SweepResult:
+        """Run the cells.
+
+        A cell that fails is recorded with its error and stops nothing.  What comes out does not depend on the
+        executor.  With a store only cells are run that it does not have: a sweep that was cut off goes on,
+        and one with more values, schedulers or replicates takes the old ones from there.
+
+        executor, batch, store, retry, progress : as of `gridsim.replicate`.
+
+        Raises ScenarioError for points that make no scenario, before anything is run.
+        """
+        made = collect(
+            self.cells,
+            executor=executor,
+            batch=batch,
+            store=store_of(store),
+            progress=progress,
+            retry=retry,
+        )
+        metrics = self.metrics
+        if metrics is None:
+            done = [each.values for each in made if not each.error]
+            metrics = usual_metrics(done, self.scenario.workload.rigid)
+        return SweepResult(
+            self.labels, tuple(self.schedulers), self.replicates, tuple(metrics), self.baseline, made
+        )
+
+    def _split(self, entries: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+        """Parameters of each scheduler, and entries of the scenario."""
+        own: dict[str, dict[str, Any]] = {name: {} for name in self.schedulers}
+        others = {}
+        for path, value in entries.items():
+            if not f"{path}.".startswith(_SCHEDULERS):
+                others[path] = value
+                continue
+            name, _, parameter = path.removeprefix(_SCHEDULERS).rpartition(".")
+            if not name:
+                raise ScenarioError(f"over.{path} must be of one parameter, {_SCHEDULERS}NAME.PARAMETER")
+            if name not in own:
+                raise ScenarioError(f"over.{path}: no scheduler {name!r} here; there are {', '.join(own)}")
+            own[name][parameter] = value
+        return own, others
+
+
+def _of_plain(make: Callable[[Any], Any], axis: str, value: Any) -> Any:
+    """What `make` makes of a value, or a ScenarioError naming the axis: TOML has dates, Python has more."""
+    try:
+        return make(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ScenarioError(
+            f"over.{axis} must be of numbers, texts, lists and tables, got {shown(value)}"
+        ) from error
+
+
+def _check_codeless(file: str, over: Mapping[str, Any]) -> None:
+    """That no parameter of a scheduler names code, of an axis or in a case of one."""
+    for axis, values in over.items():
+        for case in values.values() if isinstance(values, dict) else [{axis: values}]:
+            for path, value in case.items() if isinstance(case, dict) else ():
+                if path.startswith(_SCHEDULERS) and (code := names_code(value)) is not None:
+                    raise ScenarioError(f"{file}: over.{axis}: a file never imports code, got {code!r}")
+
+
+def _changed(name: str, scheduler: Scheduler, parameters: Mapping[str, Any]) -> Scheduler:
+    if not parameters:
+        return scheduler
+    check_preset(name, type(scheduler), parameters)
+    now = {key: getattr(scheduler, key) for key in scheduler.__struct_fields__}
+    return build_scheduler(type(scheduler), {**now, **parameters}, name)
+
+
+def sweep(
+    scenario: Scenario,
+    schedulers: Mapping[str, Scheduler],
+    over: Mapping[str, Axis],
+    *,
+    replicates: int = 10,
+    hold: Collection[str] = (),
+    metrics: Sequence[str] | Mapping[str, Metric] | None = None,
+    baseline: str | None = None,
+    time_limit: float | None = None,
+    **how: Any,
+) -> SweepResult:
+    """Run `schedulers` on replicas of `scenario`, changed as `over` says; see `Sweep`, and `Sweep.run` for
+    `how`: executor, batch, store, retry, progress."""
+    made = Sweep(
+        scenario=scenario,
+        schedulers=schedulers,
+        over=over,
+        replicates=replicates,
+        hold=hold,
+        metrics=metrics,
+        baseline=baseline,
+        time_limit=time_limit,
+    )
+    return made.run(**how)

@@ -1,0 +1,1 @@
+"""What knows nothing of grids: arguments, files, memory, states, text, time."""

@@ -1,0 +1,169 @@
+"""Provenance: what made a result.  It names no host, and has no part in the digest."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gridsim.errors import FileChanged
+from gridsim.support.files import opened
+
+#: Bytes that are read at once.
+_CHUNK = 1 << 20
+#: What decides what comes out of a run, beside numpy.
+PACKAGES = ("gridcore", "gridsim")
+_SOURCES = (".py", ".pyx", ".pxd", ".h")
+
+
+def version() -> str:
+    """Version of the installed distribution; "unknown" in a tree that was never installed."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return installed("gridcore")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+@cache
+def code_version() -> str:
+    """The version of gridsim, and the SHA-256 (16 digits) of its sources and of the version of numpy.
+
+    The sources of the kernels count, not what a compiler made of them.
+    """
+    import numpy
+
+    # the packages are of one distribution, and lie side by side
+    return f"{version()}+{digest_of_sources(Path(__file__).parents[2], numpy.__version__)[:16]}"
+
+
+def digest_of_sources(folder: Path, numpy: str) -> str:
+    """SHA-256 (hexadecimal) of the sources of `PACKAGES` in a folder, and of the version of numpy."""
+    total = hashlib.sha256(numpy.encode())
+    for package in PACKAGES:
+        root = folder / package
+        for path in sorted(path for path in root.rglob("*") if path.suffix in _SOURCES):
+            total.update(f"{path.relative_to(root).as_posix()}\n".encode())
+            total.update(path.read_bytes())
+    return total.hexdigest()
+
+
+def sha256(path: str) -> str:
+    """SHA-256 of a regular file, hexadecimal.
+
+    Raises OSError naming it for one that cannot be read, or has more than it says, as some of a system do,
+    without end.
+    """
+    digest = hashlib.sha256()
+    with opened(path) as stream:
+        left = os.fstat(stream.fileno()).st_size
+        while chunk := stream.read(min(left, _CHUNK) + 1):
+            left -= len(chunk)
+            if left < 0:
+                raise OSError(errno.EINVAL, "has more than it says, or grows", path)
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+@contextmanager
+def reading(files: Iterable[str]) -> Iterator[dict[str, str]]:
+    """The SHA-256 of each of `files`, which are read meanwhile; it is there in the end.
+
+    Raises FileChanged for one that is another one by then.  What is wrong with a file, its reader says.
+    """
+    before = {file: (_state(file), digest_now(file)) for file in files}
+    found: dict[str, str] = {}
+    yield found
+    for file, (state, digest) in before.items():
+        found[file] = sha256(file) if digest is None or _state(file) != state else digest
+        if digest is not None and found[file] != digest:
+            raise FileChanged(f"{file} must not change while it is read")
+
+
+def digest_now(file: str) -> str | None:
+    """The SHA-256 of a file; None of one that cannot be read."""
+    try:
+        return sha256(file)
+    except (OSError, ValueError):
+        return None
+
+
+def _state(file: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def other_file(found: Mapping[str, str], stated: Mapping[str, str]) -> str | None:
+    """The first file of which the two do not have the same SHA-256, or not both have one."""
+    return next(
+        (file for file in sorted(found.keys() | stated.keys()) if found.get(file) != stated.get(file)), None
+    )
+
+
+class FirstRead:
+    """What traces were when a study first read them: its runs are compared, and must have read the same."""
+
+    def __init__(self) -> None:
+        self._digests: dict[tuple[str, str], str | None] = {}
+
+    def other(self, read: Mapping[str, str], places: Mapping[str, Iterable[str]]) -> str:
+        """The first file that is not what it was, or was not there; "" if all are as before.
+
+        read : SHA-256 of each file that a run has read.  places : see
+            `gridsim.model.scenario.Scenario.places`.
+        """
+        asked = [(trace, file) for trace, files in places.items() for file in files]
+        for trace, file in (*asked, *(("", file) for file in read)):
+            digest = read.get(file)
+            if self._digests.setdefault((trace, file), digest) != digest:
+                return file
+        return ""
+
+
+def check_read(files: Iterable[str], stated: Mapping[str, str]) -> None:
+    """That `files` are those of which `stated` has the SHA-256, and all of them.
+
+    Raises FileChanged.
+    """
+    found = {file: digest for file in files if (digest := digest_now(file)) is not None}
+    if (file := other_file(found, stated)) is not None:
+        was, now = (digests.get(file, "none") for digests in (stated, found))
+        raise FileChanged(f"{file} must be what the run has read, of SHA-256 {was}, got {now}")
+
+
+def peak_memory() -> int | None:
+    """The most bytes of memory this process has held so far; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def describe(*, seed: int, files: Mapping[str, str]) -> dict[str, Any]:
+    """Versions, the kind of machine, the seed, and `files`, the SHA-256 of each trace file as it was read."""
+    import platform
+
+    import numpy
+
+    return {
+        "gridcore": version(),
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "numpy": numpy.__version__,
+        "system": f"{platform.system()} {platform.machine()}",
+        "seed": seed,
+        "files": dict(files),
+    }

@@ -1,0 +1,163 @@
+"""The state of a run as plain values and arrays: how policies say what of them changes.
+
+What has ``getstate`` and ``setstate`` keeps its own state: kernels, policies, parts of policies.  `packed`
+turns any of it into what JSON can hold, with arrays put aside; `unpacked` makes it again.  Nothing that is
+read is code: of objects only the state is kept, and they are made as at the beginning of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from types import SimpleNamespace
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.errors import SchedulerError
+
+Array = NDArray[Any]
+
+
+class Stateful:
+    """What keeps in a checkpoint the attributes that it names in `STATE`."""
+
+    #: Names of all attributes that change while a run goes on; None if that is not said.
+    STATE: ClassVar[tuple[str, ...] | None] = None
+
+    def getstate(self) -> dict[str, Any]:
+        """What is kept.  Raises SchedulerError where `STATE` is None."""
+        if self.STATE is None:
+            raise SchedulerError(
+                f"{type(self).__name__} does not say what of it changes while it runs (STATE), "
+                "so that the run cannot be kept in a checkpoint"
+            )
+        return {name: getattr(self, name) for name in self.STATE}
+
+    def setstate(self, state: dict[str, Any]) -> None:
+        """Go on from what was kept.  Raises ValueError for the state of something else."""
+        check_names(self, state, self.STATE or ())
+        for name, value in state.items():
+            put(self, name, value)
+
+
+class Kept:
+    """The state of something that has ``setstate``, read from a checkpoint."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+
+def check_names(owner: Any, state: Any, names: Iterable[str]) -> None:
+    """Raise ValueError unless `state` has exactly the entries `names`."""
+    if not isinstance(state, dict) or set(state) != set(names):
+        got = sorted(map(str, state)) if isinstance(state, dict) else type(state).__name__
+        raise ValueError(f"the state of {type(owner).__name__} must be {', '.join(names)}, got {got}")
+
+
+def put(owner: Any, name: str, value: Any) -> None:
+    """Set an attribute to a value that was read, in place if it has ``setstate``.
+
+    Raises ValueError for one of another type than it has.
+    """
+    now = getattr(owner, name)
+    if hasattr(now, "setstate") != isinstance(value, Kept):
+        raise ValueError(f"{type(owner).__name__}.{name} must have the state of {type(now).__name__}")
+    if isinstance(value, Kept):
+        now.setstate(value.state)
+        return
+    if now is not None and value is not None:
+        arrays = isinstance(now, np.ndarray) and isinstance(value, np.ndarray)
+        if type(now) is not type(value) or (arrays and (now.dtype, now.ndim) != (value.dtype, value.ndim)):
+            raise ValueError(f"{type(owner).__name__}.{name} must be a {_kind(now)}, got a {_kind(value)}")
+    setattr(owner, name, value)
+
+
+def _kind(value: Any) -> str:
+    return f"{value.ndim}-d {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def packed(value: Any, save: Callable[[Array], int], what: str = "state") -> Any:
+    """`value` as JSON can hold it; `save` puts an array aside and returns its number.
+
+    What keeps its own state can be an attribute of such a thing, not an item of a list or a dict.
+
+    Raises SchedulerError for a value of another kind, which `what` leads to.
+    """
+    if not hasattr(value, "getstate"):
+        return _plain(value, save, what)
+    owner = type(value).__name__
+    return {"state": {k: packed(each, save, f"{owner}.{k}") for k, each in value.getstate().items()}}
+
+
+def _plain(value: Any, save: Callable[[Array], int], what: str) -> Any:
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, np.generic):
+        return {"scalar": save(np.asarray(value))}
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return {"array": save(value)}
+    if isinstance(value, Generator):
+        return {"arrays": [save(each) for each in value]}
+    if isinstance(value, np.random.Generator) and isinstance(value.bit_generator, np.random.PCG64):
+        return {"generator": _plain(value.bit_generator.state, save, what)}
+    if type(value) in (list, tuple) or type(value) in _KEPT:
+        items = [_plain(each, save, f"{what}[{k}]") for k, each in enumerate(value)]
+        return {type(value).__name__: items}
+    if type(value) is set:
+        return {"set": [_plain(each, save, what) for each in sorted(value)]}
+    if type(value) is dict:
+        places = [(key, each, f"{what}[{key!r}]") for key, each in value.items()]
+        return {"dict": [[_plain(key, save, at), _plain(each, save, at)] for key, each, at in places]}
+    if type(value) is SimpleNamespace:
+        return {"SimpleNamespace": _plain(vars(value), save, what)}
+    raise SchedulerError(f"{what} cannot be kept in a checkpoint: it is a {type(value).__qualname__}")
+
+
+def unpacked(value: Any, load: Callable[[int], Array]) -> Any:
+    """What `packed` was given; `load` gets an array by its number.
+
+    Whatever cannot have come from `packed` raises ValueError, TypeError or KeyError.
+    """
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind in ("array", "scalar"):
+        return load(content) if kind == "array" else load(content)[()]
+    if kind == "arrays":
+        return map(load, content)
+    if kind == "state":
+        return Kept({name: unpacked(each, load) for name, each in content.items()})
+    if kind == "dict":
+        return {unpacked(key, load): unpacked(each, load) for key, each in content}
+    if kind in _MADE:
+        return _MADE[kind](unpacked(content, load))
+    return _SEQUENCES[kind](unpacked(each, load) for each in content)
+
+
+def _generator(state: Any) -> np.random.Generator:
+    bits = np.random.PCG64()
+    bits.state = state
+    return np.random.Generator(bits)
+
+
+_MADE: dict[str, Callable[[Any], Any]] = {
+    "generator": _generator,
+    "SimpleNamespace": lambda fields: SimpleNamespace(**fields),
+}
+_SEQUENCES: dict[str, Callable[[Any], Any]] = {
+    "list": list,
+    "tuple": tuple,
+    "set": set,
+}
+#: Named tuples that a checkpoint may hold.
+_KEPT: set[type] = set()
+
+Tuple = TypeVar("Tuple", bound=tuple[Any, ...])
+
+
+def kept_in_checkpoints(cls: type[Tuple]) -> type[Tuple]:
+    """Let values of a class of named tuples be kept; a decorator."""
+    _KEPT.add(cls)
+    _SEQUENCES[cls.__name__] = lambda fields: cls(*fields)
+    return cls

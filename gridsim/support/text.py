@@ -1,0 +1,74 @@
+"""Values as text: names, aligned columns, JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gridsim.errors import in_line
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+#: What JSON may hold as it is, but no terminal (or encoding) should get.
+_UNSEEN = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
+
+
+def check_name(name: str) -> str:
+    """`name` if it can name a table or column (letters, digits, _), else ValueError."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f"a table or column name must be letters, digits and _, got {name!r}")
+    return name
+
+
+def align(columns: list[list[str]], left: int = 0) -> list[str]:
+    """Lines of right-aligned columns; the first `left` columns are left-aligned.
+
+    Whatever stands in a cell, as a name of somebody's, it is of that line and as wide as it looks.
+    """
+    columns = [[in_line(cell) for cell in column] for column in columns]
+    widths = [max(map(len, column)) for column in columns]
+    return [
+        "  ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def plain(value: Any) -> Any:
+    """`value` as plain Python: dicts, lists, text, numbers, booleans, None.  TypeError for anything else."""
+    if value is None or isinstance(value, (str, bool, int, float)):
+        # subclasses (np.float64 is one) become the plain type
+        for kind in (bool, int, float, str):
+            if isinstance(value, kind):
+                return kind(value)
+        return None
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    raise TypeError(f"{value!r} is no plain value")
+
+
+def to_json(value: Any, *, indent: int | None = 2) -> str:
+    """`value` as strict JSON: numbers that JSON does not have (NaN, infinity) become null."""
+
+    def strict(item: Any) -> Any:
+        if isinstance(item, float):
+            return item if np.isfinite(item) else None
+        if isinstance(item, dict):
+            return {key: strict(entry) for key, entry in item.items()}
+        return [strict(entry) for entry in item] if isinstance(item, list) else item
+
+    said = json.dumps(strict(plain(value)), indent=indent, allow_nan=False, ensure_ascii=False)
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", said)
