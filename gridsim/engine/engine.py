@@ -25,10 +25,10 @@ from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.engine.calendar_queue import Calendar
 from gridsim.errors import SchedulerError
+from gridsim.support.arrays import Rows
 from gridsim.support.clock import NEVER, NS
 
 DELIVERY, ACT, TIMER = 0, 1, 2
@@ -39,7 +39,6 @@ _PHASE_AT = _PRIORITY_BITS + _WAVE_BITS
 _PRIORITIES = (1 << _PRIORITY_BITS) - 1
 _ACT_AT, _TIMER_AT = ACT << _PHASE_AT, TIMER << _PHASE_AT
 
-Rows = NDArray[Any]
 Handler = Callable[[Any], None]
 
 

@@ -15,10 +15,10 @@ from gridsim.engine.message_log import message_table, place_of
 from gridsim.errors import ScenarioError
 from gridsim.model.network import Network
 from gridsim.results.table import Table
+from gridsim.support.arrays import Rows
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.state import check_names, put
 
-Rows = NDArray[Any]
 Observer = Callable[[str, Rows, NDArray[np.int64], tuple[str, ...]], None]
 #: The longest that a message may take on an interface, s (see `Links`).
 LONGEST = 2**40 / NS

@@ -6,13 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.state import kept_in_checkpoints
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
 
 #: Bytes of a task's instructions and data, at most: they go as one message.
 MOST_DATA = 2**31 - 1

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import MOST_DATA, Columns, Floats, Integers
+from gridsim.model.applications import MOST_DATA, Columns
 from gridsim.model.platform import Platform
 from gridsim.support.arguments import flag, normalise, real, sequence, shown, text, whole
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.memory import OF_APPLICATION, OF_TASK, check_room
 from gridsim.support.random_streams import Streams, normal_factors
 

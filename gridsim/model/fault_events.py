@@ -14,18 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
+from gridsim.support.arrays import Floats, Integers
+from gridsim.support.clock import NEVER, NS
 from gridsim.support.random_streams import Streams
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-NS = 1_000_000_000
 #: No change lies later than this (s): the clock counts int64 nanoseconds.
 LATEST = 8e9
 #: The same in ns.
 END = round(LATEST * NS)
-#: Later than any change (ns).
-NEVER = 2**63 - 1
 #: Changes that are made for who looks at a result, at most: in all, or of each machine if that is more.
 MOST_AGAIN, MOST_OF_EACH = 10_000_000, 200
 #: As many changes as a block, or a pass over the machines of one, counts at least: it takes about as long.

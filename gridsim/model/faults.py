@@ -21,12 +21,8 @@ from gridsim.errors import ScenarioError
 from gridsim.model.fault_events import (
     END,
     LATEST,
-    NEVER,
-    NS,
     Count,
     Course,
-    Floats,
-    Integers,
     drawn,
     given,
     nanoseconds,
@@ -35,6 +31,8 @@ from gridsim.model.fault_events import (
 )
 from gridsim.model.time_zones import DAY, ZoneFaults, Zones, turned
 from gridsim.support.arguments import flag, normalise, real, sequence, text, whole
+from gridsim.support.arrays import Floats, Integers
+from gridsim.support.clock import NEVER, NS
 from gridsim.support.random_streams import Streams
 
 if TYPE_CHECKING:

@@ -13,16 +13,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.support.arguments import normalise, real, sequence, shown, whole
+from gridsim.support.arrays import Floats, Integers
+from gridsim.support.clock import NS
 from gridsim.support.random_streams import Streams
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-NS = 1_000_000_000
 #: Periods are at most so long (s), so that the one in which the clock ends has an end in int64 ns as well.
 LONGEST = 1e7
 #: Factors that are drawn, at most: 1 GB of them.

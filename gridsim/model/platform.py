@@ -15,15 +15,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.support.arguments import normalise, real, sequence, text, whole
+from gridsim.support.arrays import Floats
 from gridsim.support.memory import OF_MACHINE, check_room
 from gridsim.support.provenance import reading
 from gridsim.support.random_streams import Streams, normal_factors
-
-Floats = NDArray[np.float64]
 
 
 class UniformSpeeds(

@@ -13,9 +13,10 @@ import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import Columns, Floats, Integers
+from gridsim.model.applications import Columns
 from gridsim.model.platform import Platform
 from gridsim.support.arguments import flag, normalise, one_of, real, sequence, text, whole
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.random_streams import Streams
 
 

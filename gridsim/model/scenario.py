@@ -20,10 +20,8 @@ from gridsim.model.platform import Platform, PlatformRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
 from gridsim.support import toml as toml_files
 from gridsim.support.arguments import shown, text, whole
-from gridsim.support.files import atomic_file
+from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import names_code
-
-StrPath = str | os.PathLike[str]
 
 #: What overrides another entry, and goes where that is set anew.
 _OVERRIDDEN = {"workload.tasks_per_node": "workload.tasks"}

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.fault_events import NS, Count, Course, Integers, Piece, nanoseconds, streamed
+from gridsim.model.fault_events import Count, Course, Piece, nanoseconds, streamed
 from gridsim.support.arguments import normalise, real, whole
+from gridsim.support.arrays import Integers
+from gridsim.support.clock import NS
 from gridsim.support.random_streams import Streams
 
 HOUR = 3600 * NS

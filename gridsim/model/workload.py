@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import Applications, Floats, Integers
+from gridsim.model.applications import Applications
 from gridsim.model.bag_workloads import (
     BagRecipe,
     ListRecipe,
@@ -26,11 +26,11 @@ from gridsim.model.bag_workloads import (
 from gridsim.model.platform import Platform
 from gridsim.model.rigid_workloads import JobListRecipe, JobLogRecipe, JobRecipe, RigidRecipe
 from gridsim.support.arguments import real, sequence, text
+from gridsim.support.arrays import Floats, Integers
+from gridsim.support.clock import NS
 
 #: Releases stay below this many seconds: the clock counts int64 nanoseconds.
 LATEST_RELEASE = 4.0e9
-
-_NS = 1e9
 
 WorkloadRecipe = BagRecipe | LogRecipe | ListRecipe | TasksRecipe | StreamRecipe | RigidRecipe
 
@@ -375,7 +375,7 @@ class Workload:
             raise ScenarioError(
                 f"{log}workload.release[{i}] must be at most {latest}, got {float(release[i])!r}"
             )
-        release_ns = np.rint(release * _NS).astype(np.int64)
+        release_ns = np.rint(release * NS).astype(np.int64)
         order = np.argsort(release_ns, kind="stable")
         if sizes is not None:
             task_size, size, sizes = _summed(tasks, sizes, order)
@@ -388,7 +388,7 @@ class Workload:
         release_ns = release_ns[order]
         made = Applications(
             release_ns,
-            release_ns / _NS,
+            release_ns / NS,
             tasks[order],
             task_size[order],
             size[order],

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError
 from gridsim.model.fault_events import TooOften
@@ -19,6 +18,7 @@ from gridsim.results.metrics.series import (
     places_of,
     recorded_schedule,
 )
+from gridsim.support.arrays import Integers
 from gridsim.support.extras import need
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ _NARROW, _DARK = 6.0, 0.55
 #: Bars have lines around them in their own colour, of so many points or this part of a low row: what is
 #: shorter than a pixel is seen, and there is little white where two of them meet within one.
 _RIM = 0.3
-
-Integers = NDArray[np.int64]
 
 
 def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes: Axes | None = None) -> Axes:

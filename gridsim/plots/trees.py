@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.plots.scales import log_labels, short
@@ -13,6 +12,7 @@ from gridsim.plots.style import MAP, check_count, legend, look, name_x, on, titl
 from gridsim.results.metrics import series
 from gridsim.results.schema import COLUMN_UNITS
 from gridsim.scheduling.overlays import tree_level, tree_machines, tree_spans
+from gridsim.support.arrays import Floats
 from gridsim.support.extras import need
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ Unit = Literal["bytes", "messages"]
 CELLS = 1024
 #: Nodes of which at most so many fit side by side have lines between them.
 _LINED = 64
-
-Floats = NDArray[np.float64]
 
 
 def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -> Axes:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.report.figures import (
     POINTS,
@@ -34,9 +33,9 @@ from gridsim.results.result import Result
 from gridsim.results.schema import UNITS
 from gridsim.studies.comparison_table import measure_of, ratio_of
 from gridsim.studies.replicate import Replicates
+from gridsim.support.arrays import Floats
 
 Results = Mapping[str, Result]
-Floats = NDArray[np.float64]
 
 _BINS = 40
 _CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.results.table import Table
+from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
 from gridsim.support.text import plain
 
 #: Rows that are kept, unless another number is asked for.
 DECISIONS_LIMIT = 1_000_000
-_NS = 10**9  # results, which know this module, share nothing with the engine
 
 #: An action -> (sentence, quantity, unit); see `gridsim.scheduling.contract.Scheduler.decision_words`.
 Words = Mapping[str, tuple[str, str, str]]
@@ -116,7 +116,7 @@ class Decisions(Stateful):
         """The rows, with times in s."""
         rows = self.rows[: self.kept]
         columns = {name: rows[name].copy() for name in _NAMES}
-        columns["time"] = rows["time"] / _NS
+        columns["time"] = rows["time"] / NS
         columns["action"] = np.array(list(self.words), np.str_)[rows["action"]]
         return Table(columns)
 

@@ -23,14 +23,13 @@ from gridsim.model.fault_events import Events
 from gridsim.model.fluctuation import Pace
 from gridsim.model.time_zones import Zones
 from gridsim.results.decisions import Decisions, Words
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.random_streams import Streams
 from gridsim.support.state import Stateful
 
 if TYPE_CHECKING:
     from gridcore.queues import TaskQueues
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 #: Of the timer by which machines fail: what else was to happen at that instant has happened before.  Only
 #: timers of higher priority find the machines as they are after it.

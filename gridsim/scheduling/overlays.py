@@ -8,9 +8,9 @@ router k on machine k.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Integers = NDArray[np.int64]
+from gridsim.support.arrays import Integers
 
 
 def tree_machines(machines: int) -> Integers:

@@ -6,16 +6,15 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.transport import Transport
-from gridsim.model.fault_events import END, NEVER, Course, Events
+from gridsim.model.fault_events import END, Course, Events
 from gridsim.model.faults import Faults
 from gridsim.scheduling.contract import FAULT_PRIORITY, Policy
+from gridsim.support.arrays import Integers
+from gridsim.support.clock import NEVER
 from gridsim.support.state import check_names
-
-Integers = NDArray[np.int64]
 
 
 class Outages:

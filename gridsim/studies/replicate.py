@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario, check_scenario
@@ -28,6 +27,7 @@ from gridsim.studies.execution.collect import MOST_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.replicas import replica
 from gridsim.support.arguments import real, sequence, whole
+from gridsim.support.arrays import Floats
 from gridsim.support.progress import Progress
 from gridsim.support.provenance import FirstRead
 from gridsim.support.text import align
@@ -35,7 +35,6 @@ from gridsim.support.text import align
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 #: Replicas to begin with, where a half-width is asked for, and the most that are run for it.
 AT_LEAST, AT_MOST = 10, 1000
 

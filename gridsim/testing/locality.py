@@ -14,12 +14,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gridsim.model.applications import Applications, Floats, Integers
+from gridsim.model.applications import Applications
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.simulation.simulate import simulate
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS, nanoseconds
 
 #: s, of a message in these runs: what happens at one machine is long unknown to the others.

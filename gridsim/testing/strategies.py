@@ -11,8 +11,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from gridcore.grid import SummaryGrid
-
-Floats = npt.NDArray[np.float64]
+from gridsim.support.arrays import Floats
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gridsim.errors import TraceFormatError, TraceWarning
-from gridsim.support.files import opened
+from gridsim.support.files import StrPath, opened
 from gridsim.support.memory import memory, size_of
-
-StrPath = str | os.PathLike[str]
 
 _CHUNK = 1 << 18  # bytes; one chunk and one unfinished line are held, never the whole file
 #: Times, sizes and speeds beyond that are mistakes, and so are counts: sums of them stay numbers.

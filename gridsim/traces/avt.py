@@ -11,9 +11,9 @@ from array import array
 import numpy as np
 
 from gridsim.errors import TraceFormatError
+from gridsim.support.files import StrPath
 from gridsim.traces._text import (
     LARGEST,
-    StrPath,
     cut,
     format_error,
     number_fault,

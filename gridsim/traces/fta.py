@@ -20,15 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import TraceFormatError
-from gridsim.traces._text import (
-    LARGEST,
-    StrPath,
-    format_error,
-    number_fault,
-    text_lines,
-    torn_line,
-    warn_repairs,
-)
+from gridsim.support.files import StrPath
+from gridsim.traces._text import LARGEST, format_error, number_fault, text_lines, torn_line, warn_repairs
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, assemble, first_line
 
 UP = 1  # event_type; 0 is down

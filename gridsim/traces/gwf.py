@@ -14,7 +14,8 @@ from array import array
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.traces._text import StrPath, number_fault, warn_repairs
+from gridsim.support.files import StrPath
+from gridsim.traces._text import number_fault, warn_repairs
 from gridsim.traces.jobs import JOB_FIELDS, JobFormat, JobLog, parse_jobs, repair
 
 GWF_FIELDS = JOB_FIELDS[:16]

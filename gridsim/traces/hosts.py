@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
+from gridsim.support.files import StrPath
 from gridsim.traces._text import (
     LARGEST,
     LARGEST_COUNT,
-    StrPath,
     csv_rows,
     cut,
     format_error,

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from gridsim.errors import ScenarioError
+from gridsim.support.files import StrPath
 from gridsim.support.provenance import sha256
-from gridsim.traces._text import StrPath, format_error, parse_number, text_lines
+from gridsim.traces._text import format_error, parse_number, text_lines
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import parse_count, read_avt
 from gridsim.traces.fta import EVENT_FILES, NODE_TABLES, event_file, node_table, read_fta

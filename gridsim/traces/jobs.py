@@ -15,15 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import TraceFormatError, TraceWarning
-from gridsim.traces._text import (
-    LARGEST,
-    LARGEST_COUNT,
-    StrPath,
-    format_error,
-    number_fault,
-    text_lines,
-    torn_line,
-)
+from gridsim.support.files import StrPath
+from gridsim.traces._text import LARGEST, LARGEST_COUNT, format_error, number_fault, text_lines, torn_line
 
 # Times and memory may carry fractions in some logs; identifiers and counts may not.
 _KINDS: dict[str, type[np.int64] | type[np.float64]] = {

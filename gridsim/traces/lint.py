@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import TraceFormatError, TraceWarning
-from gridsim.traces._text import StrPath, parse_number, text_lines
+from gridsim.support.files import StrPath
+from gridsim.traces._text import parse_number, text_lines
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, first_line
 from gridsim.traces.avt import parse_avt, read_avt
 from gridsim.traces.fta import UP, event_file, node_names, parse_fta, read_fta

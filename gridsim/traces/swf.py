@@ -11,7 +11,8 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.traces._text import StrPath, warn_repairs
+from gridsim.support.files import StrPath
+from gridsim.traces._text import warn_repairs
 from gridsim.traces.jobs import JOB_FIELDS, JobFormat, JobLog, parse_jobs, repair
 
 SWF_FIELDS = JOB_FIELDS

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError, ScenarioError, one_line
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from gridsim.support.arrays import Floats, Integers
 
 #: Times are multiples of 1 ns, as floats: two that are equal are at most this far apart, relatively.
 ROUNDING = 4 * float(np.finfo(np.float64).eps)

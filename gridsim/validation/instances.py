@@ -16,9 +16,9 @@ from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.model.fluctuation import Pace
 from gridsim.results.result import Result
-from gridsim.validation.common import Floats, Violation, broken, column, differs, few
+from gridsim.support.arrays import Floats, Integers
+from gridsim.validation.common import Violation, broken, column, differs, few
 
-Integers = NDArray[np.int64]
 _AT_ONCE = 1 << 16
 
 

@@ -12,17 +12,8 @@ from numpy.typing import NDArray
 
 from gridsim.model.applications import Applications
 from gridsim.results.result import Result
-from gridsim.validation.common import (
-    NS,
-    ROUNDING,
-    Floats,
-    Integers,
-    Violation,
-    broken,
-    close,
-    column,
-    differs,
-)
+from gridsim.support.arrays import Floats, Integers
+from gridsim.validation.common import NS, ROUNDING, Violation, broken, close, column, differs
 from gridsim.validation.order import in_turn
 
 #: The classes of those schedulers.

@@ -12,20 +12,12 @@ from typing import Any
 import numpy as np
 
 from gridsim.errors import TraceFormatError
+from gridsim.support.arrays import Floats, Integers
+from gridsim.support.files import StrPath
 from gridsim.traces import JobLog, read_jobs
-from gridsim.traces._text import LARGEST_COUNT, StrPath, csv_rows, cut, format_error, number_fault
+from gridsim.traces._text import LARGEST_COUNT, csv_rows, cut, format_error, number_fault
 from gridsim.traces.avt import parse_count
-from gridsim.validation.common import (
-    ROUNDING,
-    Floats,
-    Integers,
-    Violation,
-    broken,
-    differs,
-    few,
-    over_capacity,
-    overlaps,
-)
+from gridsim.validation.common import ROUNDING, Violation, broken, differs, few, over_capacity, overlaps
 
 #: What tables of others have as numbers is rounded to multiples of that: Batsim writes six decimals (s).
 UNIT = 1e-6

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from gridsim.model.fault_events import looking, outages
 from gridsim.results.result import Result
-from gridsim.validation.common import NS, ROUNDING, Floats, Violation, broken, column, differs
+from gridsim.support.arrays import Floats
+from gridsim.validation.common import NS, ROUNDING, Violation, broken, column, differs
 from gridsim.validation.jobs import WALKERS
 
 #: Kinds of messages of `WALKERS` that take as long as the scheduler says.

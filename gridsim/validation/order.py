@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gridsim.results.result import Result
-from gridsim.validation.common import Integers, Violation, broken, close
+from gridsim.support.arrays import Integers
+from gridsim.validation.common import Violation, broken, close
 
 _SHOWN = 10  # applications of a machine that are told
 

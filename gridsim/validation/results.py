@@ -12,16 +12,9 @@ from gridsim.model.bag_workloads import BagRecipe
 from gridsim.model.fault_events import looking, outages
 from gridsim.results.metrics.formulas import job_slowdown
 from gridsim.results.result import Result
+from gridsim.support.arrays import Floats
 from gridsim.support.provenance import check_read
-from gridsim.validation.common import (
-    NS,
-    ROUNDING,
-    Floats,
-    Violation,
-    broken,
-    column,
-    differs,
-)
+from gridsim.validation.common import NS, ROUNDING, Violation, broken, column, differs
 from gridsim.validation.jobs import WALKERS, check_jobs
 from gridsim.validation.messages import check_messages
 from gridsim.validation.schedule import check_schedule, given_up

@@ -11,18 +11,8 @@ from gridsim.model.applications import Applications
 from gridsim.model.fault_events import looking, outages
 from gridsim.model.faults import Faults
 from gridsim.results.result import Result
-from gridsim.validation.common import (
-    NS,
-    ROUNDING,
-    Floats,
-    Violation,
-    broken,
-    close,
-    column,
-    differs,
-    few,
-    overlaps,
-)
+from gridsim.support.arrays import Floats
+from gridsim.validation.common import NS, ROUNDING, Violation, broken, close, column, differs, few, overlaps
 from gridsim.validation.instances import Instances, check_instances, overtaken
 
 

@@ -92,7 +92,7 @@ def test_one_that_comes_last_of_all_changes_nothing(
 
 HANGS = """
 import os, time
-from gridsim import interruption
+from gridsim.cli import signals
 
 def send():
     os.kill(os.getpid(), {number})
@@ -101,8 +101,8 @@ try:
     send()
 finally:
     send()
-    assert interruption.PATIENCE > 1
-    interruption.PATIENCE = 0.0
+    assert signals.PATIENCE > 1
+    signals.PATIENCE = 0.0
     time.sleep(0.01)
     send()
     time.sleep(60)

@@ -71,7 +71,7 @@ def test_the_entries_of_parameters_get_type_and_default(helper):
     assert "``c`` : ``= 'x'``" in lines and "``also``" in lines and "    one." in lines
     assert "``a``, ``b``" in lines  # which differ
     tree = docstrings.converted(inspect.getdoc(gs.FairTree).splitlines(), docstrings.parameters(gs.FairTree))
-    assert "``bound`` : ``float = 2.0``" in tree
+    assert "``bound`` : ``float = 1.0``" in tree
 
 
 def test_compiled_signatures_are_those_of_the_stubs(helper):

@@ -23,7 +23,7 @@ import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.cli.output import file_name
 from gridsim.errors import LONGEST, GridSimError, ScenarioError, TraceFormatError
-from gridsim.model.fault_events import END, NEVER, looking
+from gridsim.model.fault_events import END, looking
 from gridsim.model.platform import Platform
 from gridsim.model.time_zones import Zones
 from gridsim.reproduce.others.waves import hours_of
@@ -34,6 +34,7 @@ from gridsim.simulation.simulate import Options, Simulation
 from gridsim.studies.sweep import Sweep
 from gridsim.support import files as inputs
 from gridsim.support import memory as memory_of
+from gridsim.support.clock import NEVER
 from gridsim.traces import read_avt, read_fta, read_gwf, read_host_speeds, read_swf
 from gridsim.traces._text import LONGEST_LINE, text_lines
 from gridsim.validation.logs import BATSIM, validate_batsim, validate_swf

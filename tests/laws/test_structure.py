@@ -216,7 +216,12 @@ def test_schedulers_do_not_import_one_another() -> None:
 
 @named([SIM / "engine" / "engine.py", SIM / "engine" / "calendar_queue.py"])
 def test_the_engine_knows_nothing_of_grids(path: Path) -> None:
-    known = ("gridsim.errors", "gridsim.support.clock", "gridsim.engine.calendar_queue")
+    known = (
+        "gridsim.errors",
+        "gridsim.support.arrays",
+        "gridsim.support.clock",
+        "gridsim.engine.calendar_queue",
+    )
     assert outside(path, "numpy", *known) == []
 
 

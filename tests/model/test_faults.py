@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.engine import engine
 from gridsim.model import fault_events as courses
-from gridsim.model.fault_events import LATEST, NEVER
+from gridsim.model.fault_events import LATEST
 from gridsim.model.faults import Faults
+from gridsim.support.clock import NEVER
 from gridsim.support.random_streams import Streams
 from gridsim.testing.cases import fault_schedules
 

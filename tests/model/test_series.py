@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import ScenarioError
-from gridsim.model.fault_events import NS, Events
+from gridsim.model.fault_events import Events
 from gridsim.results.metrics import series
+from gridsim.support.clock import NS
 
 TIMES = st.lists(st.tuples(st.floats(0, 100), st.floats(0, 50)), min_size=1, max_size=30)
 

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.model.fault_events import END, NEVER, Course
+from gridsim.model.fault_events import END, Course
 from gridsim.model.faults import Faults
 from gridsim.model.time_zones import DAY, HOUR, Zones, turned
+from gridsim.support.clock import NEVER
 
 MINUTE = HOUR // 60
 

@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.reproduce.dgs.common import DAY, HIGH, LOW, about_jobs, jobs_of, shown, span
 from gridsim.reproduce.framework import Grid, Report, Row, Run, judge
@@ -17,11 +16,11 @@ from gridsim.results.result import Result
 from gridsim.schedulers import DgsAsap
 from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.simulate import simulate
+from gridsim.support.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 
 NAME = "dgs-fig4"
 TITLE = "request utilization and effective utilization over time"

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.reproduce.dgs.common import DAY, HIGH, PROMPT, about_jobs, jobs_of, shown, span
 from gridsim.reproduce.framework import ABOVE, POSITIVE, Grid, Report, Row, Run, judge
@@ -24,11 +23,11 @@ from gridsim.results.result import Result
 from gridsim.schedulers import DgsAsap
 from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.simulate import simulate
+from gridsim.support.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 
 NAME = "dgs-fig5"
 TITLE = "waiting over submission time, nodes, duration and area"

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.reproduce.dgs.common import DAY, HIGH, METRICS, Jobs, about_jobs, jobs_of, shown
 from gridsim.reproduce.framework import POSITIVE, Grid, Report, Row, Run, judge
@@ -15,11 +14,11 @@ from gridsim.results.metrics.estimates import Estimate, estimate
 from gridsim.results.metrics.rigid import effective_series, intervals, rank_correlation, request_series
 from gridsim.schedulers import DgsAsap
 from gridsim.scheduling.contract import Scheduler
+from gridsim.support.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 
 NAME = "dgs-fig6"
 TITLE = "schedules exchanged by push and pull over time"

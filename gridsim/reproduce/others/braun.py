@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.reproduce.framework import Grid, Report, Row, Run, sign
 from gridsim.results.metrics.estimates import estimate
 from gridsim.results.metrics.mapping_matrices import BRAUN_CLASSES, HEURISTICS, expected_times, map_tasks
+from gridsim.support.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,6 @@ PUBLISHED = ("olb", "met", "mct", "min-min", "max-min")
 #: Of the further rules, as `map_tasks` has them by default.
 SETTINGS = "KPB with 20 % of the machines (4 of 16), the switching algorithm between 0.6 and 0.9"
 
-Floats = NDArray[np.float64]
 #: Class -> heuristic -> makespan of each seed.
 Makespans = Mapping[str, Mapping[str, Floats]]
 

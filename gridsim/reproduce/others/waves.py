@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.errors import TraceFormatError, TraceWarning
 from gridsim.model.faults import Faults
@@ -25,11 +24,11 @@ from gridsim.results.result import Result
 from gridsim.schedulers import MODES, Wave
 from gridsim.scheduling.contract import Scheduler
 from gridsim.studies.replicate import Replicates
+from gridsim.support.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 
 NAME = "waves"
 TITLE = "wave schedulers against plain migration, by turnaround and moves"

@@ -27,11 +27,8 @@ from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.support import provenance
 from gridsim.support.arguments import real, text, whole
-from gridsim.support.files import atomic_file
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-StrPath = str | os.PathLike[str]
+from gridsim.support.arrays import Floats, Integers
+from gridsim.support.files import StrPath, atomic_file
 
 Dialect = Literal["batsim", "evalys"]
 _COMMON = (

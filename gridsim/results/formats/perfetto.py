@@ -24,10 +24,9 @@ from gridsim.results.formats.job_logs import check_recorded
 from gridsim.results.metrics.series import chosen_machines
 from gridsim.results.result import Result
 from gridsim.results.table import Table
-from gridsim.support.files import atomic_file
+from gridsim.support.arrays import Integers
+from gridsim.support.files import StrPath, atomic_file
 
-Integers = NDArray[np.int64]
-StrPath = str | os.PathLike[str]
 #: Machines of a process, in which tracks are folded.
 BLOCK = 100
 #: The process of applications and counters; those of machines follow.

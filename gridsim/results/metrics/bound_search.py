@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from gridsim.support.arrays import Floats, Integers
 
 
 class Slots:

@@ -34,15 +34,8 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.results.metrics.bound_search import (
-    Floats,
-    Integers,
-    Search,
-    Slots,
-    WholeTasks,
-    alone,
-    levels,
-)
+from gridsim.results.metrics.bound_search import Search, Slots, WholeTasks, alone, levels
+from gridsim.support.arrays import Floats, Integers
 
 #: Up to how many applications a summary has their lower bound.
 BOUND_LIMIT = 5000

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.results.metrics.formulas import mean
+from gridsim.support.arrays import Floats
 from gridsim.support.extras import need
 from gridsim.support.random_streams import Streams
-
-Floats = NDArray[np.float64]
 
 RESAMPLES = 9999
 LEVEL = 0.95

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model.applications import Applications, Floats
+from gridsim.model.applications import Applications
 from gridsim.model.platform import Platform
+from gridsim.support.arrays import Floats
 
 #: Values at a time that become Python's own, which need four times the memory.
 _BLOCK = 1 << 16

@@ -16,10 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from gridcore.mapping import map_batch, map_in_turn
 from gridsim.errors import ScenarioError
 from gridsim.support.arguments import one_of, real, shown, whole
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.random_streams import Streams
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 Consistency = Literal["consistent", "semi-consistent", "inconsistent"]
 InTurn = Literal["mct", "met", "olb", "switching", "kpb"]

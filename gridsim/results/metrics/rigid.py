@@ -9,10 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.results.metrics.formulas import mean
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
+from gridsim.support.arrays import Floats, Integers
 
 # -- utilization over time ------------------------------------------------------------------------------
 

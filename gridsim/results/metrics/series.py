@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.fault_events import NEVER, NS, looking
+from gridsim.model.fault_events import looking
+from gridsim.support.arrays import Floats
+from gridsim.support.clock import NEVER, NS
 
 if TYPE_CHECKING:
     from gridsim.results.result import Result
 
-Floats = NDArray[np.float64]
 #: What there is over time; see `over_time`.
 Quantity = Literal["active", "waiting", "busy"]
 #: Values that differ by a larger factor are drawn on a logarithmic axis.

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.results.metrics.formulas import mean, running_mean
 from gridsim.results.result import Result
-
-Floats = NDArray[np.float64]
+from gridsim.support.arrays import Floats
 
 
 class Series(NamedTuple):

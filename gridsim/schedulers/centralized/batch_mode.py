@@ -9,7 +9,8 @@ import numpy as np
 from gridcore.mapping import map_batch
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.results.decisions import Decisions
-from gridsim.scheduling.contract import FAULT_PRIORITY, SCHEDULE, Floats, Integers, Outcome, Policy, Run
+from gridsim.scheduling.contract import FAULT_PRIORITY, SCHEDULE, Outcome, Policy, Run
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 
 #: ns; what lasts longer lasts until the last instant.

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from gridcore.summaries import split
 from gridsim.results.decisions import Words
 from gridsim.schedulers.centralized.immediate import Bound
-from gridsim.scheduling.contract import Integers, Outcome, Run
+from gridsim.scheduling.contract import Outcome, Run
+from gridsim.support.arrays import Integers
 
 #: How closely the smallest stretch is found, relative and from above.
 STRETCH_TOLERANCE = 1e-9

@@ -20,8 +20,9 @@ from gridsim.errors import ScenarioError
 from gridsim.results.decisions import Words
 from gridsim.schedulers.centralized.batch_mode import Batches, lasting, sooner_than_never
 from gridsim.schedulers.centralized.immediate import TIMED_WORDS, Bound, EarliestEnd, Timed
-from gridsim.scheduling.contract import Floats, Integers, Policy, Run, Scheduler
+from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, real, shown
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS, nanoseconds
 
 #: Intervals of mapping events, s.

@@ -13,7 +13,8 @@ import numpy as np
 from gridcore.summaries import split
 from gridsim.results.decisions import Words
 from gridsim.schedulers.centralized.exact_stretch import BOUND_WORDS, Once
-from gridsim.scheduling.contract import Integers, Policy, Run, Scheduler
+from gridsim.scheduling.contract import Policy, Run, Scheduler
+from gridsim.support.arrays import Integers
 
 
 class IdealTree(Scheduler, frozen=True, kw_only=True):

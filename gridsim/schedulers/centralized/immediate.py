@@ -11,7 +11,8 @@ from gridcore.central import bind_earliest
 from gridcore.queues import TaskQueues
 from gridsim.engine.engine import Engine
 from gridsim.results.decisions import Words
-from gridsim.scheduling.contract import Floats, Integers, Outcome, Policy, Run
+from gridsim.scheduling.contract import Outcome, Policy, Run
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 
 #: Of the schedulers whose policy is `Timed`; see `gridsim.scheduling.contract.Scheduler.decision_words`.

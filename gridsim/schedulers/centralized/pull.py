@@ -22,8 +22,9 @@ from gridsim.engine.engine import Engine
 from gridsim.results.decisions import Decisions, Words
 from gridsim.schedulers.centralized.exact_stretch import BOUND_WORDS, Once
 from gridsim.schedulers.centralized.immediate import TIMED_WORDS, Bound, EarliestEnd
-from gridsim.scheduling.contract import SCHEDULE, Integers, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import SCHEDULE, Outcome, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, one_of
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
 
 

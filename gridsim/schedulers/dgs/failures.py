@@ -8,16 +8,14 @@ again.  The books of a scheduling node survive; where it is away, the next machi
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridcore.jobflow import BROKEN, COMMITTING, PLACED
 from gridsim.engine.engine import TIMER
 from gridsim.schedulers.dgs.state import Shared
 from gridsim.scheduling.contract import FAULT_PRIORITY
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 from gridsim.support.state import Stateful
-
-Integers = NDArray[np.int64]
 
 
 class Failures(Stateful):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gridcore.jobflow import DONE, PLACED, REPLY
-from gridsim.engine.transport import Rows
 from gridsim.schedulers.dgs.state import Shared
+from gridsim.support.arrays import Rows
 
 
 class Hosts:

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from gridcore.overlay import Views
 from gridsim.engine.engine import TIMER
 from gridsim.scheduling.contract import Run
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, nanoseconds
 from gridsim.support.state import Stateful
-
-Integers = NDArray[np.int64]
 
 #: Cycles of CYCLON before the run, in which random views become those that it has later too.
 WARM_UP = 20

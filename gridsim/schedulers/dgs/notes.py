@@ -8,19 +8,14 @@ from __future__ import annotations
 
 from itertools import chain, islice
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.results.decisions import Decisions, Words
 from gridsim.schedulers.dgs.state import Shared
+from gridsim.support.arrays import Integers, Rows
 from gridsim.support.clock import NS
-
-if TYPE_CHECKING:
-    from gridsim.engine.transport import Rows
-
-Integers = NDArray[np.int64]
 
 _START = "a start at", "s"
 #: See `gridsim.scheduling.contract.Scheduler.decision_words`.

@@ -16,7 +16,6 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridcore.jobflow import (
     ANSWER,
@@ -35,7 +34,7 @@ from gridcore.jobflow import (
 )
 from gridcore.slots import SlotSchedules
 from gridsim.engine.engine import TIMER, Engine
-from gridsim.engine.transport import LONGEST, Rows
+from gridsim.engine.transport import LONGEST
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import reserved
 from gridsim.results.decisions import Words
@@ -47,6 +46,7 @@ from gridsim.schedulers.dgs.searching import Searchers
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, one_of, real, whole
+from gridsim.support.arrays import Integers, Rows
 from gridsim.support.clock import nanoseconds
 
 _CHOICES = {
@@ -128,9 +128,6 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return Negotiation(self, run)
-
-
-Integers = NDArray[np.int64]
 
 
 # Steps that spread what waits evenly, whatever their order.

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridcore.jobflow import ANSWER
-from gridsim.engine.transport import Rows
 from gridsim.schedulers.dgs.state import Shared
-
-Integers = NDArray[np.int64]
+from gridsim.support.arrays import Integers, Rows
 
 #: An answer that its searcher has not found yet.
 _FOUND = np.dtype([*ANSWER.descr, ("asked", "i8")])

@@ -13,8 +13,7 @@ from gridcore.slots import SlotSchedules
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import Run
-
-Integers = NDArray[np.int64]
+from gridsim.support.arrays import Integers
 
 
 class Parameters(Protocol):

@@ -6,14 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.model.applications import Applications
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Bags(Stateful):

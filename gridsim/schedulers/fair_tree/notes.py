@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridcore.queues import TaskQueues
 from gridcore.tree import DECISION, REQUEST, SummaryTree
@@ -16,10 +15,9 @@ from gridsim.schedulers.centralized.exact_stretch import STRETCH_TOLERANCE
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.scheduling.contract import Run
 from gridsim.scheduling.overlays import tree_level
+from gridsim.support.arrays import Rows
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import Stateful
-
-Rows = NDArray[Any]
 
 _STRETCH = ("a stretch of", "s/Mflop")
 _ON = "passed {tasks} tasks on to machine {machine}: "

@@ -19,10 +19,9 @@ from gridcore.queues import TaskQueues
 from gridcore.tree import SummaryTree
 from gridsim.engine.engine import TIMER
 from gridsim.scheduling.contract import FAULT_PRIORITY, Run
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 from gridsim.support.state import Stateful
-
-Integers = NDArray[np.int64]
 
 #: So often in a row is chance; and the part of a period by which each later submission is moved.
 _PATIENCE = 8

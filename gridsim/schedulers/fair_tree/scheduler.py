@@ -33,6 +33,7 @@ from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.overlays import tree_level, tree_machines
 from gridsim.support.arguments import flag, normalise, one_of, real, sequence, shown, whole
+from gridsim.support.arrays import Floats, Rows
 from gridsim.support.clock import NS, nanoseconds
 
 #: The longest period, s: the clock counts int64 nanoseconds.
@@ -193,11 +194,6 @@ def _counts(samples: Any) -> int | tuple[int, ...]:
     raise ScenarioError(
         f"fair-tree.samples must be a number of cells or three counts, >= 1, got {shown(samples)}"
     )
-
-
-Rows = NDArray[Any]
-
-Floats = NDArray[np.float64]
 
 
 class FairTreePolicy(Policy):

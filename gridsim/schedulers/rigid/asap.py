@@ -17,8 +17,9 @@ from gridsim.errors import ScenarioError
 from gridsim.model.applications import reserved
 from gridsim.results.decisions import Words
 from gridsim.schedulers.rigid.runs import Runs
-from gridsim.scheduling.contract import Integers, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, one_of, real
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
 
 #: Schedules are rid of what is past so often, ns.

@@ -12,8 +12,9 @@ from gridsim.errors import ScenarioError
 from gridsim.model.applications import reserved
 from gridsim.results.decisions import Words
 from gridsim.schedulers.rigid.notes import WORDS, Replay
-from gridsim.scheduling.contract import SCHEDULE, Integers, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import SCHEDULE, Outcome, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, one_of
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
 
 #: ns; no job of the kernel ends later.

@@ -9,13 +9,9 @@ from bisect import insort
 from collections import defaultdict
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gridsim.results.decisions import Decisions, Words
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
-
-Integers = NDArray[np.int64]
 
 #: See `gridsim.scheduling.contract.Scheduler.decision_words`.
 WORDS: Words = {

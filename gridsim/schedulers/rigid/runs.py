@@ -5,12 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.scheduling.contract import SCHEDULE, Outcome, Run
+from gridsim.support.arrays import Integers
 from gridsim.support.state import Stateful
-
-Integers = NDArray[np.int64]
 
 
 class Runs(Stateful):

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from gridcore.walk import JobWalks
 from gridcore.walk_states import FITS, MOVES, OTHERS, OWN, SLOW, STAYS
 from gridsim.results.decisions import Decisions, Words
-from gridsim.scheduling.contract import Floats, Integers, Run
+from gridsim.scheduling.contract import Run
+from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS, nanoseconds
 
 _TURNAROUND = "a turnaround of", "s"

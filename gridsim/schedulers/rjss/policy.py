@@ -13,8 +13,9 @@ from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError
 from gridsim.results.table import frozen
 from gridsim.schedulers.rjss.notes import note_walks
-from gridsim.scheduling.contract import ARRIVALS, SCHEDULE, Integers, Outcome, Policy, Run
+from gridsim.scheduling.contract import ARRIVALS, SCHEDULE, Outcome, Policy, Run
 from gridsim.scheduling.overlays import random_neighbours
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
 
 #: s to ask a node and hear from it, or as long as the network takes.

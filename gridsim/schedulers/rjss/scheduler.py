@@ -18,8 +18,9 @@ from gridsim.model.applications import Applications
 from gridsim.results.decisions import Words
 from gridsim.schedulers.rjss.notes import STAY, WORDS
 from gridsim.schedulers.rjss.policy import ProbeLatency, Walking
-from gridsim.scheduling.contract import Floats, Policy, Run, Scheduler
+from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, one_of, real, whole
+from gridsim.support.arrays import Floats
 
 
 class _Walker(Scheduler, frozen=True, kw_only=True):

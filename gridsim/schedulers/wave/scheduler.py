@@ -19,8 +19,9 @@ from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError
 from gridsim.results.decisions import Words
 from gridsim.schedulers.wave.notes import WORDS, HostNotes
-from gridsim.scheduling.contract import Integers, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, one_of, real
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 
 Mode = Literal["migration-immediate", "wave-immediate", "migration-linger", "wave-linger"]

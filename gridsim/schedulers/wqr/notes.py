@@ -10,7 +10,7 @@ import numpy as np
 from gridcore.dispatch import WorkQueue
 from gridsim.model.fault_events import Events
 from gridsim.results.decisions import Decisions, Words
-from gridsim.scheduling.contract import Integers
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import Stateful
 

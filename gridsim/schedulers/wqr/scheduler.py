@@ -20,8 +20,9 @@ from gridsim.errors import ScenarioError, SchedulerError, text_of
 from gridsim.results.decisions import Words
 from gridsim.schedulers.wqr.notes import WORDS, QueueNotes
 from gridsim.schedulers.wqr.selections import CHOICES, ORDERS, MachineChoice, Machines, TaskOrder, Tasks
-from gridsim.scheduling.contract import Integers, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 from gridsim.support.arguments import flag, normalise, one_of, real, whole
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.imports import imported
 

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from gridsim.support.arrays import Floats, Integers
 
 ORDERS = ("random", "small", "great")
 CHOICES = ("none", "cpu", "avail", "all")
@@ -27,9 +28,6 @@ POLICIES: dict[str, tuple[str, str]] = {
         for order in ("small", "great")
     },
 }
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridcore.queues import NEVER, TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
@@ -35,6 +34,7 @@ from gridsim.scheduling.local.policy import (
 )
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.arguments import normalise, real, whole
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.state import check_names
 
@@ -91,8 +91,6 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
                 f"{type(self).__name__}.policy must be a subclass of LocalPolicy, got {policy!r}"
             )
 
-
-Integers = NDArray[np.int64]
 
 #: s: later than any instant that a simulation can reach, in which a timer may be set all the same.
 _NO_INSTANT = 1e10

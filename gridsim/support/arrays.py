@@ -1,0 +1,13 @@
+"""Kinds of arrays, for annotations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+#: A structured array: a row a message.
+Rows = NDArray[Any]
