@@ -493,7 +493,7 @@ TREE = Part(
             "nodes": lambda c: places("routers", "k")(c),
             "always": flag,
         },
-        "known": {"node": place("tree")},
+        "known": {"node": place("tree"), "now": now},
         "held": {"nodes": _tree_nodes},
         "look": {"node": place("routers"), "application": place("applications"), "now": now},
         "owed": {"node": place("tree")},
