@@ -439,17 +439,12 @@ def test_outputs_names_everything_of_jobs_that_move():
 
 # -- defaults.md --------------------------------------------------------------------------------------------
 
-#: Whose section is written by hand from a sweep of its own.
-UNSWEPT = {"fair-tree"}
-
 
 def test_defaults_names_every_parameter_with_its_default():
     """So that no parameter has a default that is neither measured nor said to be no choice."""
     said = sections(DOCS / "background/defaults.md")
     known = {cls.name: cls for cls, _ in registered().values() if msgspec.structs.fields(cls)}
     for name, cls in known.items():
-        if name in UNSWEPT:
-            continue
         fields = {field.name: field.default for field in msgspec.structs.fields(cls)}
         lines = re.findall(r"^\|(.*)\|$", said[name], re.MULTILINE)[2:]
         for row in ([cell.strip() for cell in line.split("|")] for line in lines):
