@@ -8,7 +8,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 # the largest first: they take longest to compile
-KERNELS = sorted(Path("gridcore").glob("*.pyx"), key=lambda path: (-path.stat().st_size, path.name))
+KERNELS = sorted(Path("gridcore").rglob("*.pyx"), key=lambda path: (-path.stat().st_size, path.name))
 CHECKED = os.environ.get("GRIDCORE_CHECKED") == "1"
 # such as "address,undefined" with CC=clang, or "thread"; with "fuzzer-no-link" a fuzzer sees branches taken
 SANITIZE = os.environ.get("GRIDCORE_SANITIZE", "")
@@ -40,11 +40,11 @@ setup(
     ext_modules=cythonize(
         [
             Extension(
-                f"gridcore.{path.stem}",
+                ".".join(path.with_suffix("").parts),
                 [path.as_posix()],
                 extra_compile_args=FLAGS,
                 extra_link_args=LINK,
-                depends=sorted(path.as_posix() for path in Path("gridcore").glob("*.h")),
+                depends=sorted(path.as_posix() for path in Path("gridcore").rglob("*.h")),
             )
             for path in KERNELS
         ],

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gridcore.backfill import BackfillQueue
-from gridcore.reference.backfill import BackfillQueue as Twin
+from gridcore.rigid_queue.backfill import BackfillQueue
+from tests.reference.backfill import BackfillQueue as Twin
 
 NEVER = 2**63 - 1
 SECOND = 10**9

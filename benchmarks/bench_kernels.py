@@ -15,11 +15,12 @@ import pytest
 
 pytest.importorskip("pytest_benchmark")
 
-from gridcore import availability, edf, summaries
-from gridcore.grid import SummaryGrid
-from gridcore.reference import availability as availability_twin
-from gridcore.reference import edf as edf_twin
-from gridcore.reference import summaries as summaries_twin
+from gridcore.fair_tree import summaries
+from gridcore.queues import availability, edf
+from gridcore.queues.summary_grid import SummaryGrid
+from tests.reference import availability as availability_twin
+from tests.reference import edf as edf_twin
+from tests.reference import summaries as summaries_twin
 
 SPEED, NOW = 2000.0, 1000.0
 GRID = SummaryGrid.geometric(stretch=(1e-3, 32.0, 16), size=(1e4, 5e8, 24), task_size=(1e3, 3e6, 24))

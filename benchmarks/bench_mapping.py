@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gridcore import mapping
-from gridcore.reference import mapping as twin
+from gridcore.centralized import mapping
 from gridsim.results.metrics.mapping_matrices import expected_times
+from tests.reference import mapping as twin
 
 IN_TURN = ("mct", "met", "olb", "switching", "kpb")
 BATCH = ("min-min", "max-min", "sufferage")

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gridcore import overlay
-from gridcore.overlay import Views
-from gridcore.reference.overlay import Views as Twin
+from gridcore.dgs import overlay
+from gridcore.dgs.overlay import Views
+from tests.reference.overlay import Views as Twin
 
 SIZES = [1_000, 100_000, 1_000_000]
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gridcore.reference.slots import SlotSchedules as Twin
-from gridcore.slots import SlotSchedules
+from gridcore.dgs.slots import SlotSchedules
+from tests.reference.slots import SlotSchedules as Twin
 
 NODES = 420
 LIMIT = """

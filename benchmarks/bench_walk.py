@@ -29,19 +29,19 @@ from typing import Any
 
 import numpy as np
 
-import gridcore.links
-import gridcore.reference.links
-import gridcore.reference.walk
-import gridcore.walk
-from gridcore.walk import NEVER
+import gridcore.network.links
+import gridcore.random_walk.walk
+import tests.reference.links
+import tests.reference.walk
+from gridcore.random_walk.walk import NEVER
 from gridsim.support.clock import NS
 
 SIZES = (10_000, 100_000, 1_000_000)
 #: In a call of the kernel or the limit, and of the twin.
 PROBES, FEW = 20_000_000, 20_000
 ROUNDS = 15
-KERNEL = gridcore.links.Links, gridcore.walk.JobWalks
-TWIN = gridcore.reference.links.Links, gridcore.reference.walk.JobWalks
+KERNEL = gridcore.network.links.Links, gridcore.random_walk.walk.JobWalks
+TWIN = tests.reference.links.Links, tests.reference.walk.JobWalks
 
 LIMIT = """
 #include <stdint.h>
@@ -136,7 +136,7 @@ def walks(kind: tuple[Any, Any], nodes: int, probes: int) -> Any:
         nodes,
         latency=100_500_000,
         bandwidth=125_000.0,
-        widths=[gridcore.walk.RECORD.itemsize] * 4,
+        widths=[gridcore.random_walk.walk.RECORD.itemsize] * 4,
         deferred=[False] * 4,
         fifo=False,
     )

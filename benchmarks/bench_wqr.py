@@ -26,15 +26,15 @@ from typing import Any
 
 import numpy as np
 
-import gridcore.dispatch
-import gridcore.reference.dispatch
+import gridcore.work_queue.dispatch
 import gridsim as gs
+import tests.reference.dispatch
 from gridsim.schedulers.wqr.selections import POLICIES
 from gridsim.support.clock import NEVER, NS, nanoseconds
 
 HERE = str(Path(__file__).parent)
 CHOSEN = ("SmallET-NoInfo", "SmallET-CpuInfo", "GreatET-AvailInfo", "GreatET-AllInfo")
-MODULES = {"kernel": gridcore.dispatch, "twin": gridcore.reference.dispatch}
+MODULES = {"kernel": gridcore.work_queue.dispatch, "twin": tests.reference.dispatch}
 #: The SimPy programs.
 DESIGNS = {"processes": "wqr_processes", "callbacks": "wqr_simpy"}
 #: Machines and tasks: of the table, of pytest, and of the twin, which scans.

@@ -57,7 +57,7 @@ def named(app: Any, env: Any, node: Any, content: Any) -> Any:
         ends = [name for name in (f"gridsim.{target}", f"gridcore.{target}") if name in domain.objects]
     else:
         ends = [name for name in domain.objects if name.endswith(f".{target}")]
-    ends = [name for name in ends if not name.startswith("gridcore.reference.")] or ends
+    ends = [name for name in ends if not name.startswith("tests.reference.")] or ends
     pages = {(domain.objects[name].docname, domain.objects[name].node_id) for name in ends}
     if len(pages) == 1:
         [(page, anchor)] = pages

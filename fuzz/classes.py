@@ -426,7 +426,7 @@ def _said(dtype: str) -> Kind:
     """Messages that came of what was called before; each is handed over once."""
 
     def make(c: Context) -> Any:
-        from gridcore import tree
+        from gridcore.fair_tree import summary_tree as tree
 
         waiting = c.of.setdefault(dtype, [])
         n = min(len(waiting), 1 + c.s.below(4))
@@ -439,7 +439,7 @@ def _said(dtype: str) -> Kind:
 
 def _requests(c: Context) -> Any:
     """Climbing requests, or those that a router has sent."""
-    from gridcore import tree
+    from gridcore.fair_tree import summary_tree as tree
 
     if c.s.chance(128):
         taken = _said("REQUEST")(c)

@@ -78,8 +78,10 @@ WALK = Part(
 
 def _before_flow(c: Context, module: str) -> None:
     """A tree, its queues and its links."""
-    from gridcore import SummaryTree, TaskQueues, links, tree
-    from gridcore.flow import SHARE
+    from gridcore import SummaryTree, TaskQueues
+    from gridcore.fair_tree import summary_tree as tree
+    from gridcore.fair_tree.protocol import SHARE
+    from gridcore.network import links
 
     made = grid(c)
     speed = leaves(c)
@@ -97,7 +99,7 @@ def _before_flow(c: Context, module: str) -> None:
 
 def flow_records(c: Context) -> Any:
     """Requests from anybody to anybody."""
-    from gridcore import tree
+    from gridcore.fair_tree import summary_tree as tree
 
     made = np.zeros(c.s.below(3) if c.sizes["applications"] else 0, tree.REQUEST)
     made["node"], made["sender"] = (c.s.bytes(len(made)) % c.sizes["tree"] for _ in range(2))
@@ -133,7 +135,9 @@ FLOW = Part(
 
 
 def _before_jobflow(c: Context, module: str) -> None:
-    from gridcore import SlotSchedules, Views, jobflow, links
+    from gridcore import SlotSchedules, Views
+    from gridcore.dgs import protocol as jobflow
+    from gridcore.network import links
 
     nodes = c.size("nodes", 1, 9)
     c.of["schedules"] = SlotSchedules(nodes, stale=c.s.chance(128))

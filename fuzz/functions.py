@@ -81,7 +81,7 @@ def _machine_kinds(c: Context) -> Any:
 
 
 FUNCTIONS: dict[str, tuple[Part, ...]] = {
-    "edf": (
+    "queues.edf": (
         Part(
             "meets_deadlines",
             {
@@ -118,7 +118,7 @@ FUNCTIONS: dict[str, tuple[Part, ...]] = {
             },
         ),
     ),
-    "availability": (
+    "queues.availability": (
         Part("gap", {**_new, **_queue, **_node, **_running}),
         Part("available_tasks", {**_new, "task_size_new": real(POSITIVE), **_queue, **_node, **_running}),
         Part(
@@ -137,7 +137,7 @@ FUNCTIONS: dict[str, tuple[Part, ...]] = {
             },
         ),
     ),
-    "summaries": (
+    "fair_tree.summaries": (
         Part("aggregate", {"children": cells("children")}),
         Part(
             "aggregate_into",
@@ -184,7 +184,7 @@ FUNCTIONS: dict[str, tuple[Part, ...]] = {
             },
         ),
     ),
-    "mapping": (
+    "centralized.mapping": (
         Part(
             "map_in_turn",
             {

@@ -31,20 +31,20 @@ class Disagreement(Exception):
 #: What each target calls.
 KERNELS: dict[str, tuple[Part, ...]] = {
     **FUNCTIONS,
-    "central": (PULL, bind_earliest),
-    "backfill": (BACKFILL,),
-    "dispatch": (WORK,),
-    "slots": (SLOTS,),
-    "overlay": (VIEWS,),
-    "links": (LINKS,),
-    "queues": (QUEUES,),
-    "tree": (TREE,),
-    "walk": (WALK,),
-    "flow": (FLOW,),
-    "jobflow": (JOBFLOW,),
+    "centralized.pull_queue": (PULL, bind_earliest),
+    "rigid_queue.backfill": (BACKFILL,),
+    "work_queue.dispatch": (WORK,),
+    "dgs.slots": (SLOTS,),
+    "dgs.overlay": (VIEWS,),
+    "network.links": (LINKS,),
+    "queues.task_queues": (QUEUES,),
+    "fair_tree.summary_tree": (TREE,),
+    "random_walk.walk": (WALK,),
+    "fair_tree.protocol": (FLOW,),
+    "dgs.protocol": (JOBFLOW,),
 }
 #: They have no twin of their own.
-ALONE = ("flow", "jobflow")
+ALONE = ("fair_tree.protocol", "dgs.protocol")
 
 #: Numbers of tasks that are done one by one, some with an entry of a log: 4e9 of them that take no time
 #: are no mistake, and take what they take.  So there are no more.
@@ -52,6 +52,12 @@ AMOUNTS, MOST = ("left", "counts"), 100_000
 
 #: Bytes of an array up to which it is looked at after a call, and when its object is gone.
 WATCHED = 1 << 20
+
+
+def reference(kernel: str) -> Any:
+    """The module of its reference implementation."""
+    return import_module(f"tests.reference.{kernel.rpartition('.')[2]}")
+
 
 # -- one execution ------------------------------------------------------------------------------------------
 
@@ -156,14 +162,14 @@ def function(c: Context, kernel: str, part: Part, hostile: bool) -> None:
     kernels = getattr(import_module(f"gridcore.{kernel}"), part.name)
     ours = watched(kernels, arguments, part.written, part.name)
     if not hostile:
-        twin = getattr(import_module(f"gridcore.reference.{kernel}"), part.name)
+        twin = getattr(reference(kernel), part.name)
         compare(part.name, ours, outcome(twin, given))
         compare_written(part.name, arguments, given, part.written)
 
 
 def note(c: Context, result: Any, twins: Any) -> None:
     """Keep the messages among results of a tree, with its twin's: later calls hand them over."""
-    from gridcore import tree
+    from gridcore.fair_tree import summary_tree as tree
 
     pairs = zip(result, twins, strict=False) if isinstance(result, tuple) else ((result, twins),)
     for each, other in pairs:
@@ -205,7 +211,7 @@ def together(
     if kernel not in ALONE:
         if "links" in c.of:
             return hostile_object(c, kernel, part, ours[0], ())
-        twins = outcome(getattr(import_module(f"gridcore.reference.{kernel}"), part.name), copied(arguments))
+        twins = outcome(getattr(reference(kernel), part.name), copied(arguments))
         if (ours[1] is None) != (twins[1] is None):
             raise Disagreement(f"{part.name}: the kernel says {ours[1]!r}, its twin {twins[1]!r}")
     if ours[1] is not None:

@@ -178,10 +178,10 @@ def both(kind: Kind, name: str) -> Kind:
 
 
 def rows(dtype: str, count: str, **fields: Kind) -> Kind:
-    """Structs of a dtype of `gridcore.tree`."""
+    """Structs of a dtype of `gridcore.fair_tree.summary_tree`."""
 
     def make(c: Context) -> Any:
-        from gridcore import tree
+        from gridcore.fair_tree import summary_tree as tree
 
         columns = {name: kind(c) for name, kind in fields.items()}
         made = np.zeros(min((len(column) for column in columns.values()), default=0), getattr(tree, dtype))

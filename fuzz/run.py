@@ -27,9 +27,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from targets import load, names
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))  # for tests.reference; last, so that what is installed is found first
+
+from targets import load, names  # noqa: E402
+
 #: Where kernels with sanitizers and native coverage are built.
 NATIVE = HERE / "build"
 #: Bounds of one execution: s, MB held, bytes of address space, bytes of input.
@@ -43,7 +46,7 @@ NOISE = re.compile(r"#|stat::|INFO: |WARNING: |MS: |0x|Base64: |artifact_prefix|
 #: Of the kernels of `build`.
 SANITIZERS = "address,undefined,fuzzer-no-link"
 #: What is instrumented; numpy is compiled, and its Python parts are not ours.
-PACKAGES = ["gridsim", "gridcore"]
+PACKAGES = ["gridsim", "gridcore", "tests.reference"]
 
 
 @dataclass

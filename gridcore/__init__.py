@@ -1,32 +1,40 @@
-"""Compiled kernels for decentralized grid scheduling; plain-Python twins are in `gridcore.reference`.
+"""Compiled kernels for decentralized grid scheduling; plain-Python twins are in `tests.reference`.
 
 Units: seconds, Mflop, Mflop/s, bytes, bytes/s; instants of the bulk kernels are int64 nanoseconds.
 """
 
 from importlib.util import find_spec
 
-if find_spec("gridcore.edf") is None:
+if find_spec("gridcore.queues.edf") is None:
     raise ImportError(
         "gridcore is not compiled in this folder: it is the source tree. Start Python in another folder, "
         "or compile in place with `pip install -e .`"
     )
 
-from gridcore.availability import available_tasks, gap, sample_availability, sample_availability_batch
-from gridcore.backfill import BackfillQueue
-from gridcore.central import PullQueue, bind_earliest
-from gridcore.dispatch import WorkQueue
-from gridcore.edf import meets_deadlines, optimal_stretch, project_queues
-from gridcore.flow import TreeFlow
-from gridcore.grid import SummaryGrid
-from gridcore.jobflow import JobFlow
-from gridcore.links import Links
-from gridcore.mapping import map_batch, map_in_turn
-from gridcore.overlay import Views
-from gridcore.queues import NEVER, TaskQueues
-from gridcore.slots import SlotSchedules
-from gridcore.summaries import aggregate, aggregate_into, debit, debit_drop, lookup, lowest_stretch, split
-from gridcore.tree import SummaryTree
-from gridcore.walk import JobWalks
+from gridcore.centralized.mapping import map_batch, map_in_turn
+from gridcore.centralized.pull_queue import PullQueue, bind_earliest
+from gridcore.dgs.overlay import Views
+from gridcore.dgs.protocol import JobFlow
+from gridcore.dgs.slots import SlotSchedules
+from gridcore.fair_tree.protocol import TreeFlow
+from gridcore.fair_tree.summaries import (
+    aggregate,
+    aggregate_into,
+    debit,
+    debit_drop,
+    lookup,
+    lowest_stretch,
+    split,
+)
+from gridcore.fair_tree.summary_tree import SummaryTree
+from gridcore.network.links import Links
+from gridcore.queues.availability import available_tasks, gap, sample_availability, sample_availability_batch
+from gridcore.queues.edf import meets_deadlines, optimal_stretch, project_queues
+from gridcore.queues.summary_grid import SummaryGrid
+from gridcore.queues.task_queues import NEVER, TaskQueues
+from gridcore.random_walk.walk import JobWalks
+from gridcore.rigid_queue.backfill import BackfillQueue
+from gridcore.work_queue.dispatch import WorkQueue
 
 __all__ = [
     "NEVER",

@@ -1,10 +1,13 @@
-"""The folder of real traces, the profiles of Hypothesis, and an environment as users have it."""
+"""What tests share: real traces, the profile of Hypothesis, a small scheduler, a clean environment."""
 
 import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from gridsim.studies.execution import collect as collecting
+from tests._helpers.toy import Toy
 
 # Commands that tests start have their output buffered, as users do, whoever runs the tests.
 os.environ.pop("PYTHONUNBUFFERED", None)
@@ -20,3 +23,23 @@ def traces() -> Path:
     if not folder:
         pytest.skip("GRIDSIM_TRACES is not set: no real traces")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def toy() -> type[Toy]:
+    """A scheduler for tests of everything around schedulers."""
+    return Toy
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many cells each call of `collect` has run."""
+    counts: list[int] = []
+    inner = collecting.run_cells
+
+    def run_cells(cells, *args, **kwargs) -> None:
+        counts.append(len(cells))
+        inner(cells, *args, **kwargs)
+
+    monkeypatch.setattr(collecting, "run_cells", run_cells)
+    return counts

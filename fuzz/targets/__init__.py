@@ -14,7 +14,7 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
-from kernels import ALONE, KERNELS, run, seeds
+from kernels import ALONE, KERNELS, reference, run, seeds
 
 
 @cache
@@ -28,10 +28,11 @@ def load(name: str) -> Any:
     """The target's module, or what is like one."""
     if name.startswith("kernel-"):
         kernel = name.removeprefix("kernel-")
-        for module in ("gridcore", *([] if kernel in ALONE else ["gridcore.reference"])):
-            import_module(f"{module}.{kernel}")  # now, when modules are instrumented
+        import_module(f"gridcore.{kernel}")  # now, when modules are instrumented
+        if kernel not in ALONE:
+            reference(kernel)
         return SimpleNamespace(
-            __doc__=f"gridcore.{kernel}: like its twin, and whatever it is called with",
+            __doc__=f"gridcore.{kernel}: like its reference implementation, and whatever it is called with",
             seeds=seeds,
             one=lambda data: run(kernel, data),
         )

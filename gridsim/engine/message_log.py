@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.links import Links
+from gridcore.network.links import Links
 from gridsim.results.table import Table
 from gridsim.support.clock import NS
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.links import Links
+from gridcore.network.links import Links
 from gridsim.engine.engine import DELIVERY, Engine, Source, joined
 from gridsim.engine.message_log import message_table, place_of
 from gridsim.errors import ScenarioError

@@ -28,7 +28,7 @@ from gridsim.support.random_streams import Streams
 from gridsim.support.state import Stateful
 
 if TYPE_CHECKING:
-    from gridcore.queues import TaskQueues
+    from gridcore.queues.task_queues import TaskQueues
 
 
 #: Of the timer by which machines fail: what else was to happen at that instant has happened before.  Only

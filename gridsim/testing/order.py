@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridcore.reference.queues import NEVER, TaskQueues
+from gridcore.queues.task_queues import NEVER, TaskQueues
 from gridsim.results.result import Result
 from gridsim.validation.order import in_turn
 
@@ -12,7 +12,7 @@ from gridsim.validation.order import in_turn
 def broken_promise(result: Result, order: str) -> str | None:
     """The first place where a recorded schedule without failures is not in `order`; None if there is none.
 
-    "fifo" and "edf" are replayed from the arrivals, in plain Python; for "fcfs" machines need only be looked
+    "fifo" and "edf" are replayed from the arrivals; for "fcfs" machines need only be looked
     at.
     """
     if order == "list":
@@ -22,16 +22,16 @@ def broken_promise(result: Result, order: str) -> str | None:
     if "largest_task" in result.applications:
         return None  # schedules do not say which tasks ran, so there is nothing to replay
     applications, arrivals = result.applications, result.tables["arrivals"]
-    twin = TaskQueues(result.machines["speed"], order="edf" if order == "edf" else "fifo", record=True)
-    twin.add_applications(*(applications[name] for name in ("release", "size", "task_size")))
+    replayed = TaskQueues(result.machines["speed"], order="edf" if order == "edf" else "fifo", record=True)
+    replayed.add_applications(*(applications[name] for name in ("release", "size", "task_size")))
     time = np.rint(arrivals["time"] * 1e9).astype(np.int64)
     for at in np.unique(time):
         rows = np.flatnonzero(time == at)
         machine = arrivals["machine"][rows]
-        twin.enqueue(machine, arrivals["application"][rows], arrivals["tasks"][rows], int(at))
-        twin.reschedule(np.unique(machine), int(at))
-    twin.advance(NEVER)
-    expected, found = twin.schedule(), result.tables["schedule"]
+        replayed.enqueue(machine, arrivals["application"][rows], arrivals["tasks"][rows], int(at))
+        replayed.reschedule(np.unique(machine), int(at))
+    replayed.advance(NEVER)
+    expected, found = replayed.schedule(), result.tables["schedule"]
     for k in range(max(len(expected["start"]), len(found))):
         wanted, ran = (
             tuple(int(table[name][k]) for name in ("machine", "application", "tasks"))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from gridcore.grid import SummaryGrid
+from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.support.arrays import Floats
 
 

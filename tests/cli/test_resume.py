@@ -1,4 +1,4 @@
-"""The commands around checkpoints; that runs end as they would have is in tests/laws/test_checkpoints.py."""
+"""The commands around checkpoints; tests/invariants/test_checkpoints.py has what runs come to."""
 
 from __future__ import annotations
 

@@ -30,13 +30,13 @@ def named():
 
 
 def test_modules_that_are_named_exist():
-    assert {"gridsim.simulation.simulate", "gridcore.edf"} <= named()
+    assert {"gridsim.simulation.simulate", "gridcore.queues.edf"} <= named()
     assert not {name for name in named() if find_spec(name) is None}
 
 
 def test_every_package_and_kernel_is_drawn_or_named():
     drawn = set(re.findall(r"\w+", TEXT.split("```")[1]))
-    kernels = {path.stem for path in HOMES[0].glob("*.pyx")}
+    kernels = {path.stem for path in HOMES[0].rglob("*.pyx")}
     assert not {name for name in kernels if name not in drawn}
     assert not {name for name in PACKAGES if name not in named() and name.rpartition(".")[2] not in drawn}
 

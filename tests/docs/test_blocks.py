@@ -66,12 +66,12 @@ NOT_RUN = {
     "README.md": {
         "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/gridsim compare": "installs",
         'python3 -m venv .venv && .venv/bin/pip install ".[test]" && .venv/bin/pytest -n auto': "installs",
-        "gridsim reproduce celaya-table1 --out reproduced": "15 s; run by tests/cli/test_reproduce.py",
-        "gridsim reproduce rjss-load": "6 s; run by tests/cli/test_reproduce_rjss.py",
+        "gridsim reproduce celaya-table1 --out reproduced": "15 s; run by tests/reproduce/test_reproduce.py",
+        "gridsim reproduce rjss-load": "6 s; run by tests/reproduce/test_rjss.py",
     },
     "docs/guides/cluster.md": {
         "#!/bin/bash": "a job of Slurm",
-        "dask scheduler &": "starts servers; run by tests/model/test_execution.py",
+        "dask scheduler &": "starts servers; run by tests/studies/execution/test_run_cells.py",
         "# with_mpi.py": "mpi4py is no extra of ours",
     },
     "docs/guides/lemmas.md": {'pip install ".[testing]"': "installs"},

@@ -63,10 +63,6 @@ def names(text):
     return set(re.findall(r"`([^`]+)`", text))
 
 
-def test_the_readme_shows_a_workload_of_ones_own():
-    assert any("gs.Workload.of(" in code for code in blocks(ROOT / "README.md", "python"))
-
-
 @page_of
 def test_toml_blocks_are_scenarios_or_sweeps(page, folder):
     for toml in blocks(page, "toml"):
@@ -99,17 +95,6 @@ def test_settings_of_known_schedulers_are_valid(page):
         name, parameter, value = setting_of(setting.strip("'"))
         if ":" not in name and name.islower():  # neither module:Class nor NAME.PARAM=VALUE
             make_scheduler(name, {parameter: value})
-
-
-@page_of
-def test_pages_are_plain_text_of_moderate_width(page):
-    text = page.read_text()
-    assert text.endswith("\n") and not text.endswith("\n\n")
-    outputs = "".join(blocks(page, "text")).splitlines()
-    for number, line in enumerate(text.splitlines(), 1):
-        assert line == line.rstrip(), f"{page.name}:{number} ends in blanks"
-        shown = line in outputs  # as wide as it is printed
-        assert len(line) <= 120 or line.startswith("|") or shown, f"{page.name}:{number} is {len(line)} long"
 
 
 # -- schedulers.md ------------------------------------------------------------------------------------------

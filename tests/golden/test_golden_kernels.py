@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gridcore import availability, edf, summaries
-from gridcore.reference import availability as availability_twin
-from gridcore.reference import edf as edf_twin
-from gridcore.reference import summaries as summaries_twin
+from gridcore.fair_tree import summaries
+from gridcore.queues import availability, edf
+from tests.reference import availability as availability_twin
+from tests.reference import edf as edf_twin
+from tests.reference import summaries as summaries_twin
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
 AVAILABILITY = pytest.mark.parametrize("module", [availability, availability_twin], ids=["kernel", "twin"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +12,7 @@ import gridsim as gs
 from gridsim.model.platform import Platform
 from gridsim.model.workload import Workload
 from gridsim.scheduling.registry import make_scheduler
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import clock
+from tests._helpers import clock
 
 #: Bytes that a test may take beside what the process has.
 ROOM = 1 << 30

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from archives import changed, npy, stated
 
 import gridsim as gs
 from gridsim.errors import GridSimError
@@ -27,6 +26,7 @@ from gridsim.simulation.checkpoint import Checkpoint, save
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.studies.execution.store import Store
 from gridsim.validation.results import validate_result
+from tests._helpers.archives import changed, npy, stated
 
 BUSY = "tables/machines/busy.npy"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import clock
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from gridsim.model.platform import Platform
 from gridsim.model.workload import Workload
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.validation.results import validate_result
+from tests._helpers import clock
 
 SLOW = Platform.of([1000.0, 0.003, 50.0])
 NETWORKS = [gs.Network(), gs.Network(latency=0.1, jitter=0.05, bandwidth=1e6)]

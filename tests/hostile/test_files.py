@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archives import changed
 from click.testing import CliRunner
 
 import gridsim as gs
@@ -38,6 +37,7 @@ from gridsim.support.clock import NEVER
 from gridsim.traces import read_avt, read_fta, read_gwf, read_host_speeds, read_swf
 from gridsim.traces._text import LONGEST_LINE, text_lines
 from gridsim.validation.logs import BATSIM, validate_batsim, validate_swf
+from tests._helpers.archives import changed
 
 JOB = "1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n"
 READERS: dict[str, tuple[Callable[[Any], Any], str]] = {

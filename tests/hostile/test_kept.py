@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from archives import changed
 from click.testing import CliRunner
 
 import gridsim as gs
@@ -22,6 +21,7 @@ from gridsim.results.metrics.registry import METRICS
 from gridsim.simulation.checkpoint import Checkpoint
 from gridsim.studies.execution.store import Store
 from gridsim.support.provenance import sha256
+from tests._helpers.archives import changed
 
 COMMANDS = (
     ["repro"], ["validate"], ["plot", "--kind", "gantt", "--figure", "x.png"], ["report", "--out", "x.html"],

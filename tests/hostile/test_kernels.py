@@ -25,19 +25,19 @@ from gridcore import (
     WorkQueue,
     aggregate_into,
     bind_earliest,
-    edf,
-    jobflow,
     sample_availability,
 )
-from gridcore.flow import SHARE
-from gridcore.reference import availability as availability_twin
-from gridcore.reference import dispatch as dispatch_twin
-from gridcore.reference import edf as edf_twin
-from gridcore.reference import links as links_twin
-from gridcore.reference import overlay as overlay_twin
-from gridcore.reference import queues as queues_twin
-from gridcore.reference import slots as slots_twin
-from gridcore.tree import REQUEST, SUMMARY
+from gridcore.dgs import protocol as jobflow
+from gridcore.fair_tree.protocol import SHARE
+from gridcore.fair_tree.summary_tree import REQUEST, SUMMARY
+from gridcore.queues import edf
+from tests.reference import availability as availability_twin
+from tests.reference import dispatch as dispatch_twin
+from tests.reference import edf as edf_twin
+from tests.reference import links as links_twin
+from tests.reference import overlay as overlay_twin
+from tests.reference import slots as slots_twin
+from tests.reference import task_queues as queues_twin
 
 LAST = 2**63 - 1
 GRID = SummaryGrid([1.0], [4.0], [1.0])

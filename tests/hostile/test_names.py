@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from archives import changed, npy
 from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim import plots
 from gridsim.cli.main import cli
 from gridsim.results.metrics.estimates import Estimate
+from tests._helpers.archives import changed, npy
 
 #: No mathematics that matplotlib knows, in two spellings.
 NAMES = [r"$\frac$", r"\$\frac$ of a longer name, which goes over lines $\frac$"]

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from archives import changed
 from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.cli.result_args import looked_at
 from gridsim.errors import GridSimError, ScenarioError
+from tests._helpers.archives import changed
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from archives import changed
 from click.testing import CliRunner
 
 import gridsim as gs
@@ -19,6 +18,7 @@ from gridsim.results.table import Table
 from gridsim.studies.sweep import Sweep
 from gridsim.support import toml as toml_files
 from gridsim.validation.results import validate_result
+from tests._helpers.archives import changed
 
 N = 1_000_000
 

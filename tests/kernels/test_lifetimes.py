@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import test_states as half
-import thread_work as work
 
 import gridcore
 import gridsim as gs
 from gridsim.simulation.simulate import Options, Simulation
+from tests._helpers import thread_work as work
+from tests.kernels import test_states as half
 
 NETWORK = {"latency": 1, "bandwidth": 1.0, "widths": [24], "deferred": [False]}
 QUEUE = {"order": "small", "choice": "none", "max_replicas": 1}

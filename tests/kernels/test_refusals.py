@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import gridcore
-from gridcore import availability, edf, summaries
-from gridcore.grid import SummaryGrid
-from gridcore.reference import availability as availability_twin
-from gridcore.reference import edf as edf_twin
-from gridcore.reference import summaries as summaries_twin
+from gridcore.fair_tree import summaries
+from gridcore.queues import availability, edf
+from gridcore.queues.summary_grid import SummaryGrid
+from tests.reference import availability as availability_twin
+from tests.reference import edf as edf_twin
+from tests.reference import summaries as summaries_twin
 
 NAN, INF = math.nan, math.inf
 GRID = SummaryGrid([1.0, 2.0], [4.0, 8.0], [1.0, 2.0])
@@ -305,7 +306,7 @@ def test_no_nodes_and_no_entries(module):
 
 def helpers():
     """Classes of the kernels that are for themselves only."""
-    for info in pkgutil.iter_modules(gridcore.__path__, "gridcore."):
+    for info in pkgutil.walk_packages(gridcore.__path__, "gridcore."):
         if not info.ispkg:
             module = importlib.import_module(info.name)
             if not module.__file__.endswith(".py"):

@@ -1,9 +1,9 @@
 """The states of kernels: they go on as they would have, and refuse what cannot be theirs.
 
-That a kernel with another one's state behaves the same is a law of whole runs (`check_scheduler`, and
-tests/laws/test_checkpoints.py); here it is that the state comes out again as it went in, from kernels in the
-midst of a run, and that no state, however damaged, makes a kernel reach beyond its memory: what it takes it
-can be run with (also in the build with bounds checks).
+That a kernel with another one's state behaves the same is an invariant of whole runs (`check_scheduler`, and
+tests/invariants/test_checkpoints.py).  Here a state comes out again as it went in, from kernels in the midst
+of a run, and no state, however damaged, makes a kernel reach beyond its memory: a kernel can run with
+whatever it takes (also in the build with bounds checks).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import thread_work as work_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridcore.backfill import BackfillQueue
-from gridcore.dispatch import WorkQueue
-from gridcore.links import Links
-from gridcore.states import State
-from gridcore.walk import JobWalks
+from gridcore.common.state import State
+from gridcore.network.links import Links
+from gridcore.random_walk.walk import JobWalks
+from gridcore.rigid_queue.backfill import BackfillQueue
+from gridcore.work_queue.dispatch import WorkQueue
 from gridsim.simulation.simulate import Options, Simulation
+from tests._helpers import thread_work as work_of
 
 NAMES = ("queues", "links", "tree", "flow", "pull", "backfill", "work", "walk")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +9,7 @@ from typing import Any
 import pytest
 
 import gridsim as gs
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from report_pages import NAMES, bags, read, rigid
+from tests._helpers.report_pages import NAMES, bags, read, rigid
 
 
 @pytest.fixture(autouse=True)

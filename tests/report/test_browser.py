@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_pages import bags, read
 
 import gridsim as gs
+from tests._helpers.report_pages import bags, read
 
 FLAGS = (
     "--headless=new",

@@ -13,13 +13,13 @@ from typing import Any, get_args
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-from report_pages import NAMES, bags, rigid
 
 import gridsim as gs
 from gridsim.report import charts, schedules, tables
 from gridsim.report.figures import GRID, GROUND, POINTS, TEXT
 from gridsim.results.metrics import series
 from gridsim.schedulers import MODES
+from tests._helpers.report_pages import NAMES, bags, rigid
 
 
 def checked(figure: dict[str, Any]) -> go.Figure:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from report_pages import read
 
 import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.cli.result_args import named_files
+from tests._helpers.report_pages import read
 
 SMALL = ["--nodes", "12", "--applications", "4", "--no-progress"]
 

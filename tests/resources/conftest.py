@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # the tests import what is beside them
 
 
 @pytest.fixture(scope="session")

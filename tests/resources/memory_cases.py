@@ -11,19 +11,22 @@ from typing import Any
 
 import numpy as np
 
+import gridcore
 import gridsim as gs
-from gridcore import availability, central, edf, mapping, summaries
-from gridcore.grid import SummaryGrid
+from gridcore.centralized import mapping
+from gridcore.centralized import pull_queue as central
+from gridcore.fair_tree import summaries
+from gridcore.queues import availability, edf
+from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.support.state import unpacked
 from gridsim.testing.resuming import snapshot
 
-KERNELS = (
-    *("availability", "backfill", "central", "dispatch", "edf", "flow", "jobflow", "links"),
-    *("mapping", "overlay", "queues", "slots", "summaries", "tree", "walk"),
-)
-MODULES = [import_module(f"gridcore.{name}") for name in KERNELS]
+MODULES = [
+    import_module(name)
+    for name in {getattr(gridcore, each).__module__ for each in gridcore.__all__ if each != "NEVER"}
+]
 
 #: s; a run that is not over by then will never be.
 LONGEST = 1e6

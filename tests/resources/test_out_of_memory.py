@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from memory_cases import CASES, QUICK
 
 import gridsim as gs
 from gridsim.cli.main import cli
@@ -21,6 +20,7 @@ from gridsim.studies.execution.cell import Cell, measure
 from gridsim.studies.execution.processes import Processes
 from gridsim.studies.execution.run_cells import run_cells
 from gridsim.support.extras import need
+from tests.resources.memory_cases import CASES, QUICK
 
 #: Kernels that keep no memory but that of numpy.
 WITHOUT = {"overlay"}

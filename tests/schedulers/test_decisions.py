@@ -1,6 +1,6 @@
 """Decisions as they are noted, against small cases by hand; that noting them changes nothing is a law.
 
-The law is one of `check_scheduler`, which holds it for every scheduler; see tests/laws/test_conformance.py.
+`check_scheduler` holds that for every scheduler; see tests/testing/test_conformance.py.
 """
 
 from __future__ import annotations

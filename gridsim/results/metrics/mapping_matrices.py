@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gridcore.mapping import map_batch, map_in_turn
+from gridcore.centralized.mapping import map_batch, map_in_turn
 from gridsim.errors import ScenarioError
 from gridsim.support.arguments import one_of, real, shown, whole
 from gridsim.support.arrays import Floats, Integers
@@ -125,7 +125,7 @@ def map_tasks(
 
     etc : float64[tasks, machines] > 0.
     heuristic : ``"mct"``, ``"met"``, ``"olb"``, ``"switching"`` or ``"kpb"``, which take the tasks in order,
-        or ``"min-min"``, ``"max-min"`` or ``"sufferage"``.  See `gridcore.mapping` for what they do.
+        or ``"min-min"``, ``"max-min"`` or ``"sufferage"``.  `gridcore.centralized.mapping` says what they do.
     ready : float64[machines] >= 0, when machines are ready first; 0 by default.
     percent : of ``"kpb"``.  low, high : of ``"switching"``.
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gridcore.mapping import map_batch
+from gridcore.centralized.mapping import map_batch
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.results.decisions import Decisions
 from gridsim.scheduling.contract import FAULT_PRIORITY, SCHEDULE, Outcome, Policy, Run

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.summaries import split
+from gridcore.fair_tree.summaries import split
 from gridsim.results.decisions import Words
 from gridsim.schedulers.centralized.immediate import Bound
 from gridsim.scheduling.contract import Outcome, Run

@@ -14,8 +14,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gridcore.central import bind_earliest
-from gridcore.mapping import map_in_turn
+from gridcore.centralized.mapping import map_in_turn
+from gridcore.centralized.pull_queue import bind_earliest
 from gridsim.errors import ScenarioError
 from gridsim.results.decisions import Words
 from gridsim.schedulers.centralized.batch_mode import Batches, lasting, sooner_than_never
@@ -155,7 +155,7 @@ class Batch(Scheduler, frozen=True, kw_only=True):
             "s",
         )
     }
-    #: See `gridcore.mapping.map_batch`.
+    #: See `gridcore.centralized.mapping.map_batch`.
     rule: ClassVar[Literal["min-min", "max-min", "sufferage"]]
 
     interval: float = 0.0
@@ -196,7 +196,7 @@ class MaxMin(Batch, frozen=True, kw_only=True):
 
 class Sufferage(Batch, frozen=True, kw_only=True):
     """Sufferage: a machine goes to the task that would suffer most without it, in passes as published; see
-    `gridcore.mapping.map_batch`.  Otherwise as `MinMin`.
+    `gridcore.centralized.mapping.map_batch`.  Otherwise as `MinMin`.
     """
 
     name: ClassVar[str] = "sufferage"

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gridcore.summaries import split
+from gridcore.fair_tree.summaries import split
 from gridsim.results.decisions import Words
 from gridsim.schedulers.centralized.exact_stretch import BOUND_WORDS, Once
 from gridsim.scheduling.contract import Policy, Run, Scheduler

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gridcore.central import bind_earliest
-from gridcore.queues import TaskQueues
+from gridcore.centralized.pull_queue import bind_earliest
+from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import Engine
 from gridsim.results.decisions import Words
 from gridsim.scheduling.contract import Outcome, Policy, Run

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from gridcore.central import PullQueue
-from gridcore.edf import optimal_stretch
+from gridcore.centralized.pull_queue import PullQueue
+from gridcore.queues.edf import optimal_stretch
 from gridsim.engine.engine import Engine
 from gridsim.results.decisions import Decisions, Words
 from gridsim.schedulers.centralized.exact_stretch import BOUND_WORDS, Once

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridcore.jobflow import BROKEN, COMMITTING, PLACED
+from gridcore.dgs.protocol import BROKEN, COMMITTING, PLACED
 from gridsim.engine.engine import TIMER
 from gridsim.schedulers.dgs.state import Shared
 from gridsim.scheduling.contract import FAULT_PRIORITY

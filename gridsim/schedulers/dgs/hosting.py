@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridcore.jobflow import DONE, PLACED, REPLY
+from gridcore.dgs.protocol import DONE, PLACED, REPLY
 from gridsim.schedulers.dgs.state import Shared
 from gridsim.support.arrays import Rows
 

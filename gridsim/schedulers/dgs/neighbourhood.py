@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.overlay import Views
+from gridcore.dgs.overlay import Views
 from gridsim.engine.engine import TIMER
 from gridsim.scheduling.contract import Run
 from gridsim.support.arrays import Integers
@@ -85,7 +85,7 @@ class Neighbourhood(Stateful):
     def pick(
         self, nodes: Integers, first: Integers, second: Integers, count: int
     ) -> tuple[Integers, Integers]:
-        """`count` of those that each of `nodes` knows; see `gridcore.overlay.Views.pick`."""
+        """`count` of those that each of `nodes` knows; see `gridcore.dgs.overlay.Views.pick`."""
         away = self.away if self.run.faults else None
         return self.views.pick(nodes, first, second, count, seed=self.seed, away=away)
 
@@ -121,7 +121,7 @@ class Neighbourhood(Stateful):
     # -- what a node has seen ---------------------------------------------------------------------------
 
     def seen(self) -> dict[str, Any]:
-        """When those who search now have seen others, for `gridcore.slots.SlotSchedules.search`."""
+        """When those who search now have seen others, for `gridcore.dgs.slots.SlotSchedules.search`."""
         now = self.run.engine.now
         if self.policy == "poll":
             return {"as_of": self.first, "every": self.period, "until": now - self.latency}

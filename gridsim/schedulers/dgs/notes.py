@@ -180,7 +180,7 @@ class DgsNotes:
     def _candidates(self, job: int, searcher: int, opened: int) -> tuple[Integers, Integers]:
         """The candidates of a search that has opened so many, in order, and ns as of which each is seen.
 
-        As `gridcore.slots.SlotSchedules.search` finds them: who searches is not opened, and knows its own
+        As `gridcore.dgs.slots.SlotSchedules.search` finds them: who searches is not opened, and knows its own
         schedule as it is.
         """
         neighbourhood, now = self.of.neighbourhood, self.of.run.engine.now

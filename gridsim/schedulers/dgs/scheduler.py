@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from gridcore.jobflow import (
+from gridcore.dgs.protocol import (
     ANSWER,
     BROKEN,
     CANCEL,
@@ -32,7 +32,7 @@ from gridcore.jobflow import (
     WAITING,
     JobFlow,
 )
-from gridcore.slots import SlotSchedules
+from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.transport import LONGEST
 from gridsim.errors import ScenarioError
@@ -195,7 +195,7 @@ class Negotiation(Policy):
             engine.at_wave_end(self._flush)
 
     def _for_the_flow(self) -> dict[str, Any]:
-        """The arguments of `gridcore.jobflow.JobFlow`."""
+        """The arguments of `gridcore.dgs.protocol.JobFlow`."""
         run, parameters, neighbourhood = self.run, self.parameters, self.neighbourhood
         kinds = ("cancel", "request", "answer", "commit", "reply")
         return {

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gridcore.jobflow import ANSWER
+from gridcore.dgs.protocol import ANSWER
 from gridsim.schedulers.dgs.state import Shared
 from gridsim.support.arrays import Integers, Rows
 

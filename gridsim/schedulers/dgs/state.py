@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.jobflow import JobFlow
-from gridcore.slots import SlotSchedules
+from gridcore.dgs.protocol import JobFlow
+from gridcore.dgs.slots import SlotSchedules
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import Run

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gridcore.queues import TaskQueues
-from gridcore.tree import DECISION, REQUEST, SummaryTree
+from gridcore.fair_tree.summary_tree import DECISION, REQUEST, SummaryTree
+from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import joined
 from gridsim.results.decisions import Decisions, Words
 from gridsim.schedulers.centralized.exact_stretch import STRETCH_TOLERANCE

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.queues import TaskQueues
-from gridcore.tree import SummaryTree
+from gridcore.fair_tree.summary_tree import SummaryTree
+from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import TIMER
 from gridsim.scheduling.contract import FAULT_PRIORITY, Run
 from gridsim.support.arrays import Integers

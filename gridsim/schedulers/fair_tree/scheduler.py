@@ -19,9 +19,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.flow import SHARE, TreeFlow
-from gridcore.queues import NEVER, TaskQueues
-from gridcore.tree import DECISION, REQUEST, SPREAD, SUMMARY, SummaryTree
+from gridcore.fair_tree.protocol import SHARE, TreeFlow
+from gridcore.fair_tree.summary_tree import DECISION, REQUEST, SPREAD, SUMMARY, SummaryTree
+from gridcore.queues.task_queues import NEVER, TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications

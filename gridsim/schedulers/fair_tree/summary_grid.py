@@ -32,8 +32,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.edf import optimal_stretch
-from gridcore.grid import SummaryGrid
+from gridcore.queues.edf import optimal_stretch
+from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 

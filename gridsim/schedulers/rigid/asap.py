@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gridcore.slots import SlotSchedules
+from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import reserved

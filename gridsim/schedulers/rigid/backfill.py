@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gridcore.backfill import BackfillQueue
+from gridcore.rigid_queue.backfill import BackfillQueue
 from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import reserved

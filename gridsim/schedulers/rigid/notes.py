@@ -1,6 +1,6 @@
 """What the centralized queue notes of its decisions, told from its runs when all is over.
 
-The rules are those of `gridcore.backfill`, which says where they come from.
+The rules are those of `gridcore.rigid_queue.backfill`, which says where they come from.
 """
 
 from __future__ import annotations

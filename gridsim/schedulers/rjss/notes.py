@@ -1,4 +1,4 @@
-"""What RJSS and its rivals note of their decisions, from the log of `gridcore.walk`."""
+"""What RJSS and its rivals note of their decisions, from the log of `gridcore.random_walk.walk`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.walk import JobWalks
-from gridcore.walk_states import FITS, MOVES, OTHERS, OWN, SLOW, STAYS
+from gridcore.random_walk.state import FITS, MOVES, OTHERS, OWN, SLOW, STAYS
+from gridcore.random_walk.walk import JobWalks
 from gridsim.results.decisions import Decisions, Words
 from gridsim.scheduling.contract import Run
 from gridsim.support.arrays import Floats, Integers
@@ -48,7 +48,7 @@ class Walked(Protocol):
 class Heard:
     """The rows of a log, with what they come to.
 
-    looks : the columns of `gridcore.walk.JobWalks.looks`.
+    looks : the columns of `gridcore.random_walk.walk.JobWalks.looks`.
     """
 
     def __init__(self, of: Walked, looks: dict[str, Integers]) -> None:
@@ -66,7 +66,7 @@ class Heard:
         self.way = nanoseconds(network.latency) + carried
 
     def at_home(self) -> Integers:
-        """ns until the job would be back at its own node, as `gridcore.walk` says."""
+        """ns until the job would be back at its own node, as `gridcore.random_walk.walk` says."""
         waits: Integers = np.maximum(0, self.looks["home_free"] - self.looks["heard"])
         return waits if self.of.printed else waits + self._lasts(self.home)
 
@@ -146,7 +146,7 @@ def _of_speed(said: dict[str, NDArray[Any]], rows: NDArray[np.bool_], speed: Flo
 
 
 def _expected(of: Walked, heard: Heard, cause: int) -> tuple[Floats, float]:
-    """What held nodes back, as `gridcore.walk` has it, and what it must be below."""
+    """What held nodes back, as `gridcore.random_walk.walk` has it, and what it must be below."""
     seconds, elapsed, count = heard.way / 1e9, heard.looks["asked"] / 1e9, heard.looks["count"]
     # at time 0 a rate is infinite, and what it makes in no time is not a number
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""What RJSS and its rivals do while they run: `gridcore.walk` at work, and what comes out."""
+"""What RJSS and its rivals do while they run: `gridcore.random_walk.walk` at work, and what comes out."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.states import LATEST
-from gridcore.walk import NEVER, RECORD, JobWalks
+from gridcore.common.state import LATEST
+from gridcore.random_walk.walk import NEVER, RECORD, JobWalks
 from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError
 from gridsim.results.table import frozen
@@ -31,7 +31,8 @@ class Walking(Policy):
     name : of the scheduler, for what is refused.
     probes : nodes that it asks, at most.  degree : of the overlay on which it walks, None for independent
         draws.
-    queued, pick, rule, local_threshold, remote_threshold, min_speed, printed : of `gridcore.walk.JobWalks`.
+    queued, pick, rule, local_threshold, remote_threshold, min_speed, printed : of
+        `gridcore.JobWalks`.
 
     ScenarioError where a search would take more than `LONGEST_SEARCH`.
     """

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from gridcore.walk_states import MOST_BYTES
+from gridcore.random_walk.state import MOST_BYTES
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.results.decisions import Words

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gridcore.dispatch import WorkQueue
+from gridcore.work_queue.dispatch import WorkQueue
 from gridsim.model.fault_events import Events
 from gridsim.results.decisions import Decisions, Words
 from gridsim.support.arrays import Integers

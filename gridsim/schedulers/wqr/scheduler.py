@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from gridcore.dispatch import WorkQueue
-from gridcore.dispatch_states import MOST_REPLICAS
+from gridcore.work_queue.dispatch import WorkQueue
+from gridcore.work_queue.state import MOST_REPLICAS
 from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError, SchedulerError, text_of
 from gridsim.results.decisions import Words

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from gridcore.queues import NEVER, TaskQueues
+from gridcore.queues.task_queues import NEVER, TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Application

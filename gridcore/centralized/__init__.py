@@ -1,0 +1,1 @@
+"""Centralized baselines: queues that machines pull from, and mapping heuristics."""

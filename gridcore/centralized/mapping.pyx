@@ -1,0 +1,450 @@
+"""The classic mapping heuristics on matrices of expected times: which task goes to which machine.
+
+Those of M. Maheswaran, S. Ali, H. J. Siegel, D. Hensgen and R. F. Freund, "Dynamic mapping of a class of
+independent tasks onto heterogeneous computing systems", JPDC 59 (1999): immediate ones, which take tasks in
+turn, and batch ones, which choose among all.  The unit of time is the caller's; ready times never fall.
+
+A row may stand for several equal tasks.  Each row has a heap of completion times, of which only what comes
+to the top is brought up to date: times only grow, so what lies below is no better than it seems.
+
+`tests.reference.mapping` is the same in plain Python.
+"""
+
+from libc.math cimport INFINITY, isfinite
+from libc.stdlib cimport free, malloc
+
+from gridcore.common.arguments cimport check_lengths, indices, plain
+
+import numpy as np
+
+__all__ = ["map_batch", "map_in_turn"]
+
+_IN_TURN = ("mct", "met", "olb", "switching", "kpb")
+_BATCH = ("min-min", "max-min", "sufferage")
+cdef enum:
+    MCT, MET, OLB, SWITCHING, KPB
+cdef enum:
+    MIN_MIN, MAX_MIN, SUFFERAGE
+
+
+cdef struct Item:
+    double at
+    int machine
+    int column                                 # of etc, which has the machine's times
+
+
+cdef struct Crews:                             # the machines of each column
+    Item* machines                             # a heap by ready time for each, from begin[c] to begin[c + 1]
+    Py_ssize_t* begin
+    double* at                                 # when the first of them is ready; infinite if there is none
+    double* next                               # when the second is
+    int* who                                   # the first
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+cdef int rule_of(object rule, tuple known) except -1:
+    if rule not in known:
+        raise ValueError(f"rule must be one of {known}, got {rule!r}")
+    return known.index(rule)
+
+
+cdef const double[:, ::1] matrix(object values):
+    made = np.require(values, np.float64, ("C", "A"))
+    if made.ndim != 2:
+        raise ValueError(f"etc must have two dimensions, got {made.ndim}")
+    cdef const double[:, ::1] given = made
+    cdef Py_ssize_t i, u
+    for i in range(given.shape[0]):
+        for u in range(given.shape[1]):
+            if not 0.0 < given[i, u] < INFINITY:
+                raise ValueError(f"etc[{i}, {u}] must be finite and > 0, got {given[i, u]!r}")
+    return given
+
+
+cdef double[::1] ready_times(object values, Py_ssize_t machines, str like):
+    cdef Py_ssize_t u
+    values = plain(values)
+    if not isinstance(values, np.ndarray) or values.dtype != np.float64:
+        raise TypeError("ready must be a float64 array, it is changed in place")
+    if values.ndim != 1:
+        raise ValueError(f"ready must have one dimension, got {values.ndim}")
+    if not values.flags.carray:  # aligned, too
+        raise ValueError("ready must be contiguous and writable, it is changed in place")
+    cdef double[::1] made = values
+    check_lengths(machines, made.shape[0], like, "ready")
+    for u in range(machines):
+        if not isfinite(made[u]) or made[u] < 0.0:
+            raise ValueError(f"ready[{u}] must be finite and >= 0, got {made[u]!r}")
+    return made
+
+
+cdef long long total_of(const long long[::1] counts, Py_ssize_t rows, Py_ssize_t machines) except -1:
+    cdef Py_ssize_t i
+    cdef long long total = 0
+    check_lengths(rows, counts.shape[0], "etc", "counts")
+    for i in range(rows):
+        if counts[i] > 0x7fffffffffff - total:
+            raise ValueError(f"counts must add up to less than 2**47, got {counts[i]} in counts[{i}]")
+        total += counts[i]
+    if total and not machines:
+        raise ValueError(f"ready must have an entry, there are {total} tasks to map")
+    return total
+
+
+# --- heaps of machines ----------------------------------------------------------------------------
+
+cdef inline bint before(Item a, Item b) noexcept nogil:
+    return a.at < b.at or (a.at == b.at and a.machine < b.machine)
+
+
+cdef inline void sink(Item* heap, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
+    cdef Item item = heap[k]
+    cdef Py_ssize_t child = 2 * k + 1
+    while child < n:
+        if child + 1 < n and before(heap[child + 1], heap[child]):
+            child += 1
+        if not before(heap[child], item):
+            break
+        heap[k] = heap[child]
+        k, child = child, 2 * child + 1
+    heap[k] = item
+
+
+cdef inline double completion(const double* at, const double* etc, int column) noexcept nogil:
+    """When a task of row `etc` would end in a column; when it could begin, without a row."""
+    return at[column] + etc[column] if etc != NULL else at[column]
+
+
+cdef inline void renew(Item* heap, Py_ssize_t n, const double* at, const double* etc) noexcept nogil:
+    """Make a heap of the columns that are in it."""
+    cdef Py_ssize_t k
+    for k in range(n):
+        heap[k].at = completion(at, etc, heap[k].column)
+    for k in range(n // 2 - 1, -1, -1):
+        sink(heap, n, k)
+
+
+cdef inline void fill(Item* heap, Py_ssize_t n, const double* at, const int* who,
+                      const double* etc) noexcept nogil:
+    """Make a heap of all columns.  who : the first machine of each; NULL if the column is the machine."""
+    cdef Py_ssize_t u
+    for u in range(n):
+        heap[u].machine = who[u] if who != NULL else <int> u
+        heap[u].column = <int> u
+    renew(heap, n, at, etc)
+
+
+cdef inline void settle(Item* heap, Py_ssize_t n, Py_ssize_t k, const double* at, const int* who,
+                        const double* etc) noexcept nogil:
+    """Bring up what is first of all below place k, as ready times are now."""
+    cdef double end
+    cdef int c
+    while k < n:
+        c = heap[k].column
+        end = completion(at, etc, c)
+        if end == heap[k].at and (who == NULL or who[c] == heap[k].machine):
+            return
+        heap[k].at = end
+        if who != NULL:
+            heap[k].machine = who[c]
+        sink(heap, n, k)
+
+
+cdef inline double second_best(Item* heap, Py_ssize_t n, const Crews* crews, const double* etc) noexcept nogil:
+    """The second earliest completion time of a heap whose top is settled; infinite of one machine."""
+    cdef double second = crews.next[heap[0].column] + etc[heap[0].column]
+    settle(heap, n, 1, crews.at, crews.who, etc)
+    settle(heap, n, 2, crews.at, crews.who, etc)
+    if n > 1 and heap[1].at < second:
+        second = heap[1].at
+    if n > 2 and heap[2].at < second:
+        second = heap[2].at
+    return second
+
+
+cdef inline void look(Crews* crews, Py_ssize_t c) noexcept nogil:
+    """Who are the first of column c, whose heap has changed."""
+    cdef Item* heap = crews.machines + crews.begin[c]
+    cdef Py_ssize_t n = crews.begin[c + 1] - crews.begin[c]
+    crews.at[c] = heap[0].at if n > 0 else INFINITY
+    crews.who[c] = heap[0].machine if n > 0 else 0x7fffffff
+    crews.next[c] = heap[1].at if n > 1 else INFINITY
+    if n > 2 and heap[2].at < crews.next[c]:
+        crews.next[c] = heap[2].at
+
+
+cdef inline int assign(Crews* crews, Py_ssize_t c, double lasts, double* ready) noexcept nogil:
+    """The first machine of column c gets a task; which one that is."""
+    cdef Item* heap = crews.machines + crews.begin[c]
+    cdef int u = heap[0].machine
+    ready[u] += lasts
+    heap[0].at = ready[u]
+    sink(heap, crews.begin[c + 1] - crews.begin[c], 0)
+    look(crews, c)
+    return u
+
+
+cdef void muster(Crews* crews, Py_ssize_t columns, const long long[::1] kind,
+                 const double[::1] ready) noexcept nogil:
+    """Make the heap of each column."""
+    cdef Py_ssize_t n = kind.shape[0], c, u, k, size
+    cdef Item* heap
+    for c in range(columns + 1):
+        crews.begin[c] = 0
+    for u in range(n):
+        crews.begin[kind[u] + 1] += 1
+    for c in range(columns):
+        crews.begin[c + 1] += crews.begin[c]
+    # begin[c] runs through its own machines, and is put back
+    for u in range(n):
+        k = crews.begin[kind[u]]
+        crews.machines[k].at, crews.machines[k].machine = ready[u], <int> u
+        crews.machines[k].column = <int> kind[u]
+        crews.begin[kind[u]] += 1
+    for c in range(columns, 0, -1):
+        crews.begin[c] = crews.begin[c - 1]
+    crews.begin[0] = 0
+    for c in range(columns):
+        heap, size = crews.machines + crews.begin[c], crews.begin[c + 1] - crews.begin[c]
+        for k in range(size // 2 - 1, -1, -1):
+            sink(heap, size, k)
+        look(crews, c)
+
+
+# --- tasks in turn --------------------------------------------------------------------------------
+
+def map_in_turn(etc, counts, ready, rule, *, double percent=20.0, double low=0.6, double high=0.9,
+                bint on_met=False):
+    """Map tasks one by one, in the order of rows, each as soon as it is looked at.
+
+    Parameters
+    ----------
+    etc : float64[rows, machines] > 0, the expected time of a task of each row on each machine.
+    counts : int64[rows] >= 0, how many equal tasks a row stands for.
+    ready : float64[machines] >= 0, when machines have done what they have; changed in place.
+    rule : of machines, for each task (ties: the lowest index),
+        "mct": the one that would complete it first, ready + etc;
+        "met": the one that takes the least time for it, however much it has to do;
+        "olb": the one that is ready first, whatever the task takes there;
+        "kpb": "mct" among the ceil(percent * machines / 100) (to a billionth) that take the least time;
+        "switching": "mct", from where the balance min(ready) / max(ready) is `high` or more on "met", and
+        from where it is `low` or less on "mct" again.  While max(ready) is 0 it stays as it is.
+    percent : in 0..100 and not 0; 100 is "mct", 100 / machines is "met".
+    low, high : 0 <= low < high <= 1.
+    on_met : whether "switching" is on "met" when it begins.
+
+    The balance is of ready times as they are given.  Those of a clock that has run for long are all large,
+    and their balance is near 1 whatever machines have to do: give what is left to do from now on instead.
+
+    Returns (machine, on_met): int64[tasks], and as it is in the end.
+    O(machines) for each row, and then O(log(machines)) for each task.
+    Raises ValueError naming the argument, its index and value, TypeError for a `ready` of another type.
+    """
+    cdef const double[:, ::1] e = matrix(etc)
+    cdef Py_ssize_t rows = e.shape[0], n = e.shape[1], few
+    cdef const long long[::1] c = indices(counts, "counts", 0, 0x800000000000)
+    cdef double[::1] r = ready_times(ready, n, "a row of etc")
+    cdef long long total = total_of(c, rows, n)
+    cdef int which = rule_of(rule, _IN_TURN)
+    if not 0.0 < percent <= 100.0:
+        raise ValueError(f"percent must be in 0..100 and not 0, got {percent!r}")
+    if not 0.0 <= low < high <= 1.0:
+        raise ValueError(f"low and high must be 0 <= low < high <= 1, got {low!r} and {high!r}")
+    machine = np.zeros(total, np.int64)
+    cdef long long[::1] out = machine
+    if total == 0:
+        return machine, bool(on_met)
+    few = max(1, int(np.ceil(percent * n / 100.0 - 1e-9)))
+    cdef Item* heaps = <Item*> malloc(2 * n * sizeof(Item))
+    if heaps == NULL:
+        raise MemoryError
+    with nogil:
+        on_met = in_turn(e, c, &r[0], which, few, low, high, on_met, out, heaps)
+    free(heaps)
+    return machine, bool(on_met)
+
+
+cdef bint in_turn(const double[:, ::1] e, const long long[::1] counts, double* ready, int rule, Py_ssize_t few,
+                  double low, double high, bint on_met, long long[::1] out, Item* heaps) noexcept nogil:
+    cdef Py_ssize_t rows = e.shape[0], n = e.shape[1], i, k, u, fastest, m
+    cdef long long task, at = 0
+    cdef const double* etc
+    cdef Item* idle = heaps                    # by ready time
+    cdef Item* heap                            # by completion time, of the m machines that are asked
+    cdef Item first
+    cdef double latest = 0.0
+    if rule == OLB or rule == SWITCHING:
+        fill(idle, n, ready, NULL, NULL)
+        for u in range(n):
+            latest = max(latest, ready[u])
+    for i in range(rows):
+        if counts[i] == 0:
+            continue
+        etc, heap, m, fastest = &e[i, 0], heaps + n, n, 0
+        for u in range(1, n):
+            if etc[u] < etc[fastest]:
+                fastest = u
+        if rule == KPB and few < n:
+            for u in range(n):
+                heap[u].at, heap[u].machine, heap[u].column = etc[u], <int> u, <int> u
+            for k in range(n // 2 - 1, -1, -1):
+                sink(heap, n, k)
+            # the few fastest, taken from the top, end at the end
+            for k in range(n - 1, n - 1 - few, -1):
+                first, heap[0] = heap[0], heap[k]
+                heap[k] = first
+                sink(heap, k, 0)
+            heap, m = heap + n - few, few
+            renew(heap, m, ready, etc)
+        elif rule == MCT or rule == SWITCHING or rule == KPB:
+            fill(heap, n, ready, NULL, etc)
+        for task in range(counts[i]):
+            if rule == SWITCHING and latest > 0.0:
+                settle(idle, n, 0, ready, NULL, NULL)
+                if on_met:
+                    on_met = idle[0].at / latest > low
+                else:
+                    on_met = idle[0].at / latest >= high
+            if rule == MET or (rule == SWITCHING and on_met):
+                u = fastest
+            elif rule == OLB:
+                settle(idle, n, 0, ready, NULL, NULL)
+                u = idle[0].machine
+            else:
+                settle(heap, m, 0, ready, NULL, etc)
+                u = heap[0].machine
+            ready[u] += etc[u]
+            latest = max(latest, ready[u])
+            out[at] = u
+            at += 1
+    return on_met
+
+
+# --- tasks in batches -----------------------------------------------------------------------------
+
+def map_batch(etc, counts, ready, rule, *, kind=None):
+    """Map all tasks, choosing each time among those that are left.
+
+    Parameters
+    ----------
+    etc, counts, ready : as for `map_in_turn`.
+    rule : the best time of a task is the earliest at which a machine would complete it,
+        "min-min": the task whose best time is the earliest goes to the machine that has it;
+        "max-min": the task whose best time is the latest does;
+        "sufferage": in passes, as published.  In the order of rows each task claims the machine of its best
+        time.  If that is claimed in this pass already, the task that suffers more without it has it, second
+        best time less best (the one that has it, if they suffer alike); the other waits for the next pass.
+        At its end the claims become assignments.  On one machine all suffer alike.
+        Ties go to the lowest row and the lowest machine.
+    kind : int64[machines], the column of etc that has a machine's times, where many machines have the same;
+        None: column u is of machine u.  Of a kind the machine goes first that is ready first; ties between
+        kinds are those of all machines as long as times are added without rounding, as whole numbers are.
+
+    Returns (row, machine) int64[tasks] in the order of assignment; those of one pass by column.
+    Memory for rows * columns items of 16 bytes.  For each assignment O(rows), and O(log(columns)) mostly for
+    each row that had the same best machine; for sufferage that is for each pass.
+    Raises as `map_in_turn`.
+    """
+    cdef const double[:, ::1] e = matrix(etc)
+    cdef Py_ssize_t rows = e.shape[0], columns = e.shape[1], n, i, alive
+    cdef const long long[::1] c = indices(counts, "counts", 0, 0x800000000000)
+    cdef const long long[::1] kinds = indices(np.arange(columns) if kind is None else kind,
+                                              "kind", 0, columns)
+    n = kinds.shape[0]
+    cdef double[::1] r = ready_times(ready, n, "a row of etc" if kind is None else "kind")
+    cdef long long total = total_of(c, rows, n)
+    cdef int which = rule_of(rule, _BATCH)
+    found = np.zeros((2, total), np.int64)
+    cdef long long[:, ::1] out = found
+    if total == 0:
+        return found[0], found[1]
+    if n > 0x7ffffffe:
+        raise ValueError(f"ready must have less than 2**31 - 1 entries, got {n}")
+    left_array = np.array(c)
+    cdef long long[::1] left = left_array
+    cdef long long[::1] row = np.flatnonzero(left_array)                 # those with tasks left
+    alive = row.shape[0]
+    cdef long long[::1] best = np.full(alive, -1, np.int64)              # column of the best time
+    cdef double[::1] time = np.zeros(alive)                              # best time, or how much a task suffers
+    cdef long long[::1] claim = np.full(columns, -1, np.int64)
+    cdef double[::1] at = np.zeros(columns), second = np.zeros(columns)
+    cdef int[::1] who = np.zeros(columns, np.intc)
+    cdef Py_ssize_t[::1] begin = np.zeros(columns + 1, np.intp)
+    cdef Item** heap = <Item**> malloc(rows * sizeof(Item*))
+    cdef Item* items = <Item*> malloc((n + alive * columns) * sizeof(Item))
+    if heap == NULL or items == NULL:
+        free(heap)
+        free(items)
+        raise MemoryError
+    cdef Crews crews
+    crews.machines, crews.begin = items, &begin[0]
+    crews.at, crews.next, crews.who = &at[0], &second[0], &who[0]
+    with nogil:
+        muster(&crews, columns, kinds, r)
+        for i in range(alive):
+            heap[row[i]] = items + n + i * columns
+            fill(heap[row[i]], columns, crews.at, crews.who, &e[row[i], 0])
+        if which == SUFFERAGE:
+            by_sufferage(e, &r[0], left, row, best, time, claim, heap, &crews, out)
+        else:
+            by_time(e, &r[0], left, row, best, time, which == MIN_MIN, heap, &crews, out)
+    free(heap)
+    free(items)
+    return found[0], found[1]
+
+
+cdef void by_time(const double[:, ::1] e, double* ready, long long[::1] left, long long[::1] row,
+                  long long[::1] best, double[::1] time, bint earliest, Item** heap, Crews* crews,
+                  long long[:, ::1] out) noexcept nogil:
+    cdef Py_ssize_t n = e.shape[1], alive = row.shape[0], k, kept, chosen
+    cdef long long i, at, total = out.shape[1], last = -1
+    for at in range(total):
+        kept = 0
+        chosen = -1
+        for k in range(alive):
+            i = row[k]
+            if left[i] == 0:
+                continue
+            if best[k] == last:
+                settle(heap[i], n, 0, crews.at, crews.who, &e[i, 0])
+                best[k], time[k] = heap[i][0].column, heap[i][0].at
+            row[kept], best[kept], time[kept] = i, best[k], time[k]
+            if chosen < 0 or (time[kept] < time[chosen] if earliest else time[kept] > time[chosen]):
+                chosen = kept
+            kept += 1
+        alive = kept
+        i, last = row[chosen], best[chosen]
+        left[i] -= 1
+        out[0, at] = i
+        out[1, at] = assign(crews, last, e[i, last], ready)
+
+
+cdef void by_sufferage(const double[:, ::1] e, double* ready, long long[::1] left, long long[::1] row,
+                       long long[::1] best, double[::1] time, long long[::1] claim, Item** heap,
+                       Crews* crews, long long[:, ::1] out) noexcept nogil:
+    cdef Py_ssize_t n = e.shape[1], alive = row.shape[0], k, kept, u
+    cdef long long i, at = 0, total = out.shape[1]
+    while at < total:
+        kept = 0
+        for k in range(alive):
+            i = row[k]
+            if left[i] == 0:
+                continue
+            settle(heap[i], n, 0, crews.at, crews.who, &e[i, 0])
+            u = heap[i][0].column              # a claim is on the first machine of it
+            row[kept], best[kept] = i, u
+            time[kept] = second_best(heap[i], n, crews, &e[i, 0]) - heap[i][0].at
+            # further tasks of this row would not suffer more than this one
+            if claim[u] < 0 or time[claim[u]] < time[kept]:
+                claim[u] = kept
+            kept += 1
+        alive = kept
+        for u in range(n):
+            if claim[u] >= 0:
+                i = row[claim[u]]
+                left[i] -= 1
+                out[0, at] = i
+                out[1, at] = assign(crews, u, e[i, u], ready)
+                at += 1
+                claim[u] = -1

@@ -1,0 +1,140 @@
+"""What all kernels say of their arguments, and who may be in one: not for users.
+
+`tests.reference.arguments` is the same for the twins.
+"""
+
+from libc.math cimport isfinite, isnan
+
+cimport cython
+
+import numpy as np
+
+cdef tuple RULES = (
+    "must be finite",
+    "must be finite and >= 0",
+    "must be finite and > 0",
+    "must be a number or +inf",
+)
+
+
+cdef object refuse(str name, Py_ssize_t index, str rule, double value):
+    """The error for one bad value; index -1 means a scalar."""
+    where = name if index < 0 else f"{name}[{index}]"
+    return ValueError(f"{where} {rule}, got {value!r}")
+
+
+cdef inline bint bad(double value, int rule) noexcept nogil:
+    if rule == NUMBER:
+        return isnan(value) or (not isfinite(value) and value < 0.0)
+    return not isfinite(value) or (rule == NOT_NEGATIVE and value < 0.0) or (rule == POSITIVE and value <= 0.0)
+
+
+cdef const double[::1] doubles(object values, str name):
+    """`values` as a contiguous float64 vector; a copy only where needed."""
+    array = np.asarray(values)
+    if array.dtype != np.float64 or not array.flags.c_contiguous or not array.flags.aligned:
+        if array.dtype.kind not in "fiu":
+            raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
+        array = np.require(array, np.float64, ("C", "A"))
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got {array.ndim}")
+    return array
+
+
+cdef object kept(object values, str name):
+    """`doubles` that nobody else can change: for what an object keeps."""
+    return np.array(doubles(values, name))
+
+
+cdef object plain(object values):
+    """An array as one of no subclass, of the same memory: a subclass may say of itself what is not so."""
+    return np.asarray(values) if isinstance(values, np.ndarray) else values
+
+
+cdef object integers(object values, str name):
+    """A copy of `values` as a vector of int64: nobody can change it once it has been checked."""
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integers, got dtype {array.dtype}")
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got {array.ndim}")
+    return array.astype(np.longlong, order="C")
+
+
+cdef object indices(object values, str name, long long low, long long high):
+    """`integers` of which each is in low..high - 1."""
+    array = integers(values, name)
+    cdef const long long[::1] given = array
+    cdef Py_ssize_t k
+    for k in range(given.shape[0]):
+        if not low <= given[k] < high:
+            raise ValueError(f"{name}[{k}] must be in {low}..{high - 1}, got {given[k]}")
+    return array
+
+
+cdef int check_entry(double value, str name, Py_ssize_t index, int rule) except -1:
+    if bad(value, rule):
+        raise refuse(name, index, <str>RULES[rule], value)
+    return 0
+
+
+cdef int check_scalar(double value, str name, int rule) except -1:
+    return check_entry(value, name, -1, rule)
+
+
+cdef int check_array(const double[::1] values, str name, int rule) except -1:
+    cdef Py_ssize_t i
+    for i in range(values.shape[0]):
+        check_entry(values[i], name, i, rule)
+    return 0
+
+
+cdef int check_instant(long long value, str name, long long room=0) except -1:
+    """ValueError unless it is an instant (ns), and there are `room` ns more after it."""
+    if not 0 <= value < 9223372036854775807 - room:
+        raise ValueError(f"{name} must be in 0..{9223372036854775807 - room - 1} ns, got {value}")
+    return 0
+
+
+cdef int check_lengths(Py_ssize_t n, Py_ssize_t m, str first, str second) except -1:
+    if n != m:
+        raise ValueError(f"{second} must have as many entries as {first}, got {m} and {n}")
+    return 0
+
+
+cdef int check_offsets(const long long[::1] offsets, Py_ssize_t entries) except -1:
+    cdef Py_ssize_t i
+    if offsets.shape[0] == 0 or offsets[0] != 0:
+        raise ValueError("offsets must start with 0")
+    for i in range(1, offsets.shape[0]):
+        if offsets[i] < offsets[i - 1]:
+            raise ValueError(f"offsets[{i}] must be >= offsets[{i - 1}], got {offsets[i]} and {offsets[i - 1]}")
+    if offsets[offsets.shape[0] - 1] != entries:
+        raise ValueError(f"offsets must end with the number of entries {entries}, got {offsets[offsets.shape[0] - 1]}")
+    return 0
+
+
+# --- one thread at a time -------------------------------------------------------------------------
+
+@cython.final
+@cython.freelist(32)
+@cython.no_gc
+@cython.auto_pickle(False)
+cdef class _Held:
+    def __dealloc__(self):
+        if self.occupied != NULL:
+            self.occupied[0] = False
+
+
+cdef _Held hold(bint* occupied, _Held rest=None):
+    """Keep everybody else out of an object (and of `rest`) for as long as the result lives.
+
+    Each public method of a kernel that has a state begins so: a method that lets go of the GIL, or calls
+    Python, might find the memory moved by another thread, or by a callback.  Raises RuntimeError.
+    """
+    if occupied[0]:
+        raise RuntimeError("this object is in use: it is for one thread, and one call, at a time")
+    cdef _Held held = _Held.__new__(_Held)
+    held.occupied, held.rest = occupied, rest
+    occupied[0] = True
+    return held

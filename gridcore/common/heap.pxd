@@ -1,0 +1,63 @@
+"""The earliest of many instants, ties by number: for `gridcore.centralized.pull_queue` and `gridcore.rigid_queue.backfill`.
+
+A heap is an array with room for all that will ever be in it, four children a node; who has it knows how many it
+has.
+"""
+
+cdef struct Entry:
+    long long at
+    Py_ssize_t number
+
+
+cdef inline bint heap_before(Entry a, Entry b) noexcept nogil:
+    # without branches: which of two comes first is a coin toss
+    return (a.at < b.at) | ((a.at == b.at) & (a.number < b.number))
+
+
+cdef inline void heap_settle(Entry* heap, Py_ssize_t n, Py_ssize_t k, Entry moved) noexcept nogil:
+    """Put `moved` at position k or below."""
+    cdef Py_ssize_t child = 4 * k + 1, other, least
+    while child + 3 < n:
+        least = child + heap_before(heap[child + 1], heap[child])
+        other = child + 2 + heap_before(heap[child + 3], heap[child + 2])
+        least += (other - least) * heap_before(heap[other], heap[least])
+        if not heap_before(heap[least], moved):
+            heap[k] = moved
+            return
+        heap[k] = heap[least]
+        k = least
+        child = 4 * k + 1
+    if child < n:
+        least = child
+        for other in range(child + 1, n):
+            if heap_before(heap[other], heap[least]):
+                least = other
+        if heap_before(heap[least], moved):
+            heap[k] = heap[least]
+            k = least
+    heap[k] = moved
+
+
+cdef inline void heap_push(Entry* heap, Py_ssize_t n, Entry new) noexcept nogil:
+    """Add `new` to a heap of n."""
+    cdef Py_ssize_t k = n, parent
+    while k > 0:
+        parent = (k - 1) // 4
+        if not heap_before(new, heap[parent]):
+            break
+        heap[k] = heap[parent]
+        k = parent
+    heap[k] = new
+
+
+cdef inline void heap_pop(Entry* heap, Py_ssize_t n) noexcept nogil:
+    """Take the first of a heap of n away."""
+    if n > 1:
+        heap_settle(heap, n - 1, 0, heap[n - 1])
+
+
+cdef inline void heap_make(Entry* heap, Py_ssize_t n) noexcept nogil:
+    """Make a heap of n entries in any order."""
+    cdef Py_ssize_t k
+    for k in range((n - 2) // 4 if n > 1 else -1, -1, -1):
+        heap_settle(heap, n, k, heap[k])

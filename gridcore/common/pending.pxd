@@ -1,0 +1,111 @@
+"""What is to happen, by time and then by number: for `gridcore.network.links` and `gridcore.fair_tree.protocol`."""
+
+from libc.stdlib cimport free
+from libc.string cimport memcpy
+
+from gridcore.common.memory cimport grown
+
+cdef struct Event:
+    long long time
+    long long sequence
+    int slot
+
+
+cdef struct Pending:                # events by (time, sequence); all zero when empty
+    Event* event                    # a 4-ary heap
+    Py_ssize_t n, room
+    Event* run                      # a ring of those that came in order: most do, and need no heap
+    Py_ssize_t first, n_run, run_room
+
+
+cdef inline bint pending_before(const Event* a, const Event* b) noexcept nogil:
+    return a.time < b.time or (a.time == b.time and a.sequence < b.sequence)
+
+
+cdef inline int pending_push(Pending* p, long long time, long long sequence, int slot) except -1 nogil:
+    cdef Py_ssize_t k, parent
+    cdef Event e
+    e.time, e.sequence, e.slot = time, sequence, slot
+    if p.n_run == 0 or not pending_before(&e, &p.run[(p.first + p.n_run - 1) & (p.run_room - 1)]):
+        if p.n_run == p.run_room:
+            # a ring of twice the size: what lies before `first` has gone round
+            k = max(64, 2 * p.run_room)
+            p.run = <Event*> grown(p.run, k * sizeof(Event))
+            memcpy(p.run + p.run_room, p.run, p.first * sizeof(Event))
+            p.run_room = k
+        k = (p.first + p.n_run) & (p.run_room - 1)
+        p.n_run += 1
+        p.run[k].time, p.run[k].sequence, p.run[k].slot = time, sequence, slot
+        return 0
+    if p.n == p.room:
+        p.event = <Event*> grown(p.event, (2 * p.room + 64) * sizeof(Event))
+        p.room = 2 * p.room + 64
+    k = p.n
+    p.n += 1
+    while k > 0:
+        parent = (k - 1) // 4
+        if not pending_before(&e, &p.event[parent]):
+            break
+        p.event[k] = p.event[parent]
+        k = parent
+    p.event[k].time, p.event[k].sequence, p.event[k].slot = time, sequence, slot
+    return 0
+
+
+cdef inline const Event* pending_first(const Pending* p) noexcept nogil:
+    cdef const Event* first = NULL
+    if p.n:
+        first = &p.event[0]
+    if p.n_run and (first == NULL or pending_before(&p.run[p.first], first)):
+        first = &p.run[p.first]
+    return first
+
+
+cdef inline Event pending_pop(Pending* p) noexcept nogil:
+    cdef const Event* first = pending_first(p)
+    cdef Event top = first[0], e
+    cdef Py_ssize_t k = 0, child, least, last, n
+    if p.n == 0 or first != &p.event[0]:
+        p.first = (p.first + 1) & (p.run_room - 1)
+        p.n_run -= 1
+        return top
+    p.n -= 1
+    n = p.n
+    if n:
+        e = p.event[n]
+        while True:
+            child = 4 * k + 1
+            if child >= n:
+                break
+            least = child
+            last = min(child + 4, n)
+            child += 1
+            while child < last:
+                if pending_before(&p.event[child], &p.event[least]):
+                    least = child
+                child += 1
+            if not pending_before(&p.event[least], &e):
+                break
+            p.event[k] = p.event[least]
+            k = least
+        p.event[k] = e
+    return top
+
+
+cdef inline void pending_clear(Pending* p) noexcept nogil:
+    p.n = p.n_run = p.first = 0
+
+
+cdef inline Py_ssize_t pending_read(const Pending* p, long long[:, ::1] rows) noexcept nogil:
+    """Put (time, sequence, slot) of all events into `rows`, in no order; how many there are."""
+    cdef Py_ssize_t k
+    cdef const Event* e
+    for k in range(p.n + p.n_run):
+        e = &p.event[k] if k < p.n else &p.run[(p.first + k - p.n) & (p.run_room - 1)]
+        rows[k, 0], rows[k, 1], rows[k, 2] = e.time, e.sequence, e.slot
+    return p.n + p.n_run
+
+
+cdef inline void pending_free(Pending* p) noexcept nogil:
+    free(p.event)
+    free(p.run)

@@ -1,0 +1,1 @@
+"""DGS_ASAP: slot schedules, the CYCLON overlay, and the compiled protocol of co-allocation."""

@@ -1,0 +1,112 @@
+"""Messages about jobs that are to leave, at the end of a wave or later: for `gridcore.dgs.protocol`."""
+
+from libc.stdlib cimport free
+
+from gridcore.common.memory cimport grown
+from gridcore.common.pending cimport Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push
+
+# The fields of any of them; the meaning of what follows the first three depends on the kind.
+cdef struct Row:
+    long long node, sender, job, a, b, c
+
+
+cdef struct Outbox:                     # of one kind; all zero when empty
+    Row* row
+    Py_ssize_t n, room
+
+
+cdef inline Row* outbox_add(Outbox* o, long long node, long long sender, long long job) except NULL nogil:
+    """A further row; the other fields are to be filled."""
+    cdef Row* row
+    if o.n == o.room:
+        o.row = <Row*> grown(o.row, (2 * o.room + 64) * sizeof(Row))
+        o.room = 2 * o.room + 64
+    row = &o.row[o.n]
+    o.n += 1
+    row.node, row.sender, row.job = node, sender, job
+    return row
+
+
+cdef inline void sort_rows(Row* row, Row* spare, Py_ssize_t n) noexcept nogil:
+    """Sort by sender; what has the same one stays in order (merge sort; nearly always in order)."""
+    cdef Py_ssize_t width = 1, low, middle, high, i, j, k
+    cdef Row* source = row
+    cdef Row* target = spare
+    cdef Row* swap
+    cdef bint sorted_ = True
+    for k in range(1, n):
+        if row[k].sender < row[k - 1].sender:
+            sorted_ = False
+            break
+    if sorted_:
+        return
+    while width < n:
+        low = 0
+        while low < n:
+            middle, high = min(low + width, n), min(low + 2 * width, n)
+            i, j, k = low, middle, low
+            while i < middle or j < high:
+                if j >= high or (i < middle and source[i].sender <= source[j].sender):
+                    target[k] = source[i]
+                    i += 1
+                else:
+                    target[k] = source[j]
+                    j += 1
+                k += 1
+            low = high
+        swap = source
+        source = target
+        target = swap
+        width *= 2
+    if source != row:
+        for k in range(n):
+            row[k] = source[k]
+
+
+# -- what is not known yet --------------------------------------------------------------------------------
+
+cdef struct Delayed:                    # rows by time, then in the order in which they came; all zero when empty
+    Pending due
+    long long sequence
+    Row* row                            # by slot
+    int* unused
+    Py_ssize_t n, n_unused, room
+
+
+cdef inline int delayed_add(Delayed* d, long long time, const Row* row) except -1 nogil:
+    cdef int slot
+    if d.n_unused == 0:
+        if d.n == d.room:
+            d.row = <Row*> grown(d.row, (2 * d.room + 64) * sizeof(Row))
+            d.unused = <int*> grown(d.unused, (2 * d.room + 64) * sizeof(int))
+            d.room = 2 * d.room + 64
+        d.unused[0] = <int> d.n
+        d.n += 1
+        d.n_unused = 1
+    d.n_unused -= 1
+    slot = d.unused[d.n_unused]
+    d.row[slot] = row[0]
+    d.sequence += 1
+    return pending_push(&d.due, time, d.sequence, slot)
+
+
+cdef inline const Row* delayed_take(Delayed* d, long long now) noexcept nogil:
+    """Take the next row that is due by `now`, which is there until something is added; NULL if none is."""
+    cdef const Event* first = pending_first(&d.due)
+    if first == NULL or first.time > now:
+        return NULL
+    d.unused[d.n_unused] = pending_pop(&d.due).slot
+    d.n_unused += 1
+    return &d.row[d.unused[d.n_unused - 1]]
+
+
+cdef inline void delayed_clear(Delayed* d) noexcept nogil:
+    pending_clear(&d.due)
+    d.n = d.n_unused = 0
+    d.sequence = 0
+
+
+cdef inline void delayed_free(Delayed* d) noexcept nogil:
+    free(d.row)
+    free(d.unused)
+    pending_free(&d.due)

@@ -1,0 +1,711 @@
+"""DGS_ASAP's traffic by itself: searches, answers, commits and ends of jobs, without a handler in between.
+
+`JobFlow` ties the slot schedules, the overlay's views and the links together and runs what happens between two
+instants at which somebody else must act: requests that arrive, searches that take their time, allocations that
+are tried one after the other, jobs that end.  It is for runs without failures.  The same run without the flow has
+the same digest, which is how it is tested; it has no twin of its own.
+"""
+
+from libc.stdlib cimport calloc, free, qsort
+from libc.string cimport memset
+
+from gridcore.common.arguments cimport _Held, check_instant, hold, indices, plain
+from gridcore.network.links cimport Links
+from gridcore.common.memory cimport grown
+from gridcore.dgs.outbox cimport (Delayed, Outbox, Row, delayed_add, delayed_clear, delayed_free, delayed_take, outbox_add,
+                              sort_rows)
+from gridcore.dgs.overlay cimport Views
+from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
+                               pending_read)
+from gridcore.dgs.slots cimport Node, Quest, SlotSchedules
+from gridcore.dgs.talks cimport (Tables, Talk, talk_copy, talk_count, talk_drop, talk_fill, talk_open, talk_place,
+                             talk_pool, talk_taken)
+
+import numpy as np
+
+from gridcore.dgs.state import check_ending, check_talks, check_thoughts
+from gridcore.common.state import LATEST, State, shown
+
+__all__ = ["ANSWER", "BROKEN", "CANCEL", "COMMIT", "COMMITTING", "DONE", "FAILED", "NEW", "PLACED", "REPLY", "REQUEST",
+           "SEARCHING", "WAITING", "JobFlow"]
+
+cdef long long _NEVER = 9223372036854775807
+cdef long long _LATEST = LATEST
+
+_HEAD = [("node", "i8"), ("sender", "i8"), ("application", "i8")]
+#: Records of the kinds of message, in the order of their priorities: who gets it, who sends it, for which job.
+CANCEL = np.dtype([*_HEAD, ("start", "i8")])
+REQUEST = np.dtype([*_HEAD, ("search", "i8")])
+ANSWER = np.dtype([*_HEAD, ("search", "i8"), ("start", "i8")])
+COMMIT = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8")])
+REPLY = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8"), ("taken", "i8")])
+_RECORDS = CANCEL, REQUEST, ANSWER, COMMIT, REPLY
+
+cdef enum:
+    CANCEL_KIND, REQUEST_KIND, ANSWER_KIND, COMMIT_KIND, REPLY_KIND, KINDS
+
+# What becomes of a job, in the policy too: BROKEN has lost a machine, which its scheduling node does not know yet.
+cpdef enum:
+    NEW, SEARCHING, COMMITTING, WAITING, PLACED, BROKEN, DONE, FAILED
+
+
+_JOBS = ("phase", "tasks", "length", "lasts", "submitter", "attempt", "searches", "in_vain", "conflicts", "late", "reached",
+         "first_start", "end", "done")
+_NODES = ("received", "changes", "busy", "tasks", "first")
+_NUMBERS = ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "forward", "hops", "rounds", "tries")
+_FLAGS = ("wide", "others", "push", "pull", "poll", "stale", "record")
+# No setting is larger: sums of them are instants.
+cdef long long _LONGEST = 10**17
+
+
+cdef int _check_names(str what, dict given, tuple names) except -1:
+    for name in names:
+        if name not in given:
+            raise ValueError(f"{what} must have {name}")
+    return 0
+
+
+cdef int ascending(const void* x, const void* y) noexcept nogil:
+    cdef int a = (<const int*> x)[0], b = (<const int*> y)[0]
+    return -1 if a < b else a > b
+
+
+cdef class JobFlow:
+    """Runs the negotiations of jobs over `links`.
+
+    schedules, views, links : as they are for the policy.
+    kinds : of cancel, request, answer, commit and reply: number in `links`, and bytes of a message.
+    jobs : name -> array of all jobs, shared with the policy: phase (int8); tasks, length (slots), lasts (ns),
+        submitter, attempt, searches, in_vain, conflicts, late, reached, first_start, end (ns), done (int64).
+    nodes : name -> int64[nodes], shared: received, changes, busy (ns), tasks, and first (ns, of polls).
+    counts : int64[5], schedules exchanged by kind, shared.
+    settings : slot, one_way, latency, at_least, opening, period (ns); forward, hops, rounds, tries, width, seed;
+        wide, others, push, pull, poll, stale, record (0 or 1; others: neither the searcher nor the scheduling
+        node is a candidate; record: `machines_of` is asked for jobs that are done).
+
+    Raises ValueError for arrays that do not fit.
+    """
+
+    cdef bint occupied                  # see `gridcore.common.arguments.hold`
+    cdef SlotSchedules schedules
+    cdef Views views
+    cdef Links links
+    cdef Py_ssize_t jobs, nodes
+    cdef int[KINDS] number, fields
+    cdef long long[KINDS] nbytes
+    cdef long long[KINDS] span
+    cdef signed char[::1] phase
+    cdef long long[::1] tasks, length, lasts, submitter, attempt, searches, in_vain, conflicts, late, reached
+    cdef long long[::1] first_start, end, done
+    cdef long long[::1] received, changes, busy, done_by, first, counts
+    cdef long long slot, one_way, latency, at_least, opening, period, width
+    cdef unsigned long long seed
+    cdef long long forward, hops, rounds, tries
+    cdef bint wide, others, push, pull, poll, stale
+    cdef Talk** talk
+    cdef Outbox[KINDS] out
+    cdef Row* row                       # scratch: a cohort
+    cdef Row* spare
+    cdef Py_ssize_t room
+    cdef long long* chosen              # scratch
+    cdef Delayed thinking               # searches that take their time: requests, with the start that was found
+    cdef Pending ending                 # jobs by the end of their run
+    cdef readonly long long completed, given_up
+    cdef long long told_end             # ns: the caller knows that jobs end then
+    cdef bint record
+    cdef object _waiting, _given_up     # jobs of which the policy must be told
+
+    def __cinit__(self, SlotSchedules schedules, Views views, Links links, *, kinds, dict jobs, dict nodes, counts,
+                  dict settings):
+        cdef Py_ssize_t k
+        for name, given in (("schedules", schedules), ("views", views), ("links", links), ("jobs", jobs),
+                            ("nodes", nodes), ("settings", settings)):
+            if given is None:
+                raise TypeError(f"{name} must be given, got None")
+        _check_names("jobs", jobs, _JOBS)
+        _check_names("settings", settings, (*_NUMBERS, *_FLAGS, "seed"))
+        self.schedules, self.views, self.links = schedules, views, links
+        self.nodes = schedules.nodes
+        self.jobs = len(jobs["tasks"])
+        if links.machine_of.shape[0] != self.nodes:
+            raise ValueError(f"links must have {self.nodes} nodes, got {links.machine_of.shape[0]}")
+        if views.nodes != self.nodes:
+            raise ValueError(f"views must be of {self.nodes} nodes, got {views.nodes}")
+        if len(kinds) != KINDS:
+            raise ValueError(f"kinds must be {KINDS} pairs, got {len(kinds)}")
+        for k, (number, nbytes) in enumerate(kinds):
+            if not 0 <= number < links.kinds or links.deferred[number] or links.width[number] != _RECORDS[k].itemsize:
+                raise ValueError(f"kinds[{k}] must be a kind of such messages, got {number}")
+            self.number[k], self.nbytes[k], self.span[k] = number, nbytes, links._length(nbytes)
+            self.fields[k] = _RECORDS[k].itemsize // 8
+            links.inner[number] = True
+        for name in _NUMBERS:
+            low = 1 if name in ("slot", "hops", "rounds") or (name == "period" and settings["poll"]) else 0
+            if not low <= settings[name] <= _LONGEST:
+                raise ValueError(f"settings[{name!r}] must be in {low}..{_LONGEST}, got {settings[name]!r}")
+        self.slot, self.one_way, self.latency = settings["slot"], settings["one_way"], settings["latency"]
+        self.at_least, self.opening, self.period = settings["at_least"], settings["opening"], settings["period"]
+        self.width, self.seed, self.forward = settings["width"], settings["seed"], settings["forward"]
+        self.hops, self.rounds, self.tries = settings["hops"], settings["rounds"], settings["tries"]
+        self.wide, self.others = settings["wide"], settings["others"]
+        self.push, self.pull = settings["push"], settings["pull"]
+        self.poll, self.stale, self.record = settings["poll"], settings["stale"], settings["record"]
+        self.told_end = -1
+        self.bind(jobs, nodes, counts)
+        self.talk = <Talk**> calloc(self.jobs + 1, sizeof(Talk*))
+        self.chosen = <long long*> grown(NULL, (self.nodes + 1) * sizeof(long long))
+        if self.talk == NULL:
+            raise MemoryError
+        self._waiting, self._given_up = [], []
+
+    def bind(self, dict jobs, dict nodes, counts):
+        """From now on the arrays shared with the policy are these."""
+        cdef _Held alone = self._hold()
+        def column(values, name, n, dtype=np.int64):
+            values = plain(values)
+            if not (isinstance(values, np.ndarray) and values.dtype == dtype and values.shape == (n,)):
+                raise ValueError(f"{name} must be {np.dtype(dtype)}[{n}], shared with the policy")
+            return values
+        _check_names("jobs", jobs, _JOBS)
+        _check_names("nodes", nodes, _NODES)
+        of = {name: column(values, name, self.jobs, np.int8 if name == "phase" else np.int64)
+              for name, values in jobs.items()}
+        at = {name: column(values, name, self.nodes) for name, values in nodes.items()}
+        counts = column(counts, "counts", KINDS)
+        indices(of["tasks"], "tasks", 1, 2**31)
+        indices(of["length"], "length", 1, _LATEST // self.slot + 1)
+        indices(of["lasts"], "lasts", 0, _LATEST + 1)
+        if self.talk != NULL:
+            # what is under way rests on them
+            for name, had in (("tasks", self.tasks), ("length", self.length), ("lasts", self.lasts),
+                              ("submitter", self.submitter)):
+                if not np.array_equal(of[name], had):
+                    raise ValueError(f"{name} must be as it was")
+        submitter = indices(of["submitter"], "submitter", 0, self.nodes)
+        self.phase = of["phase"]
+        self.tasks, self.length, self.lasts = of["tasks"].copy(), of["length"].copy(), of["lasts"].copy()
+        self.submitter = submitter
+        self.attempt, self.searches, self.in_vain = of["attempt"], of["searches"], of["in_vain"]
+        self.conflicts, self.late, self.reached = of["conflicts"], of["late"], of["reached"]
+        self.first_start, self.end, self.done = of["first_start"], of["end"], of["done"]
+        self.received, self.changes, self.busy, self.done_by = at["received"], at["changes"], at["busy"], at["tasks"]
+        self.first = at["first"]
+        self.counts = counts
+
+    def __dealloc__(self):
+        cdef Py_ssize_t k
+        if self.talk != NULL:
+            for k in range(self.jobs):
+                talk_drop(&self.talk[k])
+        free(self.talk)
+        for k in range(KINDS):
+            free(self.out[k].row)
+        free(self.row)
+        free(self.spare)
+        free(self.chosen)
+        delayed_free(&self.thinking)
+        pending_free(&self.ending)
+
+    cdef _Held _hold(self):
+        return hold(&self.occupied, hold(&self.schedules.occupied, hold(&self.views.occupied, hold(&self.links.occupied))))
+
+    # -- what leaves ----------------------------------------------------------------------------------------
+
+    cdef Row* _out(self, int kind, long long node, long long sender, long long job) except NULL nogil:
+        return outbox_add(&self.out[kind], node, sender, job)
+
+    cdef int _room_for(self, Py_ssize_t n) except -1 nogil:
+        if n > self.room:
+            self.row = <Row*> grown(self.row, 2 * n * sizeof(Row))
+            self.spare = <Row*> grown(self.spare, 2 * n * sizeof(Row))
+            self.room = 2 * n
+        return 0
+
+    def flush(self, long long now):
+        """A wave is over: what was said in it leaves, in the order of kind, sender, and the sender's own order."""
+        cdef _Held alone = self._hold()
+        self._flush(now)
+
+    cdef int _flush(self, long long now) except -1:
+        cdef int kind
+        cdef Py_ssize_t k
+        cdef Outbox* out
+        for kind in range(KINDS):
+            out = &self.out[kind]
+            if out.n == 0:
+                continue
+            self._room_for(out.n)
+            sort_rows(out.row, self.spare, out.n)
+            for k in range(out.n):
+                # a record is the first fields of a row
+                self.links._send(now, self.number[kind], &out.row[k], self.nbytes[kind], self.span[kind])
+            out.n = 0
+        return 0
+
+    # -- the scheduling node --------------------------------------------------------------------------------
+
+    def search(self, jobs, long long now):
+        """The scheduling nodes of `jobs` (int64[k]) ask some of their neighbours at `now` ns; see `flush`."""
+        cdef _Held alone = self._hold()
+        cdef const long long[::1] job = indices(jobs, "jobs", 0, self.jobs)
+        cdef Py_ssize_t k
+        check_instant(now, "now", 8 * _LONGEST)
+        for k in range(job.shape[0]):
+            if self.phase[job[k]] not in (NEW, WAITING):
+                raise ValueError(f"jobs[{k}] must be a job that is new or waits, got {job[k]}")
+        for k in range(job.shape[0]):
+            # named twice, it may be looking for nodes already
+            if self.phase[job[k]] in (NEW, WAITING):
+                self._search(job[k], now)
+
+    cdef int _search(self, Py_ssize_t job, long long now) except -1:
+        cdef Py_ssize_t k, n, home = self.submitter[job]
+        cdef Row* row
+        if self.in_vain[job] >= self.tries:
+            return self._give_up(job, False)
+        self.searches[job] += 1
+        self.in_vain[job] += 1
+        self.phase[job] = SEARCHING
+        n = self.views._pick(home, job, self.searches[job], self.forward, self.seed, None)
+        talk_open(&self.talk[job], self.tasks[job], n)
+        for k in range(n):
+            row = self._out(REQUEST_KIND, self.views.entry[0, k], home, job)
+            row.a = self.searches[job]
+        if n == 0:
+            self._choose(job, now)
+        return 0
+
+    cdef int _give_up(self, Py_ssize_t job, bint too_large) except -1:
+        self.phase[job] = FAILED
+        self.given_up += 1
+        talk_drop(&self.talk[job])
+        self._given_up.append((job, bool(too_large)))
+        return 0
+
+    cdef int _choose(self, Py_ssize_t job, long long now) except -1:
+        """Ask for the best answer that is left, if there is any."""
+        cdef Talk* talk = self.talk[job]
+        cdef Py_ssize_t k, best = -1
+        cdef Row* row
+        cdef int* nodes
+        for k in range(talk.n_answers):
+            if talk.answer[k].start < 0:
+                continue
+            if talk.answer[k].start * self.slot < now + self.one_way:
+                self.late[job] += 1
+                talk.answer[k].start = -1
+            elif best < 0 or talk.answer[k].start < talk.answer[best].start:
+                best = k
+        if best >= 0:
+            talk.start, talk.current = talk.answer[best].start, talk.answer[best].place
+            talk.answer[best].start = -1
+            talk.n_taken, talk.missing = 0, talk.n_nodes
+            talk_taken(talk)
+            self.attempt[job] += 1
+            self.phase[job] = COMMITTING
+            nodes = talk.pool + talk.current * talk.n_nodes
+            for k in range(talk.n_nodes):
+                row = self._out(COMMIT_KIND, nodes[k], self.submitter[job], job)
+                row.a, row.b = self.attempt[job], talk.start
+        elif not talk.hope:
+            self._give_up(job, True)
+        elif self.in_vain[job] % self.rounds == 0:
+            self.phase[job] = WAITING
+            talk_drop(&self.talk[job])
+            self._waiting.append(job)
+        else:
+            self._search(job, now)
+        return 0
+
+    cdef int _abort(self, Py_ssize_t job, long long now) except -1:
+        cdef Talk* talk = self.talk[job]
+        cdef Py_ssize_t k
+        cdef Row* row
+        self.conflicts[job] += 1
+        self.attempt[job] += 1
+        qsort(talk.taken, talk.n_taken, sizeof(int), ascending)
+        for k in range(talk.n_taken):
+            row = self._out(CANCEL_KIND, talk.taken[k], self.submitter[job], job)
+            row.a = talk.start
+        return self._choose(job, now)
+
+    cdef int _place(self, Py_ssize_t job, long long now) except -1:
+        cdef Talk* talk = self.talk[job]
+        talk_place(talk)
+        self.phase[job] = PLACED
+        self.in_vain[job] = 0
+        return pending_push(&self.ending, max(talk.start * self.slot + self.lasts[job], now), job, <int> job)
+
+    # -- messages that arrive -------------------------------------------------------------------------------
+
+    cdef Py_ssize_t _take(self, int kind, long long now) except -1:
+        """What of `kind` arrives now, in `row`, by receiver; how many that are."""
+        cdef Py_ssize_t k, n = self.links._take(self.number[kind], now)
+        cdef const Row* record
+        cdef long long start
+        cdef int fields = self.fields[kind]
+        self.links._by_node(n)
+        self._room_for(n)
+        for k in range(n):
+            record = <const Row*> (self.links.data + self.links.due[k].slot * self.links.stride)
+            self.row[k].node, self.row[k].sender, self.row[k].job = record.node, record.sender, record.job
+            self.row[k].a = record.a
+            if fields > 4:
+                self.row[k].b = record.b
+            if fields > 5:
+                self.row[k].c = record.c
+            self.links._give_back(self.links.due[k].slot)
+            # a state from a file may have any
+            start = self.row[k].a if kind == CANCEL_KIND else -1 if kind == REQUEST_KIND else self.row[k].b
+            if not (0 <= self.row[k].job < self.jobs and -1 <= start <= _LATEST // self.slot):
+                raise ValueError(f"a message for job {self.row[k].job} of {self.jobs}, slot {start}")
+        return n
+
+    cdef bint _arrive(self, long long now) except -1:
+        """Hand over what arrives now; False if nothing did."""
+        cdef Py_ssize_t k, n, total = 0
+        n = self._take(CANCEL_KIND, now)
+        for k in range(n):
+            self._cancelled(&self.row[k], now)
+        total += n
+        n = self._take(REQUEST_KIND, now)
+        for k in range(n):
+            self._requested(&self.row[k], now)
+        total += n
+        n = self._take(ANSWER_KIND, now)
+        total += n
+        self._answered(n, now)
+        n = self._take(COMMIT_KIND, now)
+        for k in range(n):
+            self._committed(&self.row[k], now)
+        total += n
+        n = self._take(REPLY_KIND, now)
+        for k in range(n):
+            self._replied(&self.row[k], now)
+        total += n
+        return total > 0
+
+    cdef int _cancelled(self, const Row* row, long long now) except -1:
+        cdef long long end = row.a if row.a * self.slot >= now else self._slot_at(now)
+        if self.schedules._release(&self.schedules.node[row.node], row.a, end, row.job, False, now) and self.push:
+            self.changes[row.node] += 1
+        return 0
+
+    cdef long long _slot_at(self, long long time) noexcept nogil:
+        return (time + self.slot - 1) // self.slot
+
+    cdef int _requested(self, const Row* row, long long now) except -1:
+        cdef Py_ssize_t k, job = row.job, n = self.tasks[job]
+        cdef Talk* talk
+        cdef Row* answer
+        cdef Quest quest
+        cdef Row thought
+        cdef int* nodes
+        cdef long long start, opened, wait, got, ready = now + 4 * self.one_way
+        quest.n_nodes, quest.slots, quest.itself = n, self.length[job], not self.others
+        quest.exclude = self.submitter[job] if self.others else -1
+        quest.hops, quest.wide, quest.every, quest.until = self.hops, self.wide, 0, 0
+        quest.seen = _NEVER - 1
+        if self.poll:
+            quest.every, quest.until = self.period, now - self.latency
+        elif self.stale and self.push:
+            quest.seen = now - self.latency
+        quest.not_before = self._slot_at(ready + self.at_least)
+        while True:
+            opened = 0
+            start = self.schedules._search(&quest, self.views.view, None, self.first if self.poll else None, row.node,
+                                           &opened)
+            # openings take time, too
+            wait = self.at_least + opened * self.opening
+            if start < 0 or start * self.slot >= ready + wait:
+                break
+            quest.not_before = max(start + 1, self._slot_at(ready + wait))
+        got = opened * self.width + (self.width if self.pull else 0)
+        self.received[row.node] += got
+        self.counts[1 if self.pull else 3] += got
+        self.reached[job] = max(self.reached[job], self.schedules.n_fit)
+        talk = self.talk[job]
+        if (talk != NULL and self.phase[job] == SEARCHING and self.searches[job] == row.a
+                and talk.n_found < talk.asked):
+            talk.found[talk.n_found].searcher, talk.found[talk.n_found].place = <int> row.node, talk.n_found
+            talk.n_found += 1
+            if start >= 0:
+                nodes = talk_pool(talk) + (talk.n_found - 1) * n
+                self.schedules._choose(n, start, self.length[job], self.chosen)
+                for k in range(n):
+                    nodes[k] = <int> self.chosen[k]
+        if wait == 0:
+            answer = self._out(ANSWER_KIND, row.sender, row.node, job)
+            answer.a, answer.b = row.a, start
+            return 0
+        thought = row[0]
+        thought.b = start
+        return delayed_add(&self.thinking, now + wait, &thought)
+
+    cdef bint _think(self, long long now) except -1:
+        """Searches that are through now answer, by searcher; False if there are none."""
+        cdef Row* answer
+        cdef const Row* row
+        cdef bint any_ = False
+        while True:
+            row = delayed_take(&self.thinking, now)
+            if row == NULL:
+                return any_
+            # what leaves is put into the order of its senders anyway
+            answer = self._out(ANSWER_KIND, row.sender, row.node, row.job)
+            answer.a, answer.b = row.a, row.b
+            any_ = True
+
+    cdef int _answered(self, Py_ssize_t n, long long now) except -1:
+        cdef Py_ssize_t k, i, job, complete = 0
+        cdef Talk* talk
+        cdef Row* row
+        for k in range(n):
+            row = &self.row[k]
+            job = row.job
+            talk = self.talk[job]
+            # who has answered may not do so twice: a message of a state may be there twice
+            if (self.searches[job] != row.a or self.phase[job] != SEARCHING or talk == NULL or talk.missing <= 0):
+                continue
+            if row.b >= 0:
+                for i in range(talk.n_found):
+                    if talk.found[i].searcher == row.sender:
+                        talk.answer[talk.n_answers].start = row.b
+                        talk.answer[talk.n_answers].place = talk.found[i].place
+                        talk.n_answers += 1
+                        talk.hope = True
+                        break
+            talk.missing -= 1
+            if talk.missing == 0:
+                # those that are complete come first in `spare`
+                self.spare[complete].job = job
+                complete += 1
+        for k in range(complete):
+            self._choose(self.spare[k].job, now)
+        return 0
+
+    cdef int _committed(self, const Row* row, long long now) except -1:
+        cdef Row* reply = self._out(REPLY_KIND, row.sender, row.node, row.job)
+        cdef long long end = row.b + self.length[row.job]
+        reply.a, reply.b, reply.c = row.a, row.b, 0
+        if (row.b * self.slot >= now
+                and self.schedules._reserve(&self.schedules.node[row.node], row.b, end, row.job, now)):
+            reply.c = 1
+            if self.push:
+                self.changes[row.node] += 1
+        return 0
+
+    cdef int _replied(self, const Row* row, long long now) except -1:
+        cdef Py_ssize_t job = row.job
+        cdef Talk* talk = self.talk[job]
+        cdef Row* cancel
+        if row.a != self.attempt[job] or self.phase[job] != COMMITTING or talk == NULL or talk.missing <= 0:
+            if row.c == 1:
+                cancel = self._out(CANCEL_KIND, row.sender, row.node, job)
+                cancel.a = row.b
+            return 0
+        if row.c == 1:
+            talk.taken[talk.n_taken] = <int> row.sender
+            talk.n_taken += 1
+        talk.missing -= 1
+        if talk.missing:
+            return 0
+        if talk.n_taken < talk.n_nodes:
+            return self._abort(job, now)
+        return self._place(job, now)
+
+    # -- jobs that end --------------------------------------------------------------------------------------
+
+    def finish(self, long long now):
+        """Jobs whose runs end at `now` ns end on all their machines."""
+        cdef _Held alone = self._hold()
+        self._finish_all(now)
+
+    cdef int _finish_all(self, long long now) except -1:
+        cdef const Event* first
+        while True:
+            first = pending_first(&self.ending)
+            if first == NULL or first.time > now:
+                return 0
+            self._finish(pending_pop(&self.ending).slot, now)
+
+    cdef int _finish(self, Py_ssize_t job, long long now) except -1:
+        cdef Talk* talk = self.talk[job]
+        cdef Py_ssize_t k
+        cdef long long start = talk.start * self.slot, end = start + self.lasts[job]
+        cdef long long to = max(self._slot_at(now), talk.start)
+        cdef bint rest = (talk.start + self.length[job]) * self.slot - now >= self.slot
+        self.phase[job] = DONE
+        self.completed += 1
+        if self.first_start[job] < 0:
+            self.first_start[job] = start
+        self.end[job], self.done[job] = end, talk.n_nodes
+        for k in range(talk.n_nodes):
+            self.busy[talk.pool[k]] += end - start
+            self.done_by[talk.pool[k]] += 1
+            if rest:
+                self.schedules._release(&self.schedules.node[talk.pool[k]], talk.start, to, job, True, now)
+                if self.push:
+                    self.changes[talk.pool[k]] += 1
+        if not self.record:
+            talk_drop(&self.talk[job])
+        return 0
+
+    def machines_of(self, Py_ssize_t job):
+        """int64[tasks]: where a job that was placed runs or has run."""
+        cdef _Held alone = self._hold()
+        if not 0 <= job < self.jobs or self.talk[job] == NULL or self.phase[job] not in (PLACED, DONE):
+            raise ValueError(f"job must be one that was placed, got {job}")
+        return np.array([self.talk[job].pool[k] for k in range(self.talk[job].n_nodes)], np.int64)
+
+    # -- time -----------------------------------------------------------------------------------------------
+
+    def advance(self, long long limit):
+        """Run up to `limit` ns; the first instant <= limit at which somebody must be told, else 2**63 - 1.
+
+        Messages that arrive at `limit` are handed over, as they come before anything else; jobs that end then
+        are left to the caller (`finish`), whose instant it is.
+        """
+        cdef _Held alone = self._hold()
+        cdef long long at, ends
+        cdef const Event* first
+        cdef bint any_
+        while True:
+            first = pending_first(&self.ending)
+            ends = _NEVER if first == NULL else first.time
+            first = pending_first(&self.thinking.due)
+            at = _NEVER if first == NULL else first.time
+            at = min(self.links._advance(min(limit, min(at, ends))), at)
+            if min(at, ends) > limit or min(at, ends) == _NEVER:
+                return _NEVER
+            if ends < at:
+                if ends == limit:
+                    if self.told_end == limit:
+                        return _NEVER
+                    self.told_end = limit
+                    return limit
+                self._finish_all(ends)
+                if self.over:
+                    return ends
+                continue
+            any_ = False
+            while True:
+                # what has been thought of answers after what has arrived
+                arrived = self._arrive(at)
+                arrived = self._think(at) or arrived
+                if not arrived:
+                    break
+                any_ = True
+                self._flush(at)
+                if self.over:
+                    break
+                self.links._advance(at)
+            # what arrives is for somebody else
+            if self._waiting or self._given_up or not any_:
+                return at
+
+    @property
+    def over(self):
+        """Whether all jobs are done or were given up."""
+        return self.completed + self.given_up == self.jobs
+
+    @property
+    def ending_now(self):
+        """ns: the instant at which jobs end that `advance` has told of last."""
+        return self.told_end
+
+    def told(self):
+        """(jobs that are to wait, (job, whether it is too large) of those that were given up) since the last time."""
+        cdef _Held alone = self._hold()
+        result = self._waiting, self._given_up
+        self._waiting, self._given_up = [], []
+        return result
+
+    # -- checkpoints ----------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """Talks, searches that take their time, and runs in hand; see `gridcore.common.state`.
+
+        Of what `told` gives nothing may be left, and `flush` must have been called.
+        """
+        cdef _Held alone = self._hold()
+        cdef Py_ssize_t job, k
+        cdef Tables rows
+        for k in range(KINDS):
+            if self.out[k].n or self._waiting or self._given_up:
+                raise RuntimeError("the state of a flow is told between two instants only")
+        memset(&rows, 0, sizeof(rows))
+        for job in range(self.jobs):
+            if self.talk[job] != NULL:
+                talk_count(self.talk[job], &rows)
+        cdef long long[:, ::1] talks = np.empty((rows.talks, 10), np.int64)
+        cdef long long[:, ::1] answers = np.empty((rows.answers, 2), np.int64)
+        cdef long long[:, ::1] found = np.empty((rows.found, 2), np.int64)
+        cdef long long[::1] taken = np.empty(rows.taken, np.int64), pool = np.empty(rows.pool, np.int64)
+        memset(&rows, 0, sizeof(rows))
+        for job in range(self.jobs):
+            if self.talk[job] != NULL:
+                talk_copy(self.talk[job], job, talks, answers, found, taken, pool, &rows)
+        # time, number and slot
+        thinking = np.empty((self.thinking.due.n + self.thinking.due.n_run, 3), np.int64)
+        ending = np.empty((self.ending.n + self.ending.n_run, 3), np.int64)
+        pending_read(&self.thinking.due, thinking)
+        pending_read(&self.ending, ending)
+        thinking = thinking[np.argsort(thinking[:, 1])]
+        thoughts = [(self.thinking.row[k].node, self.thinking.row[k].sender, self.thinking.row[k].job,
+                     self.thinking.row[k].a, self.thinking.row[k].b) for k in thinking[:, 2].tolist()]
+        return shown({
+            "talks": np.asarray(talks), "answers": np.asarray(answers), "found": np.asarray(found),
+            "taken": np.asarray(taken), "pool": np.asarray(pool), "thinking": thinking[:, 0].copy(),
+            "thoughts": np.array(thoughts, np.int64).reshape(-1, 5),
+            "ending": ending[np.lexsort((ending[:, 1], ending[:, 0]))][:, :2].copy(),
+            "completed": self.completed, "given_up": self.given_up, "told_end": self.told_end,
+        })
+
+    def setstate(self, state):
+        """Go on from what `getstate` gave, when the policy's arrays (`bind`) and the other kernels have theirs.
+
+        Raises ValueError for a state that cannot be of this flow.
+        """
+        cdef _Held alone = self._hold()
+        cdef Py_ssize_t job, k
+        cdef Tables rows
+        cdef Row thought
+        cdef long long latest = _LATEST // self.slot
+        read, phase, last = State(state), np.asarray(self.phase), self.nodes - 1
+        tables = {
+            "talks": read.array("talks", np.int64, (None, 10)),
+            "answers": read.array("answers", np.int64, (None, 2), -1, latest),
+            "found": read.array("found", np.int64, (None, 2), 0, max(last, self.forward)),
+            "taken": read.array("taken", np.int64, (None,), 0, last),
+            "pool": read.array("pool", np.int64, (None,), 0, last),
+        }
+        cdef const long long[::1] times = read.array("thinking", np.int64, (None,), 0, LATEST)
+        thoughts_ = read.array("thoughts", np.int64, (len(times), 5), -1, LATEST)
+        ending_ = read.array("ending", np.int64, (None, 2), 0, LATEST)
+        completed, given_up = read.whole("completed", 0, self.jobs), read.whole("given_up", 0, self.jobs)
+        told_end = read.whole("told_end", -1)
+        check_thoughts(thoughts_, self.nodes, self.jobs, latest)
+        check_ending(ending_, phase == PLACED)
+        placed = (phase == PLACED) | ((phase == DONE) & self.record)
+        check_talks(tables, phase, phase == SEARCHING, phase == COMMITTING, placed, np.asarray(self.tasks),
+                    self.forward, latest)
+        cdef const long long[:, ::1] talks = tables["talks"], answers = tables["answers"], found = tables["found"]
+        cdef const long long[::1] taken = tables["taken"], pool = tables["pool"]
+        cdef const long long[:, ::1] thoughts = thoughts_, ending = ending_
+        for job in range(self.jobs):
+            talk_drop(&self.talk[job])
+        memset(&rows, 0, sizeof(rows))
+        for k in range(talks.shape[0]):
+            job = talks[k, 0]
+            talk_fill(&self.talk[job], self.tasks[job], talks, answers, found, taken, pool, &rows)
+        delayed_clear(&self.thinking)
+        for k in range(times.shape[0]):
+            thought.node, thought.sender, thought.job = thoughts[k, 0], thoughts[k, 1], thoughts[k, 2]
+            thought.a, thought.b, thought.c = thoughts[k, 3], thoughts[k, 4], 0
+            delayed_add(&self.thinking, times[k], &thought)
+        pending_clear(&self.ending)
+        for k in range(ending.shape[0]):
+            pending_push(&self.ending, ending[k, 0], ending[k, 1], <int> ending[k, 1])
+        self.completed, self.given_up, self.told_end = completed, given_up, told_end
+        self._waiting, self._given_up = [], []

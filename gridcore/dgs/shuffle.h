@@ -1,0 +1,338 @@
+/* One turn of CYCLON on records of views, with AVX-512 where the processor has it: chosen when the program runs,
+   since a wheel is built for all processors.  Both variants do the same to the bit.
+
+   A node's record is its neighbours (int32, `width` of them, -1 what is empty), their ages (one byte each) and how
+   many there are (int32): all that a turn touches of a node lies in as few lines of the cache as it can. */
+
+#ifndef GRIDCORE_SHUFFLE_H
+#define GRIDCORE_SHUFFLE_H
+
+#include <stdint.h>
+#include <stddef.h>
+#include "../common/memory.h"
+#if defined(__GNUC__) && defined(__x86_64__)
+#include <immintrin.h>
+#define GRIDCORE_AVX512 1
+#define GRIDCORE_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#endif
+#if defined(__GNUC__)
+#define GRIDCORE_INLINE static inline __attribute__((always_inline))
+#else
+#define GRIDCORE_INLINE static inline
+#endif
+
+/* Rows of up to this many neighbours lie in two vectors. */
+#define GRIDCORE_ROW 32
+/* So many nodes ahead of its turn the record of the one whom a node will turn to is fetched. */
+#define GRIDCORE_AHEAD 8
+
+typedef struct {
+    unsigned char *records;
+    ptrdiff_t nodes, stride, age_at, count_at; /* bytes */
+    int32_t degree, shuffle;
+    uint64_t chance;                           /* state of SplitMix64 */
+    int32_t *entry;                            /* [2][degree], what two nodes send one another */
+    unsigned char *entry_age;
+    int32_t *drawn;                            /* [2 * degree + 16], which ones */
+} gridcore_views;
+
+GRIDCORE_INLINE int32_t *gridcore_known(const gridcore_views *v, ptrdiff_t u)
+{
+    return (int32_t *)(v->records + v->stride * u);
+}
+
+GRIDCORE_INLINE unsigned char *gridcore_ages(const gridcore_views *v, ptrdiff_t u)
+{
+    return v->records + v->stride * u + v->age_at;
+}
+
+GRIDCORE_INLINE int32_t *gridcore_count(const gridcore_views *v, ptrdiff_t u)
+{
+    return (int32_t *)(v->records + v->stride * u + v->count_at);
+}
+
+/* The next number of SplitMix64 (Steele, Lea and Flood 2014). */
+GRIDCORE_INLINE uint64_t gridcore_next(gridcore_views *v)
+{
+    uint64_t x = v->chance += 0x9E3779B97F4A7C15u;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
+
+/* A number below n < 2**32: the upper bits, multiplied, so that nothing is divided. */
+GRIDCORE_INLINE uint64_t gridcore_below(gridcore_views *v, uint64_t n)
+{
+    return (gridcore_next(v) >> 32) * n >> 32;
+}
+
+GRIDCORE_INLINE void gridcore_swap(int32_t *known, unsigned char *age, ptrdiff_t a, ptrdiff_t b)
+{
+    int32_t entry = known[a];
+    unsigned char years = age[a];
+    known[a] = known[b], age[a] = age[b];
+    known[b] = entry, age[b] = years;
+}
+
+/* -- what the variants differ in ----------------------------------------------------------------------- */
+
+/* The first of the oldest of n entries. */
+typedef ptrdiff_t gridcore_find_oldest(const unsigned char *age, ptrdiff_t n);
+/* n entries one cycle older, up to 255. */
+typedef void gridcore_make_older(unsigned char *age, ptrdiff_t n);
+/* Draw numbers below n, n - 1, ..., m of them, and j below p, p - 1, ... */
+typedef void gridcore_draw(gridcore_views *v, ptrdiff_t n, ptrdiff_t m, ptrdiff_t p, ptrdiff_t j);
+/* A node gets m entries for the last `given` of its own: how many were new to it. */
+typedef ptrdiff_t gridcore_take_entries(const gridcore_views *v, ptrdiff_t u, ptrdiff_t given, const int32_t *entry,
+                                        const unsigned char *entry_age, ptrdiff_t m);
+
+static inline ptrdiff_t gridcore_oldest_plain(const unsigned char *age, ptrdiff_t n)
+{
+    /* one number an entry, of age and place: no branch that cannot be foretold */
+    int32_t best = -1, k;
+    for (k = 0; k < n; k++) {
+        int32_t key = (int32_t)age[k] << 16 | (0xFFFF - k);
+        best = key > best ? key : best;
+    }
+    return 0xFFFF - (best & 0xFFFF);
+}
+
+static inline void gridcore_older_plain(unsigned char *age, ptrdiff_t n)
+{
+    ptrdiff_t k;
+    for (k = 0; k < n; k++)
+        age[k] += age[k] < 255;
+}
+
+static inline void gridcore_draw_plain(gridcore_views *v, ptrdiff_t n, ptrdiff_t m, ptrdiff_t p, ptrdiff_t j)
+{
+    ptrdiff_t k;
+    for (k = 0; k < m; k++)
+        v->drawn[k] = (int32_t)gridcore_below(v, (uint64_t)(n - k));
+    for (k = 0; k < j; k++)
+        v->drawn[m + k] = (int32_t)gridcore_below(v, (uint64_t)(p - k));
+}
+
+GRIDCORE_INLINE int gridcore_knows(const gridcore_views *v, ptrdiff_t u, int32_t other)
+{
+    const int32_t *known = gridcore_known(v, u);
+    int32_t k, found = 0;
+    for (k = 0; k < v->degree; k++) /* all of the row: what is empty is -1 */
+        found |= known[k] == other;
+    return found;
+}
+
+static inline ptrdiff_t gridcore_take_plain(const gridcore_views *v, ptrdiff_t u, ptrdiff_t given,
+                                            const int32_t *entry, const unsigned char *entry_age, ptrdiff_t m)
+{
+    int32_t *known = gridcore_known(v, u), n = *gridcore_count(v, u);
+    unsigned char *age = gridcore_ages(v, u);
+    ptrdiff_t k, place = n - 1, last = n - given, fresh = 0;
+    for (k = 0; k < m; k++) {
+        if (entry[k] == u || gridcore_knows(v, u, entry[k]))
+            continue;
+        if (n < v->degree) {
+            known[n] = entry[k], age[n] = entry_age[k];
+            n++;
+        } else if (place >= last) {
+            known[place] = entry[k], age[place] = entry_age[k];
+            place--;
+        } else {
+            break;
+        }
+        fresh++;
+    }
+    *gridcore_count(v, u) = n;
+    return fresh;
+}
+
+#ifdef GRIDCORE_AVX512
+GRIDCORE_TARGET static inline ptrdiff_t gridcore_oldest_wide(const unsigned char *age, ptrdiff_t n)
+{
+    const __m512i place = _mm512_set_epi32(0xFFF0, 0xFFF1, 0xFFF2, 0xFFF3, 0xFFF4, 0xFFF5, 0xFFF6, 0xFFF7, 0xFFF8,
+                                           0xFFF9, 0xFFFA, 0xFFFB, 0xFFFC, 0xFFFD, 0xFFFE, 0xFFFF);
+    uint32_t here = n < 32 ? (1u << n) - 1 : 0xFFFFFFFFu;
+    __m256i row = _mm256_maskz_loadu_epi8(here, age);
+    __m512i low = _mm512_cvtepu8_epi32(_mm256_castsi256_si128(row));
+    __m512i high = _mm512_cvtepu8_epi32(_mm256_extracti128_si256(row, 1));
+    low = _mm512_or_si512(_mm512_slli_epi32(low, 16), place);
+    high = _mm512_or_si512(_mm512_slli_epi32(high, 16), _mm512_sub_epi32(place, _mm512_set1_epi32(16)));
+    return 0xFFFF - (_mm512_reduce_max_epi32(_mm512_max_epi32(low, high)) & 0xFFFF);
+}
+
+GRIDCORE_TARGET static inline void gridcore_older_wide(unsigned char *age, ptrdiff_t n)
+{
+    uint32_t here = n < 32 ? (1u << n) - 1 : 0xFFFFFFFFu;
+    __m256i row = _mm256_maskz_loadu_epi8(here, age);
+    _mm256_mask_storeu_epi8(age, here, _mm256_adds_epu8(row, _mm256_set1_epi8(1)));
+}
+
+/* SplitMix64 of eight states in a row, times what they are to be below. */
+GRIDCORE_TARGET static inline __m256i gridcore_eight(__m512i x, __m512i below)
+{
+    x = _mm512_xor_si512(x, _mm512_srli_epi64(x, 30));
+    x = _mm512_mullo_epi64(x, _mm512_set1_epi64((long long)0xBF58476D1CE4E5B9u));
+    x = _mm512_xor_si512(x, _mm512_srli_epi64(x, 27));
+    x = _mm512_mullo_epi64(x, _mm512_set1_epi64((long long)0x94D049BB133111EBu));
+    x = _mm512_xor_si512(x, _mm512_srli_epi64(x, 31));
+    x = _mm512_mul_epu32(_mm512_srli_epi64(x, 32), below);
+    return _mm512_cvtepi64_epi32(_mm512_srli_epi64(x, 32));
+}
+
+GRIDCORE_TARGET static inline void gridcore_draw_wide(gridcore_views *v, ptrdiff_t n, ptrdiff_t m, ptrdiff_t p,
+                                                      ptrdiff_t j)
+{
+    const uint64_t step = 0x9E3779B97F4A7C15u;
+    const __m512i places = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+    const __m512i steps = _mm512_set_epi64((long long)(8 * step), (long long)(7 * step), (long long)(6 * step),
+                                           (long long)(5 * step), (long long)(4 * step), (long long)(3 * step),
+                                           (long long)(2 * step), (long long)step);
+    ptrdiff_t k;
+    for (k = 0; k < m + j; k += 8) {
+        __m512i state = _mm512_add_epi64(steps, _mm512_set1_epi64((long long)(v->chance + step * (uint64_t)k)));
+        __m512i below = _mm512_sub_epi64(_mm512_set1_epi64(p + m - k), places);
+        __mmask8 mine = k < m ? (__mmask8)(m - k < 8 ? (1u << (m - k)) - 1 : 0xFF) : 0;
+        below = _mm512_mask_sub_epi64(below, mine, _mm512_set1_epi64(n - k), places);
+        _mm256_storeu_si256((__m256i *)(v->drawn + k), gridcore_eight(state, below));
+    }
+    v->chance += step * (uint64_t)(m + j);
+}
+
+GRIDCORE_TARGET static inline ptrdiff_t gridcore_take_wide(const gridcore_views *v, ptrdiff_t u, ptrdiff_t given,
+                                                           const int32_t *entry, const unsigned char *entry_age,
+                                                           ptrdiff_t m)
+{
+    int32_t *known = gridcore_known(v, u);
+    unsigned char *age = gridcore_ages(v, u);
+    ptrdiff_t n = *gridcore_count(v, u), room = v->degree - n, most = room + given, fresh = 0, k;
+    uint32_t here = n < 32 ? (1u << n) - 1 : 0xFFFFFFFFu;
+    const __m512i low = _mm512_maskz_loadu_epi32((__mmask16)here, known);
+    const __m512i high = _mm512_maskz_loadu_epi32((__mmask16)(here >> 16), known + 16);
+    for (k = 0; k < m; k++) {
+        /* where it is in the row as it was; a place that has been given since holds another one */
+        const __m512i one = _mm512_set1_epi32(entry[k]);
+        uint32_t at = here & _cvtmask32_u32(_mm512_kunpackw(_mm512_cmpeq_epi32_mask(high, one),
+                                                            _mm512_cmpeq_epi32_mask(low, one)));
+        ptrdiff_t place = fresh < room ? n + fresh : n - 1 - (fresh - room);
+        if ((at != 0) | (entry[k] == (int32_t)u))
+            continue;
+        if (fresh == most)
+            break;
+        known[place] = entry[k], age[place] = entry_age[k];
+        if (fresh >= room)
+            here &= ~(1u << place);
+        fresh++;
+    }
+    *gridcore_count(v, u) = (int32_t)(n + (fresh < room ? fresh : room));
+    return fresh;
+}
+#endif
+
+/* -- a turn -------------------------------------------------------------------------------------------- */
+
+GRIDCORE_INLINE void gridcore_turn(gridcore_views *v, ptrdiff_t u, const unsigned char *up, long long *done,
+                                   gridcore_find_oldest *find_oldest, gridcore_make_older *make_older, gridcore_draw *draw,
+                                   gridcore_take_entries *take)
+{
+    int32_t *known = gridcore_known(v, u), *theirs, *count = gridcore_count(v, u);
+    unsigned char *age = gridcore_ages(v, u), *their_age;
+    ptrdiff_t n = *count, their_n, q, k, m, j;
+    if (n == 0)
+        return;
+    make_older(age, n);
+    k = find_oldest(age, n);
+    q = known[k];
+    gridcore_swap(known, age, k, n - 1);
+    if (up != NULL && !up[q]) {
+        known[n - 1] = -1, age[n - 1] = 0;
+        *count = (int32_t)n - 1;
+        done[1]++;
+        return;
+    }
+    theirs = gridcore_known(v, q), their_age = gridcore_ages(v, q), their_n = *gridcore_count(v, q);
+    /* what is exchanged moves to the end of the views; of u that is q, in whose place u itself is sent */
+    m = v->shuffle < n ? v->shuffle : n;
+    j = v->shuffle < their_n ? v->shuffle : their_n;
+    v->entry[0] = (int32_t)u, v->entry_age[0] = 0;
+    draw(v, n - 1, m - 1, their_n, j);
+    for (k = 1; k < m; k++) {
+        gridcore_swap(known, age, v->drawn[k - 1], n - 1 - k);
+        v->entry[k] = known[n - 1 - k], v->entry_age[k] = age[n - 1 - k];
+    }
+    for (k = 0; k < j; k++) {
+        gridcore_swap(theirs, their_age, v->drawn[m - 1 + k], their_n - 1 - k);
+        v->entry[v->degree + k] = theirs[their_n - 1 - k], v->entry_age[v->degree + k] = their_age[their_n - 1 - k];
+    }
+    done[0]++;
+    done[2] += take(v, q, j, v->entry, v->entry_age, m);
+    done[2] += take(v, u, m, v->entry + v->degree, v->entry_age + v->degree, j);
+}
+
+GRIDCORE_INLINE void gridcore_turns(gridcore_views *views, const unsigned char *up, long long *done,
+                                    gridcore_find_oldest *find_oldest, gridcore_make_older *make_older, gridcore_draw *draw,
+                                    gridcore_take_entries *take)
+{
+    /* a copy that no store to a record can alias: chance and what is where stay in registers */
+    gridcore_views own = *views, *v = &own;
+    ptrdiff_t u, next;
+    for (u = 0; u < v->nodes; u++) {
+        next = u + 2 * GRIDCORE_AHEAD;
+        if (next < v->nodes) {
+            gridcore_prefetch(gridcore_known(v, next));
+            gridcore_prefetch(gridcore_count(v, next));
+        }
+        next = u + GRIDCORE_AHEAD;
+        if (next < v->nodes && *gridcore_count(v, next)) {
+            ptrdiff_t q = gridcore_known(v, next)[find_oldest(gridcore_ages(v, next), *gridcore_count(v, next))];
+            gridcore_prefetch(gridcore_known(v, q));
+            gridcore_prefetch(gridcore_ages(v, q));
+        }
+        if (up == NULL || up[u])
+            gridcore_turn(v, u, up, done, find_oldest, make_older, draw, take);
+    }
+    views->chance = own.chance;
+}
+
+static void gridcore_cycle_plain(gridcore_views *v, const unsigned char *up, long long *done)
+{
+    gridcore_turns(v, up, done, gridcore_oldest_plain, gridcore_older_plain, gridcore_draw_plain,
+                   gridcore_take_plain);
+}
+
+#ifdef GRIDCORE_AVX512
+GRIDCORE_TARGET static void gridcore_cycle_wide(gridcore_views *v, const unsigned char *up, long long *done)
+{
+    gridcore_turns(v, up, done, gridcore_oldest_wide, gridcore_older_wide, gridcore_draw_wide,
+                   gridcore_take_wide);
+}
+#endif
+
+/* 0 plain C, 1 AVX-512. */
+static int gridcore_shuffle_level = 0;
+
+static inline int gridcore_shuffle_detect(int most)
+{
+    gridcore_shuffle_level = 0;
+#ifdef GRIDCORE_AVX512
+    __builtin_cpu_init();
+    if (most > 0 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+        && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        gridcore_shuffle_level = 1;
+#endif
+    (void)most;
+    return gridcore_shuffle_level;
+}
+
+/* Every node in turn; `done`: exchanges, entries dropped since the other one was away, entries that were new. */
+static inline void gridcore_cycle(gridcore_views *v, const unsigned char *up, long long *done)
+{
+#ifdef GRIDCORE_AVX512
+    if (gridcore_shuffle_level > 0 && v->degree <= GRIDCORE_ROW) {
+        gridcore_cycle_wide(v, up, done);
+        return;
+    }
+#endif
+    gridcore_cycle_plain(v, up, done);
+}
+
+#endif

@@ -1,0 +1,710 @@
+"""Reservations of nodes in slots of equal length, and the earliest start of a job on several of them at once.
+
+A node does one job at a time; its reservations [start, end) are kept in order and may lie any number of slots
+ahead.  What a reader sees of a node may be stale: the reservations as they were at an instant `as_of` (ns), with
+those released since and without those made since.
+
+The earliest start is exact.  Each candidate has intervals of starts that fit it, and the n-th smallest of their
+first beginnings is the first start that can fit n of them; from there on beginnings and ends are counted in a window
+of slots, and behind it the same again.
+
+Source: Vasilakos, Sacha and Pierre, DGS_ASAP: ``Search`` in its three steps.  The twin is
+`tests.reference.slots`.
+"""
+
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memmove, memset
+
+from gridcore.common.arguments cimport _Held, hold, indices, integers, plain
+from gridcore.common.memory cimport grown, prefetch, prefetch_at
+
+import numpy as np
+
+from gridcore.common.state import State, shown
+
+__all__ = ["SlotSchedules"]
+
+cdef long long _NEVER = 9223372036854775807
+# No slot and no number of them is larger: sums of two cannot overflow.
+cdef long long _LATEST = 2305843009213693952
+
+cdef inline long long instant(const long long[::1] as_of, Py_ssize_t k) noexcept nogil:
+    return _NEVER - 1 if as_of is None else as_of[k]
+
+
+cdef long long smallest(long long* values, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
+    """The k-th smallest (from 0) of n values, which are moved about (Hoare's quickselect)."""
+    cdef Py_ssize_t low = 0, high = n - 1, i, j
+    cdef long long pivot, moved
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                moved = values[i]
+                values[i] = values[j]
+                values[j] = moved
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    return values[k]
+
+
+cdef class SlotSchedules:
+    """The reservations of `nodes` nodes.
+
+    Parameters
+    ----------
+    stale : keep what is released, for those who see a node as it was; `forget` drops it.
+
+    An object is for one thread at a time.
+
+    Raises
+    ------
+    ValueError naming the argument, its index and value.
+    """
+
+    def __cinit__(self, nodes, *, bint stale=False):
+        if isinstance(nodes, bool) or not isinstance(nodes, int | np.integer) or not 0 <= nodes < 2**31:
+            raise ValueError(f"nodes must be in 0..{2**31 - 1}, got {nodes!r}")
+        self.nodes, self.stale = nodes, stale
+        self.node = <Node*> calloc(self.nodes + 1, sizeof(Node))
+        self.met = <int*> calloc(self.nodes + 1, sizeof(int))
+        if self.node == NULL or self.met == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        cdef Py_ssize_t u
+        if self.node != NULL:
+            for u in range(self.nodes):
+                free(self.node[u].row)
+                free(self.node[u].note)
+                free(self.node[u].gone)
+        free(self.node)
+        free(self.met)
+        free(self.fit)
+        free(self.low)
+        free(self.chosen)
+
+    # -- reservations ---------------------------------------------------------------------------------------
+
+    def reserve(self, nodes, starts, slots, jobs, long long now):
+        """Reserve ``nodes[k]`` from slot ``starts[k]`` on for ``slots[k]`` slots, one after the other, at `now` ns.
+
+        All int64[k].  Returns bool[k]: whether the node was free then; where it was not nothing is done.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
+        cdef const long long[::1] length = self._slots(slots, "slots", 1), of = integers(jobs, "jobs")
+        cdef Py_ssize_t k
+        self._same(u.shape[0], at.shape[0], length.shape[0], of.shape[0])
+        done = np.zeros(u.shape[0], np.bool_)
+        cdef unsigned char[::1] out = done.view(np.uint8)
+        for k in range(u.shape[0]):
+            out[k] = self._reserve(&self.node[u[k]], at[k], at[k] + length[k], of[k], now)
+        return done
+
+    cdef bint _reserve(self, Node* node, long long start, long long end, long long job, long long now) except -1:
+        cdef Py_ssize_t k = self._after(node, start)
+        if k < node.n and node.row[k].start < end:
+            return False
+        if node.n == node.room:
+            self._make_room(node, &k)
+        memmove(&node.row[k + 1], &node.row[k], (node.n - k) * sizeof(Span))
+        memmove(&node.note[k + 1], &node.note[k], (node.n - k) * sizeof(Note))
+        node.row[k].start, node.row[k].end, node.note[k].made, node.note[k].job = start, end, now, job
+        node.latest = max(node.latest, now)
+        node.n += 1
+        return True
+
+    cdef int _make_room(self, Node* node, Py_ssize_t* k) except -1:
+        """Room for one more: where reservations have been forgotten, or a longer row."""
+        cdef Py_ssize_t room
+        if 2 * node.first > node.room:
+            memmove(node.row, &node.row[node.first], (node.n - node.first) * sizeof(Span))
+            memmove(node.note, &node.note[node.first], (node.n - node.first) * sizeof(Note))
+            k[0] -= node.first
+            node.n -= node.first
+            node.first = 0
+            return 0
+        room = node.room + node.room // 2 + 4
+        if room > 2147483647:
+            raise MemoryError(f"more than {2**31 - 1} reservations of a node")
+        node.row = <Span*> grown(node.row, room * sizeof(Span))
+        node.note = <Note*> grown(node.note, room * sizeof(Note))
+        node.room = <int> room
+        return 0
+
+    cdef Py_ssize_t _after(self, const Node* node, long long slot) noexcept nogil:
+        """The first reservation that ends after `slot`."""
+        cdef Py_ssize_t low = node.first, n = node.n - node.first, half
+        # halves without branches: which one it is cannot be foretold
+        while n > 0:
+            half = (n + 1) // 2
+            low += half if node.row[low + half - 1].end <= slot else 0
+            n -= half
+        return low
+
+    cdef Py_ssize_t _from(self, Node* node, long long slot) noexcept nogil:
+        """The same for those who search, one after the other, from about the same slot on."""
+        cdef Py_ssize_t low = min(max(node.first, node.now), node.n), step
+        for step in range(4):
+            if low > node.first and node.row[low - 1].end > slot:
+                low -= 1
+            elif low < node.n and node.row[low].end <= slot:
+                low += 1
+            else:
+                node.now = <int> low
+                return low
+        low = self._after(node, slot)
+        node.now = <int> low
+        return low
+
+    def release(self, nodes, starts, long long now, *, ends=None, jobs=None):
+        """Take back at `now` ns the reservations of ``nodes[k]`` that begin at slot ``starts[k]`` (int64[k]).
+
+        ends : int64[k], the slots from which on they are taken back, for what ends early; by default all of it.
+        jobs : int64[k], whose they must be; by default anybody's.
+
+        Returns bool[k]: whether there was such a reservation, one that ended later.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
+        cdef const long long[::1] to = self._slots(starts if ends is None else ends, "starts" if ends is None else "ends", 0)
+        cdef const long long[::1] of = None if jobs is None else integers(jobs, "jobs")
+        cdef Py_ssize_t k
+        self._same(u.shape[0], at.shape[0], to.shape[0], at.shape[0] if of is None else of.shape[0])
+        for k in range(u.shape[0]):
+            if to[k] < at[k]:
+                raise ValueError(f"ends[{k}] must not be before starts[{k}], {at[k]}, got {to[k]}")
+        done = np.zeros(u.shape[0], np.bool_)
+        cdef unsigned char[::1] out = done.view(np.uint8)
+        for k in range(u.shape[0]):
+            out[k] = self._release(&self.node[u[k]], at[k], to[k], -1 if of is None else of[k], of is None, now)
+        return done
+
+    cdef bint _release(self, Node* node, long long start, long long end, long long job, bint anybody, long long now) except -1:
+        """Take back from slot `end` on what begins at `start`, of `job` or of `anybody`; whether there was such."""
+        cdef Py_ssize_t i = self._after(node, start)
+        if i == node.n or node.row[i].start != start or node.row[i].end <= end:
+            return False
+        if not anybody and node.note[i].job != job:
+            return False
+        job = node.note[i].job
+        self._drop(node, i, now)
+        if end > start:
+            self._reserve(node, start, end, job, now)
+        return True
+
+    cdef int _drop(self, Node* node, Py_ssize_t i, long long now) except -1:
+        """Take out the i-th reservation."""
+        cdef Gone* gone
+        if self.stale:
+            if node.n_gone == node.room_gone:
+                node.gone = <Gone*> grown(node.gone, (2 * node.room_gone + 4) * sizeof(Gone))
+                node.room_gone = 2 * node.room_gone + 4
+            gone = &node.gone[node.n_gone]
+            gone.start, gone.end, gone.made = node.row[i].start, node.row[i].end, node.note[i].made
+            gone.dropped = now
+            node.n_gone += 1
+        node.n -= 1
+        memmove(&node.row[i], &node.row[i + 1], (node.n - i) * sizeof(Span))
+        memmove(&node.note[i], &node.note[i + 1], (node.n - i) * sizeof(Note))
+        return 0
+
+    def lose(self, nodes, long long slot, long long now):
+        """Take back at `now` ns all reservations of `nodes` (int64[k]) that end after `slot`.
+
+        Returns (nodes, jobs, starts, ends), int64[m], in the order of `nodes` and then of time.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = self._nodes(nodes)
+        cdef Py_ssize_t k, i
+        cdef Node* node
+        lost = []
+        for k in range(u.shape[0]):
+            node = &self.node[u[k]]
+            i = self._after(node, slot)
+            while i < node.n:
+                lost.append((u[k], node.note[i].job, node.row[i].start, node.row[i].end))
+                self._drop(node, i, now)
+        return tuple(np.ascontiguousarray(column) for column in np.array(lost, np.int64).reshape(-1, 4).T)
+
+    def forget(self, long long slot, long long before):
+        """Nobody asks any more for slots before `slot`, or for what was released by `before` ns."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t u, k, n
+        cdef Node* node
+        with nogil:
+            for u in range(self.nodes):
+                node = &self.node[u]
+                node.first = <int> self._after(node, slot)
+                n = 0
+                for k in range(node.n_gone):
+                    if node.gone[k].end > slot and node.gone[k].dropped > before:
+                        node.gone[n] = node.gone[k]
+                        n += 1
+                node.n_gone = <int> n
+
+    def reservations(self, Py_ssize_t node):
+        """(starts, ends, jobs) int64[m] of a node, in order."""
+        cdef _Held alone = hold(&self.occupied)
+        if not 0 <= node < self.nodes:
+            raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
+        cdef const Node* of = &self.node[node]
+        rows = [(of.row[k].start, of.row[k].end, of.note[k].job) for k in range(of.first, of.n)]
+        return tuple(np.ascontiguousarray(column) for column in np.array(rows, np.int64).reshape(-1, 3).T)
+
+    # -- looking for room -----------------------------------------------------------------------------------
+
+    def is_free(self, nodes, long long start, long long slots, as_of=None):
+        """bool[k]: which of `nodes` (int64[k]) are free in [start, start + slots).
+
+        as_of : int64[k] ns (or one instant for all), when each was seen; None for now.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = self._nodes(nodes), seen = self._as_of(as_of, u.shape[0], "nodes")
+        cdef Py_ssize_t k
+        self._check_job(1, slots, start)
+        free_ = np.zeros(u.shape[0], np.bool_)
+        cdef unsigned char[::1] out = free_.view(np.uint8)
+        with nogil:
+            for k in range(u.shape[0]):
+                out[k] = self._free(&self.node[u[k]], instant(seen, k), start, slots)
+        return free_
+
+    cdef inline bint _all_seen(self, const Node* node, long long as_of) noexcept nogil:
+        """Whether who saw a node at `as_of` knows all its reservations."""
+        return not self.stale or node.latest <= as_of
+
+    cdef bint _free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil:
+        """Whether nothing is reserved in [start, start + slots), as seen at `as_of`."""
+        cdef Py_ssize_t k = self._after(node, start), j
+        cdef bint all_seen = self._all_seen(node, as_of)
+        while k < node.n and node.row[k].start - start < slots:
+            if all_seen or node.note[k].made <= as_of:
+                return False
+            k += 1
+        for j in range(node.n_gone):
+            if (node.gone[j].made <= as_of < node.gone[j].dropped and node.gone[j].end > start
+                    and node.gone[j].start - start < slots):
+                return False
+        return True
+
+    def earliest_start(self, candidates, long long n_nodes, long long slots, long long not_before, as_of=None):
+        """The first slot, not before `not_before`, from which on `n_nodes` of `candidates` are free for `slots`.
+
+        candidates : int64[k], different nodes.  as_of : as for `is_free`.
+
+        Returns (start, int64[n_nodes]), the first ones among the candidates that are free, in their order; None
+        with fewer candidates.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = self._nodes(candidates), seen = self._as_of(as_of, u.shape[0], "candidates")
+        cdef Py_ssize_t k
+        cdef long long start
+        self._check_job(n_nodes, slots, not_before)
+        self._begin()
+        for k in range(u.shape[0]):
+            if not self._meet(<int> u[k], instant(seen, k)):
+                raise ValueError(f"candidates[{k}] must be different from those before it, got {u[k]}")
+        if n_nodes > self.n_fit:
+            return None
+        chosen = np.empty(n_nodes, np.int64)
+        cdef long long[::1] out = chosen
+        with nogil:
+            for k in range(self.n_fit):
+                self._fetch(k + AHEAD)
+                self._next(&self.fit[k], not_before, slots)
+            start = self._earliest(n_nodes, slots)
+            self._choose(n_nodes, start, slots, &out[0])
+        return start, chosen
+
+    def search(self, views, searchers, n_nodes, slots, not_before, *, exclude=-1, bint itself=False,
+               long long hops=2, bint wide=False, away=None, as_of=None, long long every=0, long long until=0):
+        """What `searchers` (int64[k]) answer to jobs of `n_nodes` nodes for `slots` slots from `not_before` on.
+
+        Each looks (1) for nodes that are free at once among its neighbours; (2) opens them one by one, and their
+        neighbours join the candidates; up to `hops` hops; (3) otherwise takes the earliest start among all that
+        were reached.  `exclude` is no candidate, and the searcher is one only with `itself`, where somebody
+        knows it.
+
+        n_nodes, slots, not_before, exclude : one value for all, or int64[k], one each.
+        itself : whether the searcher may be a candidate.  It sees its own schedule as it is now, and is not
+            opened: its neighbours are candidates already.
+        views : int32[nodes, degree], the neighbours of each node; -1 for none.
+        wide : with fewer candidates than nodes wanted, go on hop by hop.
+        away : bool[nodes], who is known to be away: is no candidate, and not opened; None for nobody.
+        as_of : int64[nodes] ns (or one instant for all), when each node has last seen its neighbours; None for
+            now.  A candidate is seen as whoever was first to lead to it has seen it.
+        every : ns; with it `as_of` is when each sees its neighbours first, then anew each `every` ns, up to
+            `until` (ns); before the first time it has seen them empty.
+
+        Returns (starts, offsets, chosen, reached, opened): int64[k] starts, -1 for none; the nodes chosen by
+        search i are ``chosen[offsets[i]:offsets[i + 1]]``; candidates reached; neighbours opened.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        if isinstance(views, np.ndarray) and not views.flags.aligned:
+            views = views.copy()
+        cdef const int[:, :] known = views
+        cdef const long long[::1] u = self._nodes(searchers)
+        cdef const long long[::1] wanted = self._each(n_nodes, "n_nodes", u.shape[0])
+        cdef const long long[::1] length = self._each(slots, "slots", u.shape[0])
+        cdef const long long[::1] since = self._each(not_before, "not_before", u.shape[0])
+        cdef const long long[::1] without = self._each(exclude, "exclude", u.shape[0])
+        cdef Py_ssize_t i, k, n_chosen = 0
+        cdef Quest quest
+        for i in range(u.shape[0]):
+            self._check_job(wanted[i], length[i], since[i])
+        if known is None:
+            raise TypeError("views must be int32[nodes, degree], got None")
+        if known.shape[0] != self.nodes:
+            raise ValueError(f"views must have {self.nodes} rows, got {known.shape[0]}")
+        if hops < 1:
+            raise ValueError(f"hops must be >= 1, got {hops}")
+        if every < 0:
+            raise ValueError(f"every must be >= 0 ns, got {every}")
+        if every and as_of is None:
+            raise ValueError("as_of must be given with every, got None")
+        if isinstance(as_of, int | np.integer):
+            if not self.stale:
+                self._as_of(as_of, 0, "")
+            quest.seen, as_of = as_of, None
+        else:
+            quest.seen = _NEVER - 1
+        cdef const long long[::1] seen = self._as_of(as_of, self.nodes, "the schedules")
+        cdef const unsigned char[::1] gone = None
+        if away is not None:
+            away = plain(away)
+            if not isinstance(away, np.ndarray) or away.dtype != np.bool_ or away.shape != (self.nodes,):
+                got = f"{away.dtype}{list(away.shape)}" if isinstance(away, np.ndarray) else type(away).__name__
+                raise ValueError(f"away must be bool[{self.nodes}], got {got}")
+            gone = np.ascontiguousarray(away).view(np.uint8)
+        quest.hops, quest.wide, quest.every, quest.until, quest.itself = hops, wide, every, until, itself
+        starts, offsets = np.full(u.shape[0], -1, np.int64), np.zeros(u.shape[0] + 1, np.int64)
+        reached, opened = np.zeros(u.shape[0], np.int64), np.zeros(u.shape[0], np.int64)
+        cdef long long[::1] start_of = starts, reached_of = reached, opened_of = opened, end_of = offsets
+        with nogil:
+            for i in range(u.shape[0]):
+                quest.n_nodes, quest.slots, quest.not_before, quest.exclude = wanted[i], length[i], since[i], without[i]
+                start_of[i] = self._search(&quest, known, gone, seen, u[i], &opened_of[i])
+                reached_of[i] = self.n_fit
+                if start_of[i] >= 0:
+                    if n_chosen + wanted[i] > self.room_chosen:
+                        self.chosen = <long long*> grown(self.chosen, 2 * (n_chosen + wanted[i]) * sizeof(long long))
+                        self.room_chosen = 2 * (n_chosen + wanted[i])
+                    self._choose(wanted[i], start_of[i], length[i], &self.chosen[n_chosen])
+                    n_chosen += wanted[i]
+                end_of[i + 1] = n_chosen
+        chosen = np.empty(n_chosen, np.int64)
+        cdef long long[::1] out = chosen
+        for k in range(n_chosen):
+            out[k] = self.chosen[k]
+        return starts, offsets, chosen, reached, opened
+
+    cdef long long _search(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
+                           const long long[::1] seen, Py_ssize_t searcher, long long* opened) except -2 nogil:
+        cdef Py_ssize_t k = 0, end, hop = 1
+        cdef long long free_now = 0
+        self._begin()
+        # who is no candidate counts as met
+        if not quest.itself:
+            self.met[searcher] = self.searches
+        if 0 <= quest.exclude < self.nodes:
+            self.met[quest.exclude] = self.searches
+        self._open(quest, views, gone, seen, searcher, searcher, &free_now)
+        if free_now >= quest.n_nodes:
+            return quest.not_before
+        while k < self.n_fit:
+            # one hop further, neighbour by neighbour
+            if not (hop < quest.hops or (quest.wide and self.n_fit < quest.n_nodes)):
+                break
+            end = self.n_fit
+            while k < end:
+                k += 1
+                if self.fit[k - 1].node == searcher:
+                    continue  # its neighbours are candidates already
+                opened[0] += 1
+                self._open(quest, views, gone, seen, searcher, self.fit[k - 1].node, &free_now)
+                if free_now >= quest.n_nodes:
+                    return quest.not_before
+            hop += 1
+        if self.n_fit < quest.n_nodes:
+            return -1
+        return self._earliest(quest.n_nodes, quest.slots)
+
+    cdef int _open(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
+                   const long long[::1] seen, Py_ssize_t searcher, Py_ssize_t who, long long* free_now) except -1 nogil:
+        """The neighbours of `who` join the candidates of `searcher`, which knows itself as it is now."""
+        cdef Py_ssize_t j, n = self.n_fit
+        cdef int other
+        cdef long long at = quest.seen if seen is None else seen[who]
+        if quest.every:
+            # the last time up to `until`
+            at = at + (quest.until - at) // quest.every * quest.every if quest.until >= at else -1
+        for j in range(views.shape[1]):
+            other = views[who, j]
+            if other < 0:
+                continue
+            if other >= self.nodes:
+                with gil:
+                    raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
+            if gone is None or not gone[other]:
+                if self._meet(other, _NEVER - 1 if other == searcher else at):
+                    prefetch(&self.node[other])
+        for j in range(n, self.n_fit):
+            self._fetch(j)
+        for j in range(n, self.n_fit):
+            self._next(&self.fit[j], quest.not_before, quest.slots)
+            free_now[0] += self.fit[j].low == quest.not_before
+        return 0
+
+    cdef void _begin(self) noexcept nogil:
+        """A further search: nobody has been met."""
+        cdef Py_ssize_t u
+        self.n_fit = 0
+        self.searches += 1
+        if self.searches == 2147483647:
+            self.searches = 1
+            for u in range(self.nodes):
+                self.met[u] = 0
+
+    cdef int _meet(self, int who, long long as_of) except -1 nogil:
+        """A further candidate; False if it has been met before."""
+        cdef Py_ssize_t room
+        if self.met[who] == self.searches:
+            return False
+        self.met[who] = self.searches
+        if self.n_fit == self.room_fit:
+            room = 2 * self.room_fit + 64
+            self.fit = <Fit*> grown(self.fit, room * sizeof(Fit))
+            self.low = <long long*> grown(self.low, room * sizeof(long long))
+            self.room_fit = room
+        self.fit[self.n_fit].node, self.fit[self.n_fit].as_of, self.fit[self.n_fit].row = who, as_of, 0
+        self.n_fit += 1
+        return True
+
+    cdef inline void _fetch(self, Py_ssize_t k) noexcept nogil:
+        """Read ahead what a candidate has reserved, and who comes after it."""
+        cdef const Node* node
+        if k + AHEAD < self.n_fit:
+            prefetch(&self.node[self.fit[k + AHEAD].node])
+        if k < self.n_fit:
+            node = &self.node[self.fit[k].node]
+            k = max(self.fit[k].row, node.now)
+            prefetch_at(node.row, k * sizeof(Span))
+            prefetch_at(node.row, (k + 4) * sizeof(Span))
+
+    cdef void _next(self, Fit* fit, long long since, long long slots) noexcept nogil:
+        """The first starts from `since` on that fit; `since` does not fall while a search goes on."""
+        cdef Node* node = &self.node[fit.node]
+        cdef const Span* row = node.row
+        cdef Py_ssize_t k = fit.row, n = node.n, j
+        cdef long long at = since
+        cdef bint again = True, all_seen = self._all_seen(node, fit.as_of)
+        if k == 0:
+            k = self._from(node, since)
+        while again:
+            while k < n and row[k].end <= at:
+                k += 1
+            # the first gap of the reservations that stand
+            if not all_seen:
+                while k < n and (node.note[k].made > fit.as_of or row[k].start - at < slots):
+                    if node.note[k].made <= fit.as_of:
+                        at = max(at, row[k].end)
+                    k += 1
+            elif k < n and row[k].start - at < slots:
+                k += 1
+                while k < n and row[k].start - row[k - 1].end < slots:
+                    k += 1
+                at = max(at, row[k - 1].end)
+            fit.high = row[k].start - slots if k < n else _NEVER
+            # and of those that have been released since it was seen
+            again = False
+            for j in range(node.n_gone):
+                if node.gone[j].made <= fit.as_of < node.gone[j].dropped and node.gone[j].end > at:
+                    if node.gone[j].start < at + slots:
+                        at = node.gone[j].end
+                        again = True
+                    else:
+                        fit.high = min(fit.high, node.gone[j].start - slots)
+        fit.low, fit.row = at, <int> k
+
+    cdef long long _earliest(self, long long n_nodes, long long slots) noexcept nogil:
+        """The first start that fits `n_nodes` candidates, of which each has its next starts; as many there are."""
+        cdef Py_ssize_t k
+        cdef long long at, end, fits = 0
+        cdef Fit* fit
+        while True:
+            for k in range(self.n_fit):
+                self.low[k] = self.fit[k].low
+            at = smallest(self.low, self.n_fit, n_nodes - 1)
+            end = at + WINDOW
+            memset(self.change, 0, sizeof(self.change))
+            for k in range(self.n_fit):
+                fit = &self.fit[k]
+                self._fetch(k + AHEAD)
+                if fit.high < at:
+                    self._next(fit, max(at, fit.low), slots)
+                if fit.low < end and not self.node[fit.node].n_gone:
+                    self._sweep(fit, at, slots)
+                    continue
+                while fit.low < end:
+                    self.change[max(fit.low - at, 0)] += 1
+                    if fit.high >= end:
+                        break
+                    self.change[fit.high + 1 - at] -= 1
+                    self._next(fit, fit.high + 1, slots)
+            fits = 0
+            for k in range(WINDOW):
+                fits += self.change[k]
+                if fits >= n_nodes:
+                    return at + k
+            for k in range(self.n_fit):
+                if self.fit[k].low < end:
+                    self.fit[k].low = end
+
+    cdef void _sweep(self, Fit* fit, long long at, long long slots) noexcept nogil:
+        """Count the starts of a candidate in the window at `at`: gap by gap, whether the job fits it or not.
+
+        Which gaps are long enough cannot be foretold, so there is no branch on it.
+        """
+        cdef const Node* node = &self.node[fit.node]
+        cdef const Note* note = NULL if self._all_seen(node, fit.as_of) else node.note
+        cdef Py_ssize_t k = fit.row
+        cdef long long low = max(fit.low - at, 0), high = WINDOW
+        cdef bint fits, seen = True
+        while low < WINDOW:
+            high = _NEVER
+            if k < node.n:
+                high = node.row[k].start - slots - at
+                seen = note == NULL or note[k].made <= fit.as_of
+            if high >= WINDOW - 1:
+                # the gap reaches beyond the window; how far is another matter where the next one is not seen
+                self.change[low] += 1
+                fit.high = high + at if seen and high != _NEVER else _NEVER if seen else -1
+                break
+            fits = seen & (high >= low)
+            self.change[low] += fits
+            self.change[max(high + 1, 0)] -= fits
+            low = max(low, node.row[k].end - at) if seen else low
+            k += 1
+            fit.high = -1
+        fit.low, fit.row = low + at, <int> k
+
+    cdef void _choose(self, long long n_nodes, long long start, long long slots, long long* out) noexcept nogil:
+        """The first candidates that fit `start`."""
+        cdef Py_ssize_t k = 0, n = 0
+        while n < n_nodes:
+            self._fetch(k + AHEAD)
+            if self._free(&self.node[self.fit[k].node], self.fit[k].as_of, start, slots):
+                out[n] = self.fit[k].node
+                n += 1
+            k += 1
+
+    # -- arguments ------------------------------------------------------------------------------------------
+
+    cdef const long long[::1] _nodes(self, nodes):
+        return indices(nodes, "nodes", 0, self.nodes)
+
+    cdef const long long[::1] _slots(self, values, str name, long long least):
+        return indices(values, name, least, _LATEST)
+
+    cdef const long long[::1] _each(self, value, str name, Py_ssize_t n):
+        """One value for all, or one each."""
+        if isinstance(value, int | np.integer):
+            return np.full(n, value, np.int64)
+        cdef const long long[::1] each = integers(value, name)
+        if each.shape[0] != n:
+            raise ValueError(f"{name} must have an entry for each of searchers, {n}, got {each.shape[0]}")
+        return each
+
+    cdef int _same(self, Py_ssize_t a, Py_ssize_t b, Py_ssize_t c, Py_ssize_t d) except -1:
+        if not a == b == c == d:
+            raise ValueError(f"all arguments must be equally long, got {a}, {b}, {c}, {d}")
+        return 0
+
+    cdef const long long[::1] _as_of(self, as_of, Py_ssize_t n, str what):
+        if as_of is None:
+            return None
+        if not self.stale:
+            raise ValueError("as_of must be None for schedules that are not kept as they were (stale=True)")
+        if isinstance(as_of, int | np.integer):
+            return np.full(n, as_of, np.int64)
+        cdef const long long[::1] seen = integers(as_of, "as_of")
+        if seen.shape[0] != n:
+            raise ValueError(f"as_of must have an entry for each of {what}, {n}, got {seen.shape[0]}")
+        return seen
+
+    cdef int _check_job(self, long long n_nodes, long long slots, long long not_before) except -1:
+        if n_nodes < 1:
+            raise ValueError(f"n_nodes must be >= 1, got {n_nodes}")
+        if not 1 <= slots < _LATEST:
+            raise ValueError(f"slots must be in 1..{_LATEST - 1}, got {slots}")
+        if not 0 <= not_before < _LATEST:
+            raise ValueError(f"not_before must be in 0..{_LATEST - 1}, got {not_before}")
+        return 0
+
+    # -- checkpoints ----------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """All reservations; see `gridcore.common.state`."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t u, k, n = 0, m = 0
+        for u in range(self.nodes):
+            n += self.node[u].n - self.node[u].first
+            m += self.node[u].n_gone
+        rows, gone = np.empty((n, 5), np.int64), np.empty((m, 5), np.int64)
+        cdef long long[:, ::1] out = rows, left = gone
+        n = m = 0
+        for u in range(self.nodes):
+            for k in range(self.node[u].first, self.node[u].n):
+                out[n, 0] = u
+                memcpy(&out[n, 1], &self.node[u].row[k], sizeof(Span))
+                memcpy(&out[n, 3], &self.node[u].note[k], sizeof(Note))
+                n += 1
+            for k in range(self.node[u].n_gone):
+                left[m, 0] = u
+                memcpy(&left[m, 1], &self.node[u].gone[k], sizeof(Gone))
+                m += 1
+        return shown({"reservations": rows, "gone": gone})
+
+    def setstate(self, state):
+        """Go on from what `getstate` of as many nodes gave.
+
+        Raises ValueError for a state that cannot be theirs.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t u, k
+        cdef Gone* gone
+        cdef Node* node
+        read = State(state)
+        given = {name: read.array(name, np.int64, (None, 5)) for name in ("reservations", "gone")}
+        for name, rows in given.items():
+            if len(rows) and not (0 <= rows[:, 0].min() and rows[:, 0].max() < self.nodes
+                                  and rows[:, 1:3].min() >= 0 and rows[:, 1:3].max() <= _LATEST
+                                  and (rows[:, 1] < rows[:, 2]).all()):
+                raise ValueError(f"state[{name!r}] must be of nodes below {self.nodes}, from a slot to a later one")
+        for u in range(self.nodes):
+            self.node[u].first = self.node[u].n = self.node[u].n_gone = self.node[u].now = 0
+            self.node[u].latest = 0
+        cdef const long long[:, ::1] rows_ = given["reservations"], left = given["gone"]
+        for k in range(rows_.shape[0]):
+            if not self._reserve(&self.node[rows_[k, 0]], rows_[k, 1], rows_[k, 2], rows_[k, 4], rows_[k, 3]):
+                raise ValueError(f"state['reservations'][{k}] must not overlap another one of its node")
+        for k in range(left.shape[0]):
+            node = &self.node[left[k, 0]]
+            if node.n_gone == node.room_gone:
+                node.gone = <Gone*> grown(node.gone, (2 * node.room_gone + 4) * sizeof(Gone))
+                node.room_gone = 2 * node.room_gone + 4
+            memcpy(&node.gone[node.n_gone], &left[k, 1], sizeof(Gone))
+            node.n_gone += 1

@@ -1,0 +1,89 @@
+"""What a state of negotiations about rigid jobs must be like; see `gridcore.common.state`.
+
+A kernel gives its arrays to these before it changes anything.  Each raises ValueError naming the entry of the
+state that cannot be.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def check_thoughts(thoughts: Integers, nodes: int, jobs: int, latest: int) -> None:
+    """Rows of searcher, scheduling node, job, search, start; nothing in them is below -1."""
+    if len(thoughts) and not (
+        thoughts[:, :3].min() >= 0
+        and thoughts[:, :2].max() < nodes
+        and thoughts[:, 2].max() < jobs
+        and thoughts[:, 4].max() <= latest
+    ):
+        raise ValueError("state['thoughts'] must be of nodes and jobs of the run")
+
+
+def check_ending(ending: Integers, placed: Bools) -> None:
+    """Rows of instant and job."""
+    if not np.array_equal(np.sort(ending[:, 1]), np.flatnonzero(placed)):
+        raise ValueError("state['ending'] must have each job that is placed once")
+
+
+def check_talks(
+    tables: dict[str, Integers],
+    phase: NDArray[np.int8],
+    searching: Bools,
+    committing: Bools,
+    placed: Bools,
+    nodes: Integers,
+    forward: int,
+    latest: int,
+) -> None:
+    """The tables of `gridcore/dgs/talks.pxd`.
+
+    By job: its `phase`, which of them it is, and the `nodes` it wants.  No search asks more than `forward`
+    nodes, and no start is after the slot `latest`.
+    """
+    talks, answers, found = (tables[name] for name in ("talks", "answers", "found"))
+    job, start, asked, missing, n_answers, n_found, n_taken, current, _, pooled = talks.T
+    before = np.concatenate(([-1], job))[:-1]
+    for k in _first((job <= before) | (job >= len(phase))):
+        what = f"of a job in {before[k] + 1}..{len(phase) - 1}, got {job[k]}"
+        raise ValueError(f"state['talks'][{k}] must be {what}")
+    had = _in(n_answers, 0, n_found) & (n_found <= asked)
+    asks = had & _in(missing, 1, asked - n_answers) & (n_taken == 0)
+    tries = had & _in(current, 0, n_found - 1) & (pooled != 0)
+    tries &= (n_taken >= 0) & _in(missing, 1, nodes[job] - n_taken)
+    runs = (pooled != 0) & (start >= 0) & ~talks[:, 2:8].any(axis=1)
+    sound = (searching[job] & asks) | (committing[job] & tries) | (placed[job] & runs)
+    sound &= _in(asked, 0, forward) & _in(start, -1, latest)
+    for k in _first(~sound):
+        what = f"of a job in phase {phase[job[k]]}: {talks[k].tolist()}"
+        raise ValueError(f"state['talks'][{k}] cannot be {what}")
+    n_pool = np.where(pooled != 0, nodes[job] * np.where(asked > 0, n_found, 1), 0)
+    for name, held in (("answers", n_answers), ("found", n_found), ("taken", n_taken), ("pool", n_pool)):
+        for k in _first(np.cumsum(held) > len(tables[name])):
+            raise ValueError(f"state['talks'][{k}] has more than the state has")
+    of = np.repeat(np.arange(len(talks)), n_answers)
+    place = answers[: len(of), 1]
+    unknown = (place < 0) | (place >= n_found[of]) | ((answers[: len(of), 0] >= 0) & (pooled[of] == 0))
+    for k in _first(unknown):
+        raise ValueError(f"state['answers'][{k}] must be one of {n_found[of[k]]} found")
+    of = np.repeat(np.arange(len(talks)), n_found)
+    places = np.arange(len(of)) - (np.cumsum(n_found) - n_found)[of]
+    for k in _first(found[: len(of), 1] != places):
+        raise ValueError(f"state['found'][{k}] must be at place {places[k]}, got {found[k, 1]}")
+    without = searching | committing | placed
+    without[job] = False
+    for k in _first(without):
+        raise ValueError(f"state['talks'] must have job {k}, which is in phase {phase[k]}")
+
+
+def _in(values: Integers, low: int | Integers, high: int | Integers) -> Bools:
+    return (values >= low) & (values <= high)
+
+
+def _first(bad: Bools) -> list[int]:
+    """Where the first one is, if there is any."""
+    return [int(k) for k in np.flatnonzero(bad)[:1]]

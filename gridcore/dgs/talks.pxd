@@ -1,0 +1,143 @@
+"""What scheduling nodes know of jobs that are being placed, and of where they were: for `gridcore.dgs.protocol`."""
+
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from gridcore.common.memory cimport grown
+
+cdef struct Answer:
+    long long start                     # slot; -1: it has been tried
+    int searcher, place                 # where its machines are in the pool
+
+
+cdef struct Talk:
+    long long start                     # slot of the allocation that is tried or was taken
+    int asked, missing, n_answers, n_found, n_taken, n_nodes, current
+    bint hope                           # that another search may do better
+    Answer* answer                      # as they came
+    Answer* found                       # what searchers have; unknown before their answers come
+    int* pool                           # machines found, n_nodes for each
+    int* taken                          # machines that have committed
+
+
+cdef inline void talk_drop(Talk** place) noexcept nogil:
+    cdef Talk* talk = place[0]
+    if talk == NULL:
+        return
+    free(talk.answer)
+    free(talk.found)
+    free(talk.pool)
+    free(talk.taken)
+    free(talk)
+    place[0] = NULL
+
+
+cdef inline int talk_open(Talk** place, Py_ssize_t n_nodes, Py_ssize_t asked) except -1 nogil:
+    """A further search for a job of so many nodes, of which nothing is known yet."""
+    cdef Talk* talk = <Talk*> grown(NULL, sizeof(Talk))
+    memset(talk, 0, sizeof(Talk))
+    # known from now on, and so not lost where the rest fails: nobody has been asked then
+    talk_drop(place)
+    place[0] = talk
+    talk.n_nodes, talk.start, talk.current = <int> n_nodes, -1, -1
+    if asked:
+        talk.answer = <Answer*> grown(NULL, asked * sizeof(Answer))
+        talk.found = <Answer*> grown(NULL, asked * sizeof(Answer))
+    talk.asked = talk.missing = <int> asked
+    return 0
+
+
+cdef inline int* talk_pool(Talk* talk) except NULL nogil:
+    """The pool, with room for what all who were asked may find; zeros for those who find nothing."""
+    cdef Py_ssize_t size = max(talk.asked, 1) * <Py_ssize_t> talk.n_nodes * sizeof(int)
+    if talk.pool == NULL:
+        talk.pool = <int*> grown(NULL, size)
+        memset(talk.pool, 0, size)
+    return talk.pool
+
+
+cdef inline int* talk_taken(Talk* talk) except NULL nogil:
+    """Room for all machines that may commit."""
+    if talk.taken == NULL:
+        talk.taken = <int*> grown(NULL, talk.n_nodes * sizeof(int))
+    return talk.taken
+
+
+cdef inline int talk_place(Talk* talk) except -1 nogil:
+    """Of the talk there are left the machines of the answer in hand."""
+    cdef int* nodes = <int*> grown(NULL, talk.n_nodes * sizeof(int))
+    cdef Py_ssize_t k
+    for k in range(talk.n_nodes):
+        nodes[k] = talk.pool[talk.current * <Py_ssize_t> talk.n_nodes + k]
+    free(talk.answer)
+    free(talk.found)
+    free(talk.pool)
+    free(talk.taken)
+    talk.answer, talk.found, talk.taken, talk.pool, talk.current = NULL, NULL, NULL, nodes, 0
+    talk.asked = talk.n_answers = talk.n_found = talk.n_taken = talk.missing = 0
+    return 0
+
+
+# -- checkpoints ------------------------------------------------------------------------------------------
+
+cdef struct Tables:                     # how many rows of each table of a checkpoint are of talks so far
+    Py_ssize_t talks, answers, found, taken, pool
+
+
+cdef inline void talk_count(const Talk* talk, Tables* rows) noexcept nogil:
+    rows.talks += 1
+    rows.answers += talk.n_answers
+    rows.found += talk.n_found
+    rows.taken += talk.n_taken
+    if talk.pool != NULL:
+        rows.pool += talk.n_nodes if talk.asked == 0 else talk.n_found * <Py_ssize_t> talk.n_nodes
+
+
+cdef inline void talk_copy(const Talk* talk, Py_ssize_t job, long long[:, ::1] talks, long long[:, ::1] answers,
+                           long long[:, ::1] found, long long[::1] taken, long long[::1] pool,
+                           Tables* rows) noexcept nogil:
+    """The talk as further rows."""
+    cdef Tables at = rows[0]
+    cdef Py_ssize_t k
+    talk_count(talk, rows)
+    talks[at.talks, 0], talks[at.talks, 1], talks[at.talks, 2] = job, talk.start, talk.asked
+    talks[at.talks, 3], talks[at.talks, 4], talks[at.talks, 5] = talk.missing, talk.n_answers, talk.n_found
+    talks[at.talks, 6], talks[at.talks, 7], talks[at.talks, 8] = talk.n_taken, talk.current, talk.hope
+    talks[at.talks, 9] = talk.pool != NULL
+    for k in range(talk.n_answers):
+        answers[at.answers + k, 0], answers[at.answers + k, 1] = talk.answer[k].start, talk.answer[k].place
+    for k in range(talk.n_found):
+        found[at.found + k, 0], found[at.found + k, 1] = talk.found[k].searcher, talk.found[k].place
+    for k in range(talk.n_taken):
+        taken[at.taken + k] = talk.taken[k]
+    for k in range(rows.pool - at.pool):
+        pool[at.pool + k] = talk.pool[k]
+
+
+cdef inline int talk_fill(Talk** place, Py_ssize_t n_nodes, const long long[:, ::1] talks,
+                          const long long[:, ::1] answers, const long long[:, ::1] found,
+                          const long long[::1] taken, const long long[::1] pool, Tables* rows) except -1:
+    """The talk of a job of so many nodes that the next rows tell of, which are known to be sound."""
+    cdef Tables at = rows[0]
+    cdef Talk* talk
+    cdef Py_ssize_t k
+    talk_open(place, n_nodes, talks[at.talks, 2])
+    talk = place[0]
+    talk.start, talk.missing = talks[at.talks, 1], <int> talks[at.talks, 3]
+    talk.n_answers, talk.n_found = <int> talks[at.talks, 4], <int> talks[at.talks, 5]
+    talk.n_taken, talk.current = <int> talks[at.talks, 6], <int> talks[at.talks, 7]
+    talk.hope = talks[at.talks, 8] != 0
+    if talks[at.talks, 9]:
+        talk_pool(talk)
+    if talk.asked and talk.current >= 0:
+        talk_taken(talk)
+    talk_count(talk, rows)
+    for k in range(talk.n_answers):
+        talk.answer[k].start, talk.answer[k].place = answers[at.answers + k, 0], <int> answers[at.answers + k, 1]
+    for k in range(talk.n_found):
+        talk.found[k].searcher, talk.found[k].place = <int> found[at.found + k, 0], <int> found[at.found + k, 1]
+    for k in range(talk.n_taken):
+        talk.taken[k] = <int> taken[at.taken + k]
+    for k in range(rows.pool - at.pool):
+        talk.pool[k] = <int> pool[at.pool + k]
+    return 0

@@ -1,0 +1,1 @@
+"""The fair tree: availability summaries, the tree that keeps them, and its compiled protocol."""

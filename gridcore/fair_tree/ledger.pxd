@@ -1,0 +1,118 @@
+"""What fathers dispatched to their children and the children's summaries do not know of: for `gridcore.fair_tree.summary_tree`.
+
+Source: the conservative update of Celaya & Marchal, with its repairs: dispatches are numbered, a summary
+echoes the last number that its sender had got, and what lies between is debited.
+"""
+
+from libc.math cimport INFINITY, fmax
+from libc.stdlib cimport free
+
+from gridcore.queues.availability cimport Grid
+from gridcore.common.memory cimport grown, prefetch
+from gridcore.fair_tree.summaries cimport quotient_up
+
+cdef struct Debt:                       # one dispatch
+    long long sequence, tasks
+    double task_size, size, stretch, release
+    int next
+
+
+cdef struct Ledger:                     # lists of debts, latest first; who owes keeps the first entry, -1: none
+    Debt* debt
+    Py_ssize_t room
+    int unused
+
+
+cdef inline void ledger_make(Ledger* l) noexcept nogil:
+    l.unused = -1
+
+
+cdef inline void ledger_free(Ledger* l) noexcept nogil:
+    free(l.debt)
+
+
+cdef inline int ledger_add(Ledger* l, int* first, const Debt* given) except -1:
+    """`given` was dispatched."""
+    cdef Py_ssize_t room, k
+    cdef int entry
+    if l.unused < 0:
+        room = l.room + l.room // 2 + 256
+        if room > 2**30:
+            raise MemoryError(f"more than {2**30} dispatches that no summary knows of")
+        l.debt = <Debt*> grown(l.debt, room * sizeof(Debt))
+        for k in range(l.room, room):
+            l.debt[k].next = <int> (k + 1) if k + 1 < room else -1
+        l.unused, l.room = <int> l.room, room
+    entry = l.unused
+    l.unused = l.debt[entry].next
+    if l.unused >= 0:
+        prefetch(&l.debt[l.unused])
+    l.debt[entry] = given[0]
+    l.debt[entry].next = first[0]
+    first[0] = entry
+    return 0
+
+
+cdef inline void ledger_settle(Ledger* l, int* first, long long echo) noexcept nogil:
+    """The dispatches up to number `echo` are known of."""
+    cdef int entry = first[0], before = -1, after
+    while entry >= 0:
+        after = l.debt[entry].next
+        if l.debt[entry].sequence <= echo:
+            if before < 0:
+                first[0] = after
+            else:
+                l.debt[before].next = after
+            l.debt[entry].next = l.unused
+            l.unused = entry
+        else:
+            before = entry
+        entry = after
+
+
+cdef inline Py_ssize_t ledger_length(const Ledger* l, int entry) noexcept nogil:
+    cdef Py_ssize_t n = 0
+    while entry >= 0:
+        n += 1
+        entry = l.debt[entry].next
+    return n
+
+
+cdef inline long long ledger_tasks(const Ledger* l, int entry) noexcept nogil:
+    cdef long long tasks = 0
+    while entry >= 0:
+        tasks += l.debt[entry].tasks
+        entry = l.debt[entry].next
+    return tasks
+
+
+cdef inline void ledger_drops(const Ledger* l, int first, long long leaves, double when, const Grid* g,
+                              unsigned int* drops, double* limits) noexcept nogil:
+    """What the debts from entry `first` on take from a summary of so many `leaves`, sampled for `when` s.
+
+    drops : per task size, what each cell loses; limits : per stretch, the size from which nothing is left.
+    """
+    cdef Py_ssize_t i, k
+    cdef long long total = 0
+    cdef double volume = 0.0, each, together, a
+    cdef int e = first
+    for i in range(g.n_stretch):
+        limits[i] = INFINITY
+    while e >= 0:
+        total += l.debt[e].tasks
+        volume += l.debt[e].tasks * l.debt[e].task_size
+        i = 0
+        while i < g.n_stretch and g.stretch[i] < l.debt[e].stretch:
+            # of the deadlines at this stretch, those after that of the debt: it may be older than the summary
+            limits[i] = min(limits[i], l.debt[e].size - fmax(0.0, when - l.debt[e].release) / g.stretch[i])
+            i += 1
+        e = l.debt[e].next
+    for k in range(g.n_task_size):
+        a = g.task_size[k]
+        each = 0.0
+        e = first
+        while e >= 0:
+            each += l.debt[e].tasks * quotient_up(l.debt[e].task_size, a)
+            e = l.debt[e].next
+        together = quotient_up(volume, a) + min(total, leaves) - 1
+        drops[k] = <unsigned int> <long long> min(4294967295.0, min(each, together))

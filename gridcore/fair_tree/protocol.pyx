@@ -1,0 +1,597 @@
+"""The fair tree's traffic by itself: summaries, requests and shares, without a handler in between.
+
+Most messages arrive at instants of their own, and a handler call for each would cost more than the work.
+`TreeFlow` ties the tree, the leaves' queues and the links together and runs what happens between two
+instants at which somebody else must act: summaries and requests that arrive, leaves that take their shares
+and order their queues, nodes whose turn to report has come, leaves that run idle.  An instant at which
+anything else is due is left to the caller as a whole, so that the order of events does not change: the
+same run without the flow has the same digest, which is how it is tested; it has no twin of its own.
+
+Where many leaves act at one instant, as with equal delays, several threads order and sample their queues.
+What they touch belongs to the leaf; all else is done before or after, in the order of the leaves.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+cimport cython
+from libc.math cimport INFINITY
+from libc.stdlib cimport calloc, free, malloc
+
+from gridcore.common.arguments cimport _Held, check_instant, hold, indices, kept
+from gridcore.queues.edf cimport Queue
+from gridcore.network.links cimport Links
+from gridcore.common.memory cimport prefetch
+from gridcore.fair_tree.payloads cimport (payloads_drop, payloads_fill, payloads_new, payloads_release, payloads_shrink,
+                                payloads_wide, payloads_within)
+from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
+                               pending_read)
+from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scratch_make
+from gridcore.fair_tree.summary_tree cimport Decision, Request, Summary, SummaryTree
+
+import numpy as np
+
+from gridcore.common.state import LATEST, State, shown
+from gridcore.fair_tree.summary_tree import DECISION
+
+__all__ = ["NEVER", "SHARE", "TreeFlow"]
+
+cdef long long _NEVER = 9223372036854775807
+NEVER = _NEVER
+
+#: What a leaf tells a submitter: so many tasks of the application have come, or have been completed.
+SHARE = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8")])
+
+cdef packed struct Share:
+    long long node, sender, application, tasks
+
+# Fewer leaves than this are not worth waking threads for.
+cdef Py_ssize_t _MANY = 512
+# How many messages ahead is read.
+cdef Py_ssize_t _AHEAD = 4
+# Leaves that sample at once: bounds what is in memory twice.
+cdef Py_ssize_t _BATCH = 8192
+
+cdef struct Kind:
+    int number
+    long long nbytes, length
+
+
+@cython.auto_pickle(False)
+cdef class _Marked:
+    """A set of nodes."""
+
+    cdef int[::1] item
+    cdef unsigned char[::1] within
+    cdef Py_ssize_t n
+
+    def __init__(self, Py_ssize_t nodes):
+        self.item, self.within = np.zeros(nodes, np.int32), np.zeros(nodes, np.uint8)
+
+    cdef void add(self, Py_ssize_t m) noexcept nogil:
+        if not self.within[m]:
+            self.within[m] = True
+            self.item[self.n] = <int> m
+            self.n += 1
+
+    cdef int sort(self) except -1:
+        cdef Py_ssize_t k
+        for k in range(1, self.n):
+            if self.item[k] < self.item[k - 1]:
+                np.asarray(self.item)[:self.n].sort()
+                break
+        return 0
+
+    cdef void clear(self) noexcept nogil:
+        cdef Py_ssize_t k
+        for k in range(self.n):
+            self.within[self.item[k]] = False
+        self.n = 0
+
+    cdef object taken(self):
+        """The nodes, ascending; there are none any more."""
+        self.sort()
+        result = np.array(self.item[:self.n], np.int64)
+        self.clear()
+        return result
+
+
+cdef class TreeFlow:
+    """Runs `tree` and `queues` over `links`.
+
+    Leaf u of the tree is machine u of `queues`; idle, it reports the minimum stretch ``idle_minimum[u]``.
+    Its summaries are sampled for a release at the next multiple of `cell` ns, or at the moment (0).
+
+    summary, request, accept : number of the kind in `links`, and bytes of a message.
+    submitter : int64[applications], the node that gets the accept messages.
+    goal : tasks in all; the instant at which the last of them has been placed is left to the caller once
+        everything has arrived: nobody has acted on it yet.
+    threads : of the leaves that act at one instant, each thread gets its part; the result is the same.
+    """
+
+    cdef bint occupied                  # see `gridcore.common.arguments.hold`
+    cdef SummaryTree tree
+    cdef TaskQueues queues
+    cdef Links links
+    cdef Kind summary, request, accept
+    cdef long long cell
+    cdef public long long goal
+    cdef const double[::1] idle_minimum
+    cdef const long long[::1] submitter
+    cdef Pending turns                  # nodes that wait for their turn: (time, node, node)
+    cdef _Marked reports, orders         # who must act at the instant in hand
+    cdef Scratch* scratch               # one a thread
+    cdef unsigned int* sampled          # cells, one summary a thread
+    cdef Py_ssize_t room
+    cdef Py_ssize_t threads
+    cdef object pool
+    # the leaves of a batch, and what they report
+    cdef int[::1] batch, handles
+    cdef double[::1] least
+    cdef unsigned char[::1] fits
+    # what has reached the root: (when, oldest change), ns
+    cdef long long[:, ::1] arrivals
+    cdef Py_ssize_t n_arrivals
+    # what routers have decided on requests that climbed to them
+    cdef Decision[::1] made
+    cdef long long[::1] made_at
+    cdef Py_ssize_t n_made
+
+    def __cinit__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary, request, accept,
+                  idle_minimum, submitter, long long goal, long long cell=0, Py_ssize_t threads=1):
+        for name, given in (("tree", tree), ("queues", queues), ("links", links)):
+            if given is None:
+                raise TypeError(f"{name} must be given, got None")
+        if not 1 <= threads <= 1024:
+            raise ValueError(f"threads must be in 1..1024, got {threads}")
+        if not 0 <= cell <= 10**18:
+            raise ValueError(f"cell must be in 0..{10**18} ns, got {cell}")
+        if links.machine_of.shape[0] != tree.nodes:
+            raise ValueError(f"links must have {tree.nodes} nodes, got {links.machine_of.shape[0]}")
+        if tree.size.shape[0] != queues.n_applications:
+            raise ValueError(f"queues must have {tree.size.shape[0]} applications, got {queues.n_applications}")
+        if queues.machines != tree.leaves:
+            raise ValueError(f"queues must have {tree.leaves} machines, got {queues.machines}")
+        self.idle_minimum = kept(idle_minimum, "idle_minimum")
+        if self.idle_minimum.shape[0] != tree.leaves:
+            raise ValueError(f"idle_minimum must have {tree.leaves} entries, got {self.idle_minimum.shape[0]}")
+        self.submitter = indices(submitter, "submitter", 0, tree.nodes)
+        if self.submitter.shape[0] != queues.n_applications:
+            raise ValueError(f"submitter must have {queues.n_applications} entries, got {self.submitter.shape[0]}")
+        self.tree, self.queues, self.links, self.goal, self.cell = tree, queues, links, goal, cell
+        self.summary = self._kind("summary", summary, sizeof(Summary))
+        self.request = self._kind("request", request, sizeof(Request))
+        self.accept = self._kind("accept", accept, sizeof(Share))
+        links.inner[self.summary.number] = links.inner[self.request.number] = True
+        self.reports, self.orders = _Marked(tree.nodes), _Marked(tree.nodes)
+        self.arrivals = np.zeros((64, 2), np.int64)
+        self.made, self.made_at = np.zeros(64, DECISION), np.zeros(64, np.int64)
+        self.threads = threads
+        self.scratch = <Scratch*> calloc(threads, sizeof(Scratch))
+        self.sampled = <unsigned int*> malloc(threads * tree.cells * sizeof(int))
+        if self.scratch == NULL or self.sampled == NULL:
+            raise MemoryError
+        self.batch, self.handles = np.zeros(_BATCH, np.int32), np.zeros(_BATCH, np.int32)
+        self.least, self.fits = np.zeros(_BATCH), np.zeros(_BATCH, np.uint8)
+        if threads > 1:
+            self.pool = ThreadPoolExecutor(threads)
+
+    cdef Kind _kind(self, str name, object given, Py_ssize_t width) except *:
+        cdef Kind kind
+        cdef long long number, nbytes
+        number, nbytes = given
+        if not 0 <= number < self.links.kinds:
+            raise ValueError(f"{name} must be a kind in 0..{self.links.kinds - 1}, got {number}")
+        if self.links.width[number] != width:
+            raise ValueError(f"records of kind {number} must be {width} bytes wide, "
+                             f"got {self.links.width[number]}")
+        if not 0 <= nbytes < 2**31:
+            raise ValueError(f"{name} must be of 0..{2**31 - 1} bytes, got {nbytes}")
+        kind.number, kind.nbytes, kind.length = <int> number, nbytes, self.links._length(nbytes)
+        return kind
+
+    def __dealloc__(self):
+        self._free_scratch()
+        free(self.scratch)
+        free(self.sampled)
+        pending_free(&self.turns)
+
+    cdef _Held _hold(self):
+        return hold(&self.occupied, hold(&self.tree.occupied, hold(&self.queues.occupied, hold(&self.links.occupied))))
+
+    # -- time ---------------------------------------------------------------------------------------------
+
+    def advance(self, long long limit):
+        """Run up to `limit` ns; the first instant <= limit that is not the flow's alone, else `NEVER`.
+
+        What is due at `limit` itself is left to the caller: the instant is his.
+        """
+        cdef _Held alone = self._hold()
+        cdef long long turn, outer, at
+        cdef const Event* first
+        while True:
+            turn = self.queues.change[self.queues.heap[0]]
+            first = pending_first(&self.turns)
+            if first != NULL and first.time < turn:
+                turn = first.time
+            at = min(self.links._advance(min(limit, turn)), turn)
+            outer = self.links._first_outer()
+            if at >= min(outer, limit):
+                at = min(at, outer)
+                return at if at <= limit else _NEVER
+            self._take_turns(at)
+            while self._arrive(at):
+                self.links._advance(at)
+            if self._lose() or self.queues.enqueued >= self.goal:
+                return at
+            self._reorder(at)
+            self._report(at)
+
+    cdef bint _arrive(self, long long now) except -1:
+        """Hand over what arrives now, and send what follows; False if nothing did."""
+        cdef Py_ssize_t k, n, m, summaries
+        cdef Summary summary
+        cdef Request request
+        summaries = self.links._take(self.summary.number, now)
+        for k in range(summaries):
+            summary = (<Summary*> self._record(k, summaries))[0]
+            # anybody may send anything
+            if not (0 < summary.sender < self.tree.nodes and summary.node == (summary.sender - 1) // 2
+                    and payloads_within(&self.tree.payloads, summary.payload)):
+                raise ValueError(f"a summary {summary.payload} from node {summary.sender} to {summary.node}")
+            self._receive(&summary, now)
+        # by receiver, routers before leaves: so their messages leave in order of kind and sender
+        n = self.links._take(self.request.number, now)
+        self.links._by_node(n)
+        for k in range(n):
+            if k + _AHEAD < n:
+                self.tree._read_ahead(<Request*> self._at(k + _AHEAD))
+            request = (<Request*> self._record(k, n))[0]
+            if not (0 <= request.application < self.submitter.shape[0] and 1 <= request.tasks < 2**52):
+                raise ValueError(f"a request for {request.tasks} tasks of application {request.application}")
+            if request.node < self.tree.first_leaf:
+                self._route(&request, now)
+            else:
+                self._enqueue(&request, now)
+        return summaries > 0 or n > 0
+
+    cdef bint _lose(self) noexcept nogil:
+        """Forget summaries that were dropped; True if something else was, which the caller must be told."""
+        cdef Py_ssize_t k, left = 0
+        cdef int slot
+        cdef long long payload
+        for k in range(self.links.n_missing):
+            slot = self.links.missing[k]
+            if self.links.message[slot].kind == self.summary.number:
+                payload = (<Summary*> (self.links.data + slot * self.links.stride)).payload
+                if payloads_within(&self.tree.payloads, payload):
+                    payloads_drop(&self.tree.payloads, <int> payload)
+                self.links._give_back(slot)
+            else:
+                self.links.missing[left] = slot
+                left += 1
+        self.links.n_missing = left
+        return left > 0
+
+    cdef char* _at(self, Py_ssize_t k) noexcept nogil:
+        return self.links.data + self.links.due[k].slot * self.links.stride
+
+    cdef void* _record(self, Py_ssize_t k, Py_ssize_t n) noexcept nogil:
+        """The record of the k-th of n messages taken; its slot is free from now on, so copy it before sending."""
+        cdef char* ahead
+        if k + 2 * _AHEAD < n:
+            ahead = self._at(k + 2 * _AHEAD)
+            prefetch(ahead)
+            prefetch(ahead + self.links.stride - 1)
+        self.links._give_back(self.links.due[k].slot)
+        return self._at(k)
+
+    cdef int _receive(self, const Summary* row, long long now) except -1:
+        self.tree._receive(row)
+        if row.node == 0 and row.since < _NEVER:
+            if self.n_arrivals == self.arrivals.shape[0]:
+                wider = np.zeros((2 * self.n_arrivals, 2), np.int64)
+                wider[:self.n_arrivals] = self.arrivals
+                self.arrivals = wider
+            self.arrivals[self.n_arrivals, 0] = now
+            self.arrivals[self.n_arrivals, 1] = row.since
+            self.n_arrivals += 1
+        self.reports.add(row.node)
+        return 0
+
+    cdef int _route(self, const Request* row, long long now) except -1:
+        cdef Request[2] out
+        cdef Decision made
+        cdef Py_ssize_t k, n = 0
+        if self.tree._route(row, now, out, &n, &made) and made.hops >= 0:
+            if self.n_made == self.made.shape[0]:
+                wider = np.zeros(2 * self.n_made, DECISION)
+                wider[:self.n_made] = self.made
+                self.made = wider
+                wider = np.zeros(2 * self.n_made, np.int64)
+                wider[:self.n_made] = self.made_at
+                self.made_at = wider
+            self.made[self.n_made], self.made_at[self.n_made] = made, now
+            self.n_made += 1
+        for k in range(n):
+            self.links._send(now, self.request.number, &out[k], self.request.nbytes, self.request.length)
+        return 0
+
+    cdef int _enqueue(self, const Request* row, long long now) except -1:
+        cdef Share share
+        self.tree._acknowledge(row)
+        self.queues._enqueue(row.node - self.tree.first_leaf, <int> row.application, row.tasks, now)
+        self.orders.add(row.node)
+        share.node, share.sender = self.submitter[row.application], row.node
+        share.application, share.tasks = row.application, row.tasks
+        self.links._send(now, self.accept.number, &share, self.accept.nbytes, self.accept.length)
+        return 0
+
+    cdef int _reorder(self, long long now) except -1:
+        """Let the leaves that got shares order their queues."""
+        cdef Py_ssize_t k, u
+        if self.orders.n == 0:
+            return 0
+        self._make_room()
+        for k in range(self.orders.n):
+            self.queues._advance(self.orders.item[k] - self.tree.first_leaf, now)
+        self._share_out(False, self.orders.n, now)
+        for k in range(self.orders.n):
+            u = self.orders.item[k] - self.tree.first_leaf
+            self.queues._update(u)
+            self.reports.add(self.orders.item[k])
+        self.orders.clear()
+        return 0
+
+    cdef int _take_turns(self, long long now) except -1:
+        """Mark the nodes whose turn has come and the leaves that have changed by themselves."""
+        cdef Py_ssize_t u
+        cdef const Event* first
+        while True:
+            first = pending_first(&self.turns)
+            if first == NULL or first.time > now:
+                break
+            self.reports.add(pending_pop(&self.turns).slot)
+        while self.queues.change[self.queues.heap[0]] <= now:
+            u = self.queues.heap[0]
+            self.queues._advance(u, now)
+            self.queues._update(u)
+            self.reports.add(self.tree.first_leaf + u)
+        return 0
+
+    cdef int _report(self, long long now) except -1:
+        """Let the marked nodes report, in ascending order, and send what they say."""
+        self.reports.sort()
+        self._tell(self.reports.item[:self.reports.n], now)
+        self.reports.clear()
+        return 0
+
+    cdef int _tell(self, const int[:] nodes, long long now) except -1:
+        """`nodes` (ascending, so routers come first) report at `now`, or when their turn comes."""
+        cdef Py_ssize_t k, n = nodes.shape[0], ready = 0
+        cdef int m, handle
+        cdef long long due
+        cdef double least
+        for k in range(n):
+            m = nodes[k]
+            due = self.tree._turn(m, now)
+            if due > now:
+                self._wait(m, due)
+            if due != now:
+                continue
+            if m >= self.tree.first_leaf:
+                self.batch[ready] = m
+                ready += 1
+                if ready == _BATCH:
+                    self._tell_leaves(ready, now)
+                    ready = 0
+            else:
+                handle = self.tree._sum(m, now / 1e9, &least)
+                if handle >= 0:
+                    self._send(m, handle, least, now)
+        return self._tell_leaves(ready, now)
+
+    cdef int _tell_leaves(self, Py_ssize_t n, long long now) except -1:
+        """The leaves of the batch report."""
+        cdef Py_ssize_t k, u
+        cdef bint wide
+        if n == 0:
+            return 0
+        self._make_room()
+        for k in range(n):
+            u = self.batch[k] - self.tree.first_leaf
+            self.queues._advance(u, now)
+            self.queues._update(u)
+            # as wide as what it said last, until it is known
+            wide = payloads_wide(self.tree.node[self.batch[k]].said)
+            self._make_payload(k, wide)
+        self._share_out(True, n, now)
+        for k in range(n):
+            if not self.fits[k]:
+                payloads_drop(&self.tree.payloads, self.handles[k])
+                self._make_payload(k, True)
+                self._work(True, k, k + 1, now, 0)
+            elif payloads_wide(self.handles[k]):
+                self.handles[k] = payloads_shrink(&self.tree.payloads, self.handles[k])
+            self._send(self.batch[k], self.handles[k], self.least[k], now)
+        return 0
+
+    cdef int _make_payload(self, Py_ssize_t k, bint wide) except -1:
+        self.handles[k] = payloads_new(&self.tree.payloads, wide)
+        return 0
+
+    cdef long long _release_of(self, long long now) noexcept nogil:
+        """The release for which leaves sample at `now`."""
+        return (now // self.cell + 1) * self.cell if self.cell > 0 else now
+
+    cdef int _send(self, int m, int handle, double least, long long now) except -1:
+        cdef Summary row
+        if self.tree._say(m, now, handle, least, &row):
+            self.links._send(now, self.summary.number, &row, self.summary.nbytes, self.summary.length)
+        return 0
+
+    # -- what threads share -----------------------------------------------------------------------------
+
+    cdef int _share_out(self, bint sample, Py_ssize_t n, long long now) except -1:
+        """`_work` on the first `n` leaves that have to sample, or else to order their queues."""
+        if self.threads == 1 or n < _MANY:
+            self._work(sample, 0, n, now, 0)
+            return 0
+        parts = [n * t // self.threads for t in range(self.threads + 1)]
+        list(self.pool.map(lambda t: self._part(sample, parts[t], parts[t + 1], now, t), range(self.threads)))
+        return 0
+
+    def _part(self, bint sample, Py_ssize_t low, Py_ssize_t high, long long now, Py_ssize_t thread):
+        with nogil:
+            self._work(sample, low, high, now, thread)
+
+    cdef void _work(self, bint sample, Py_ssize_t low, Py_ssize_t high, long long now, Py_ssize_t thread) noexcept nogil:
+        cdef Py_ssize_t k, u
+        cdef long long cell = self._release_of(now)
+        cdef Scratch* scratch = &self.scratch[thread]
+        cdef unsigned int* room = self.sampled + thread * self.tree.cells
+        cdef Queue q
+        for k in range(low, high):
+            if not sample:
+                self.queues._reorder(self.orders.item[k] - self.tree.first_leaf, now, scratch)
+                continue
+            u = self.batch[k] - self.tree.first_leaf
+            self.queues._sample(u, now, cell, &self.tree.g, room, scratch)
+            self.fits[k] = payloads_fill(&self.tree.payloads, self.handles[k], room)
+            payloads_release(&self.tree.payloads, self.handles[k])[0] = cell / 1e9
+            if self.queues.count[u] == 0 and self.queues.running[u] < 0:
+                self.least[k] = self.idle_minimum[u]
+                if self.cell == 0:
+                    payloads_release(&self.tree.payloads, self.handles[k])[0] = INFINITY
+            else:
+                self.queues._gather(u, now, False, &q, scratch)
+                self.least[k] = self.queues._minimum(&q, scratch)
+
+    cdef int _make_room(self) except -1:
+        """Scratch for queues as long as any can be, for each thread."""
+        cdef Py_ssize_t t
+        if self.room < self.queues.capacity:
+            self._free_scratch()
+            for t in range(self.threads):
+                if not scratch_make(&self.scratch[t], self.queues.capacity, self.tree.g.n_size):
+                    self.scratch[t].release, self.scratch[t].order = NULL, NULL
+                    raise MemoryError
+            self.room = self.queues.capacity
+        return 0
+
+    cdef void _free_scratch(self) noexcept nogil:
+        cdef Py_ssize_t t
+        self.room = 0
+        if self.scratch == NULL:
+            return
+        for t in range(self.threads):
+            scratch_free(&self.scratch[t])
+            self.scratch[t].release, self.scratch[t].order = NULL, NULL
+
+    # -- what the caller does -------------------------------------------------------------------------------
+
+    def add_submitters(self, nodes):
+        """Append who submits further applications, which tree and queues have got."""
+        cdef _Held alone = self._hold()
+        cdef const long long[::1] more = indices(nodes, "nodes", 0, self.tree.nodes)
+        cdef Py_ssize_t n = self.submitter.shape[0] + more.shape[0]
+        if not n == self.queues.n_applications == self.tree.size.shape[0]:
+            raise ValueError(f"nodes must bring the submitters to {self.queues.n_applications} and "
+                             f"{self.tree.size.shape[0]}, as many as queues and tree have applications, got {n}")
+        self.submitter = np.concatenate((self.submitter, more))
+
+    def report(self, nodes, long long now):
+        """`nodes` (ascending) report at `now` ns, or when their turn comes."""
+        cdef _Held alone = self._hold()
+        check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
+        self._tell(indices(nodes, "nodes", 0, self.tree.nodes).astype(np.int32), now)
+
+    def take_turns(self, long long now):
+        """int64[k]: nodes that must report at `now` ns because their turn has come or their queue changed."""
+        cdef _Held alone = self._hold()
+        check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
+        self._take_turns(now)
+        return self.reports.taken()
+
+    def take_orders(self):
+        """int64[k]: leaves that must order their queues, at the instant that `advance` gave."""
+        cdef _Held alone = self._hold()
+        return self.orders.taken()
+
+    # -- checkpoints --------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """What has changed since the flow was made, but for the tree, the queues and the links; see
+        `gridcore.common.state`.
+        """
+        cdef _Held alone = self._hold()
+        if self.reports.n or self.orders.n:
+            raise RuntimeError("the state of a flow is told between two instants only")
+        turns = np.empty((self.turns.n + self.turns.n_run, 3), np.int64)
+        pending_read(&self.turns, turns)
+        return shown({
+            "turns": turns[np.lexsort((turns[:, 1], turns[:, 0]))][:, :2].copy(), "goal": self.goal,
+            "arrivals": np.asarray(self.arrivals[:self.n_arrivals]),
+            "made": np.asarray(self.made[:self.n_made]), "made_at": np.asarray(self.made_at[:self.n_made]),
+        })
+
+    def setstate(self, state):
+        """Go on from what `getstate` gave; the states of tree, queues and links have been set before.
+
+        Raises ValueError for a state that cannot be of this flow, or of messages that cannot be.
+        """
+        cdef _Held alone = self._hold()
+        cdef Py_ssize_t k
+        read = State(state)
+        turns_array = read.array("turns", np.int64, (None, 2), 0, LATEST)
+        if (turns_array[:, 1] >= self.tree.nodes).any():
+            raise ValueError(f"state['turns'] must be of nodes below {self.tree.nodes}")
+        goal = read.whole("goal")
+        arrivals = read.array("arrivals", np.int64, (None, 2))
+        made = read.array("made", DECISION, (None,))
+        made_at = read.array("made_at", np.int64, (len(made),))
+        for pending in (self.summary.number, self.request.number):
+            self._check(&self.links.queue[<int> pending])
+        self._check(&self.links.heads)
+        cdef const long long[:, ::1] turns = turns_array
+        pending_clear(&self.turns)
+        for k in range(turns.shape[0]):
+            pending_push(&self.turns, turns[k, 0], turns[k, 1], <int> turns[k, 1])
+        self.goal, self.n_arrivals, self.n_made = goal, len(arrivals), len(made)
+        # never empty: what is full is doubled
+        self.arrivals = np.concatenate((arrivals, np.zeros((64, 2), np.int64)))
+        self.made = np.concatenate((made, np.zeros(64, DECISION)))
+        self.made_at = np.concatenate((made_at, np.zeros(64, np.int64)))
+
+    cdef int _check(self, const Pending* p) except -1:
+        """Raise ValueError if a message that the flow will handle cannot be."""
+        cdef Py_ssize_t k
+        cdef int slot, kind
+        cdef const Summary* summary
+        cdef const Request* request
+        rows = np.empty((p.n + p.n_run, 3), np.int64)
+        cdef long long[:, ::1] events = rows
+        pending_read(p, events)
+        for k in range(events.shape[0]):
+            slot = <int> events[k, 2]
+            kind = self.links.message[slot].kind
+            summary = <const Summary*> (self.links.data + slot * self.links.stride)
+            request = <const Request*> (self.links.data + slot * self.links.stride)
+            if kind == self.summary.number:
+                self.tree._check_summary(summary, k)
+            elif kind == self.request.number:
+                if not (0 <= request.application < self.submitter.shape[0] and 1 <= request.tasks < 2**52):
+                    raise ValueError(f"a request for {request.tasks} tasks of application {request.application}")
+        return 0
+
+    cdef int _wait(self, int m, long long due) except -1:
+        return pending_push(&self.turns, due, m, m)
+
+    def arrived(self):
+        """int64[k, 2]: when a summary reached the root, and the oldest change of a leaf in it (ns)."""
+        cdef _Held alone = self._hold()
+        return np.array(self.arrivals[:self.n_arrivals])
+
+    def decisions(self):
+        """(`DECISION` rows, int64[k] ns): what routers decided on requests that had climbed to them, and when."""
+        cdef _Held alone = self._hold()
+        return np.array(self.made[:self.n_made]), np.array(self.made_at[:self.n_made])

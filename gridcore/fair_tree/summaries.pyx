@@ -1,0 +1,503 @@
+"""Summaries: added up a tree, looked up, shared out, and debited until the next one comes.
+
+A summary is the task count n of `gridcore.queues.availability` sampled on a grid (stretch, size, task size):
+uint32[nS, nW, nA], saturating at 2**32 - 1. It is a lower bound and stays one, but for the debit as printed
+in the paper.
+`tests.reference.summaries` is the same in plain Python, operation by operation.
+"""
+
+cimport cython
+
+from libc.math cimport INFINITY, fmod, isfinite, rint
+from libc.stdlib cimport free, malloc
+
+import numpy as np
+
+from gridcore.common.arguments cimport (
+    FINITE, NOT_NEGATIVE, POSITIVE, check_array, check_lengths, check_scalar, doubles, plain,
+)
+from gridcore.common.cells cimport add_narrow, debit_rows, detect, narrow, saturating_add, widen
+from gridcore.queues.availability cimport Grid, check_grid
+
+detect(1)
+
+
+def _vector_level(int most) -> int:
+    """As in `gridcore.queues.availability`: each module has its own level. For tests."""
+    return detect(most)
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+cdef object as_cells(object values, str name):
+    """`values` as a C-contiguous uint32 array; a copy only where needed."""
+    array = np.asarray(values)
+    if array.dtype != np.uint32:
+        if array.size and array.dtype.kind not in "iu":
+            raise TypeError(f"{name} must hold integers, got dtype {array.dtype}")
+        if array.size and (array.min() < 0 or array.max() > 4294967295):
+            worst = array.min() if array.min() < 0 else array.max()
+            where = ", ".join(str(i) for i in np.argwhere(array == worst)[0].tolist())
+            raise ValueError(f"{name}[{where}] must lie between 0 and 4294967295, got {worst}")
+    return np.require(array, np.uint32, ("C", "A"))
+
+
+cdef object as_counts(object values, str name):
+    """`values` as a uint64 vector."""
+    cdef const long long[::1] signed
+    cdef Py_ssize_t i
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integers, got dtype {array.dtype}")
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got {array.ndim}")
+    if array.dtype.kind == "u":
+        return np.require(array, np.ulonglong, ("C", "A"))
+    signed = array = np.require(array, np.longlong, ("C", "A"))
+    for i in range(signed.shape[0]):
+        if signed[i] < 0:
+            raise ValueError(f"{name}[{i}] must be >= 0, got {signed[i]}")
+    return array.view(np.ulonglong)
+
+
+cdef object as_summary(object summary, object grid):
+    array = as_cells(summary, "summary")
+    if array.shape != check_grid(grid).shape:
+        raise ValueError(f"summary must have the shape of its grid {grid.shape}, got {array.shape}")
+    return array
+
+
+cdef object whole(object value, str name):
+    try:
+        return value.__index__()
+    except AttributeError:
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
+
+
+# --- aggregation and look-up ----------------------------------------------------------------------
+
+cdef void add_children(const unsigned int* rows, Py_ssize_t children, Py_ssize_t cells, unsigned int* out) noexcept nogil:
+    """Saturating sum of `children` rows, in blocks that stay in the first-level cache."""
+    cdef Py_ssize_t at = 0, block, child
+    while at < cells:
+        block = cells - at if cells - at < 2048 else 2048
+        saturating_add(rows + at, rows + cells + at, out + at, block)
+        for child in range(2, children):
+            saturating_add(out + at, rows + child * cells + at, out + at, block)
+        at += block
+
+
+def aggregate(children):
+    """The sum of summaries over the first axis, saturating at 2**32 - 1.
+
+    ``children`` is uint32[children, nS, nW, nA] or a sequence of summaries of one grid and one release-time
+    cell; no children give zeros. The sum keeps the monotonicity in S, w and a.
+    """
+    array = as_cells(children, "children")
+    if array.ndim < 2:
+        raise ValueError(f"children must have at least two dimensions, got {array.ndim}")
+    return into(np.empty(array.shape[1:], dtype=np.uint32), array)
+
+
+def aggregate_into(out, children):
+    """`aggregate`, written into ``out`` (writable, C-contiguous uint32); returns ``out``."""
+    array = as_cells(children, "children")
+    if array.ndim < 2:
+        raise ValueError(f"children must have at least two dimensions, got {array.ndim}")
+    target = plain(out)
+    if not isinstance(target, np.ndarray) or target.dtype != np.uint32:
+        raise TypeError("out must be a uint32 array")
+    if target.shape != array.shape[1:]:
+        raise ValueError(f"out must have the shape of one child {array.shape[1:]}, got {target.shape}")
+    if not target.flags.carray:  # aligned, too
+        raise ValueError("out must be C-contiguous and writable")
+    if np.may_share_memory(target, array):
+        array = array.copy()
+    into(target, array)
+    return out
+
+
+cdef object into(object out, object array):
+    cdef Py_ssize_t children = array.shape[0], cells = out.size
+    cdef const unsigned int[:, ::1] rows
+    cdef unsigned int[::1] total
+    if children == 0 or cells == 0:
+        out[...] = 0
+    elif children == 1:
+        out[...] = array[0]
+    else:
+        rows = array.reshape(children, cells)
+        total = out.reshape(cells)
+        with nogil:
+            add_children(&rows[0, 0], children, cells, &total[0])
+    return out
+
+
+cdef Py_ssize_t last_at_most(const double[::1] samples, double value) noexcept nogil:
+    """The index of the largest sample <= value, -1 if there is none."""
+    cdef Py_ssize_t lo = 0, hi = samples.shape[0], mid
+    while lo < hi:
+        mid = (lo + hi) >> 1
+        if samples[mid] <= value:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo - 1
+
+
+cdef Py_ssize_t first_at_least(const double[::1] samples, double value) noexcept nogil:
+    """The index of the smallest sample >= value, the number of samples if there is none."""
+    cdef Py_ssize_t lo = 0, hi = samples.shape[0], mid
+    while lo < hi:
+        mid = (lo + hi) >> 1
+        if samples[mid] < value:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo
+
+
+cdef double quotient_up(double value, double by) noexcept nogil:
+    """ceil(value / by), exact (the remainder is) while below 2**53."""
+    cdef double rest = fmod(value, by)
+    cdef double q = (value - rest) / by
+    if not isfinite(q):
+        return INFINITY
+    return rint(q) + (1.0 if rest > 0.0 else 0.0)
+
+
+def lookup(
+    summary, grid, double stretch, double size, double task_size, *, double release, double cell_release,
+    speed=None, leaves=None, longest_task=None,
+) -> int:
+    """How many tasks the summary guarantees for an application, never more than there is room for.
+
+    ``stretch`` and ``size`` are rounded down and ``task_size`` up to the grid. Off the unsafe side of the
+    grid (stretch or size below it, task size above it) the answer is 0, above the window it is that of
+    the last sample.
+
+    Parameters
+    ----------
+    stretch, size, task_size : S (s/Mflop), w and a (Mflop) of the application.
+    release : its release (s).
+    cell_release : the release for which the summary was sampled (s).
+    speed, leaves, longest_task : the sum of the speeds (Mflop/s) of the leaves that the summary covers,
+        their number, and the longest task (Mflop) queued or running on any of them, 0 when tasks can be
+        preempted. Used only when ``release > cell_release``; if one is missing nothing is guaranteed then.
+
+    With another release the summary is not a bound as it stands. Let dt be the difference. An earlier
+    release is safe with w - dt/S in place of w. A later one with w + dt/S, and each leaf u loses
+    (speed_u * dt + longest_task) Mflop, hence all together at most ceil(V/a) + leaves - 1 tasks, where
+    V = speed * dt + leaves * longest_task. Both need leaves that report 0 below the minimum
+    stretch of the queue they hold now.
+    """
+    cells = as_summary(summary, grid)
+    cdef const unsigned int[:, :, ::1] n = cells
+    cdef const double[::1] axis_s = grid.stretch
+    cdef const double[::1] axis_w = grid.size
+    cdef const double[::1] axis_a = grid.task_size
+    cdef Py_ssize_t i, j, k
+    cdef double shift, total = 0.0, longest = 0.0, lost
+    check_scalar(stretch, "stretch", NOT_NEGATIVE)
+    check_scalar(size, "size", POSITIVE)
+    check_scalar(task_size, "task_size", POSITIVE)
+    check_scalar(release, "release", FINITE)
+    check_scalar(cell_release, "cell_release", FINITE)
+    if speed is not None:
+        total = speed
+        check_scalar(total, "speed", POSITIVE)
+    if leaves is not None:
+        leaves = whole(leaves, "leaves")
+        if leaves < 1:
+            raise ValueError(f"leaves must be >= 1, got {leaves}")
+    if longest_task is not None:
+        longest = longest_task
+        check_scalar(longest, "longest_task", NOT_NEGATIVE)
+    i = last_at_most(axis_s, stretch)
+    k = first_at_least(axis_a, task_size)
+    if i < 0 or k >= axis_a.shape[0]:
+        return 0
+    shift = release - cell_release
+    j = last_at_most(axis_w, size + shift / stretch)
+    if j < 0:
+        return 0
+    if shift <= 0.0 or n[i, j, k] == 0:
+        return n[i, j, k]
+    if speed is None or leaves is None or longest_task is None:
+        return 0
+    lost = quotient_up(total * shift + <double>leaves * longest, axis_a[k]) + (<double>leaves - 1.0)
+    if lost >= n[i, j, k]:
+        return 0
+    return n[i, j, k] - <unsigned int>lost
+
+
+# --- Algorithm 4 and shares -----------------------------------------------------------------------
+
+def lowest_stretch(totals, n_tasks):
+    """The index of the lowest stretch whose guaranteed total hosts ``n_tasks``, or None (Algorithm 4).
+
+    ``totals`` holds one count for each stretch sample, in ascending order of the stretch, and must not
+    decrease. Time O(n) for the check and O(log n) for the search.
+    """
+    cdef const unsigned long long[::1] total = as_counts(totals, "totals")
+    cdef Py_ssize_t lo = 0, hi = total.shape[0] - 1, mid, i
+    cdef unsigned long long wanted
+    n_tasks = whole(n_tasks, "n_tasks")
+    if n_tasks < 0:
+        raise ValueError(f"n_tasks must be >= 0, got {n_tasks}")
+    for i in range(1, hi + 1):
+        if total[i] < total[i - 1]:
+            raise ValueError(f"totals must not decrease, got totals[{i}] = {total[i]} after {total[i - 1]}")
+    if hi < 0 or n_tasks > total[hi]:
+        return None
+    wanted = n_tasks
+    while lo < hi:
+        mid = (lo + hi) >> 1
+        if total[mid] >= wanted:
+            hi = mid
+        else:
+            lo = mid + 1
+    return lo
+
+
+def split(available, n_tasks):
+    """``n_tasks`` shared out in proportion to ``available`` by largest remainder, as int64[children].
+
+    Never more than is available, ties go to the lower index; exact for any uint64 values. An integer cap
+    is never exceeded by rounding up a real number below it, so no share needs a correction.
+    ``n_tasks`` above the sum is a ValueError.
+    """
+    cdef const unsigned long long[::1] room = as_counts(available, "available")
+    cdef Py_ssize_t n = room.shape[0], i, k
+    cdef unsigned long long tasks, total = 0, product, left
+    cdef unsigned long long* rest
+    cdef bint wide = False
+    n_tasks = whole(n_tasks, "n_tasks")
+    if n_tasks < 0:
+        raise ValueError(f"n_tasks must be >= 0, got {n_tasks}")
+    for i in range(n):
+        total += room[i]
+        wide |= total < room[i]
+    everything = sum([int(room[i]) for i in range(n)]) if wide else total
+    if n_tasks > everything:
+        raise ValueError(f"n_tasks must be <= the sum of available {everything}, got {n_tasks}")
+    if n_tasks > 9223372036854775807:
+        raise ValueError(f"n_tasks must be < 2**63, got {n_tasks}")
+    result = np.zeros(n, dtype=np.int64)
+    cdef long long[::1] share = result.view(np.longlong)   # OUT
+    if n_tasks == 0:
+        return result
+    tasks = n_tasks
+    if wide or total > 18446744073709551615ULL // tasks:
+        # Rare: whole numbers of any length.
+        remainders = []
+        for i in range(n):
+            quotient, remainder = divmod(n_tasks * int(room[i]), everything)
+            share[i] = quotient
+            remainders.append(-remainder)
+            tasks -= <unsigned long long>share[i]
+        for at in sorted(range(n), key=remainders.__getitem__)[:tasks]:
+            k = at
+            share[k] += 1
+        return result
+    rest = <unsigned long long*>malloc(n * sizeof(unsigned long long))
+    if rest == NULL:
+        raise MemoryError()
+    left = tasks
+    for i in range(n):
+        product = tasks * room[i]
+        share[i] = <long long>(product // total)
+        rest[i] = product % total
+        left -= <unsigned long long>share[i]
+    if n <= 16:
+        while left > 0:
+            k = 0
+            for i in range(1, n):
+                if rest[i] > rest[k]:
+                    k = i
+            rest[k] = 0
+            share[k] += 1
+            left -= 1
+    elif left > 0:
+        order = np.argsort(~np.asarray(<unsigned long long[:n]>rest), kind="stable")
+        result[order[:left]] += 1
+    free(rest)
+    return result
+
+
+# --- debit ----------------------------------------------------------------------------------------
+
+@cython.auto_pickle(False)
+cdef class _Ledger:
+    """The dispatches since the last summary, checked and broadcast to vectors."""
+
+    cdef const long long[::1] tasks
+    cdef const double[::1] task_size
+    cdef Py_ssize_t n
+    cdef double volume
+    cdef object total
+    cdef object leaves
+    cdef double most_leaves
+
+    def __cinit__(self, tasks, task_size, leaves):
+        cdef Py_ssize_t i
+        given = np.atleast_1d(np.asarray(tasks))
+        if given.size and given.dtype.kind not in "iu":
+            raise TypeError(f"tasks must hold integers, got dtype {given.dtype}")
+        if given.ndim != 1:
+            raise ValueError(f"tasks must be a number or have one dimension, got {given.ndim}")
+        for i, value in enumerate(given.tolist()):
+            if value < 0 or value > 9223372036854775807:
+                raise ValueError(f"tasks[{i}] must be >= 0 and < 2**63, got {value}")
+        self.tasks = np.require(given, np.longlong, ("C", "A"))
+        self.n = given.shape[0]
+        self.task_size = doubles(np.atleast_1d(np.asarray(task_size)), "task_size")
+        check_lengths(self.n, self.task_size.shape[0], "tasks", "task_size")
+        check_array(self.task_size, "task_size", POSITIVE)
+        self.leaves = whole(leaves, "leaves")
+        if self.leaves < 1:
+            raise ValueError(f"leaves must be >= 1, got {self.leaves}")
+        self.volume = 0.0
+        self.total = 0
+        for i in range(self.n):
+            self.volume += <double>self.tasks[i] * self.task_size[i]
+            self.total += self.tasks[i]
+        self.most_leaves = min(self.total, self.leaves, 4294967296)
+
+    cdef object drop(self, double cell):
+        """min(sum of N*ceil(a_B/a), ceil(V/a + L) - 1), exact."""
+        cdef Py_ssize_t i
+        cdef double up
+        each = 0
+        for i in range(self.n):
+            up = quotient_up(self.task_size[i], cell)
+            if not isfinite(up):
+                raise OverflowError("task_size is too many times the task size of a cell")
+            each += self.tasks[i] * int(up)
+        up = quotient_up(self.volume, cell)
+        if not isfinite(up):
+            raise OverflowError("task_size is too many times the task size of a cell")
+        together = int(up) + min(self.total, self.leaves) - 1
+        return min(each, together) if self.total else 0
+
+    cdef unsigned int capped_drop(self, double cell) except? 0:
+        """`drop`, at most 2**32 - 1."""
+        cdef Py_ssize_t i
+        cdef double each = 0.0, up
+        for i in range(self.n):
+            up = quotient_up(self.task_size[i], cell)
+            if not isfinite(up):
+                raise OverflowError("task_size is too many times the task size of a cell")
+            each += <double>self.tasks[i] * up
+        up = quotient_up(self.volume, cell)
+        if not isfinite(up):
+            raise OverflowError("task_size is too many times the task size of a cell")
+        if self.most_leaves == 0.0:
+            return 0
+        up += self.most_leaves - 1.0
+        if each < up:
+            up = each
+        return <unsigned int>up if up < 4294967295.0 else 4294967295
+
+    cdef unsigned int printed_drop(self, double cell) except? 0:
+        """The paper's sum of ceil(N*a/a_B), at most 2**32 - 1."""
+        cdef Py_ssize_t i
+        cdef double each = 0.0
+        for i in range(self.n):
+            if cell == self.task_size[i]:
+                each += <double>self.tasks[i]
+            else:
+                each += quotient_up(<double>self.tasks[i] * cell, self.task_size[i])
+        return <unsigned int>each if each < 4294967295.0 else 4294967295
+
+
+def debit_drop(tasks, task_size, double cell_task_size, leaves) -> int:
+    """The most tasks of ``cell_task_size`` that dispatches to a subtree can displace.
+
+    Parameters
+    ----------
+    tasks, task_size : N and a_B (Mflop) of one dispatch, or vectors of several; they count together.
+    cell_task_size : a (Mflop) of the cell.
+    leaves : number of leaves of the subtree.
+
+    min(sum N*ceil(a_B/a), ceil(V/a + L) - 1) with V = sum N*a_B and L = min(sum N, leaves).
+    """
+    ledger = _Ledger(tasks, task_size, leaves)
+    check_scalar(cell_task_size, "cell_task_size", POSITIVE)
+    return (<_Ledger>ledger).drop(cell_task_size)
+
+
+cdef void debit_cells(const unsigned int* given, unsigned int* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil:
+    debit_rows(given, out, g.n_stretch, g.n_size, g.n_task_size, g.size, drops, limits)
+
+
+cdef void add_cells(const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil:
+    saturating_add(a, b, out, n)
+
+
+cdef bint add_narrow_cells(const unsigned short* a, const unsigned short* b, unsigned short* out,
+                           Py_ssize_t n) noexcept nogil:
+    return add_narrow(a, b, out, n)
+
+
+cdef bint narrow_cells(const unsigned int* a, unsigned short* out, Py_ssize_t n) noexcept nogil:
+    return narrow(a, out, n)
+
+
+cdef void widen_cells(const unsigned short* a, unsigned int* out, Py_ssize_t n) noexcept nogil:
+    widen(a, out, n)
+
+
+def debit(summary, grid, *, tasks, task_size, size, stretch, leaves, str rule="subtree"):
+    """A child's summary after tasks were dispatched to it, still a lower bound.
+
+    Parameters
+    ----------
+    summary : uint32[nS, nW, nA], the child's last real summary.
+    tasks, task_size, size, stretch : N, a_B, w_B (Mflop) and the accepted stretch S* (s/Mflop) of one
+        dispatch, or vectors of all dispatches since that summary (the formula counts them together).
+    leaves : number of leaves below the child.
+    rule : "subtree" is the proved bound: cells with S < S* and w > w_B of any dispatch become 0, all others
+        lose `debit_drop`, and the result is closed upwards (the largest value at no larger S and w and
+        no smaller a). "printed" is the paper's rule, ceil(N*a/a_B) for every cell (N where a == a_B), and
+        is not a bound.
+    """
+    cells = as_summary(summary, grid)
+    cdef const unsigned int[:, :, ::1] given = cells
+    cdef _Ledger ledger = _Ledger(tasks, task_size, leaves)
+    cdef const double[::1] w = doubles(np.atleast_1d(np.asarray(size)), "size")
+    cdef const double[::1] s = doubles(np.atleast_1d(np.asarray(stretch)), "stretch")
+    cdef const double[::1] axis_s = grid.stretch
+    cdef const double[::1] axis_w = grid.size
+    cdef const double[::1] axis_a = grid.task_size
+    cdef Py_ssize_t i, j, k, b
+    cdef Py_ssize_t ns = axis_s.shape[0], nw = axis_w.shape[0], na = axis_a.shape[0]
+    check_lengths(ledger.n, w.shape[0], "tasks", "size")
+    check_lengths(ledger.n, s.shape[0], "tasks", "stretch")
+    check_array(w, "size", POSITIVE)
+    check_array(s, "stretch", NOT_NEGATIVE)
+    cdef bint closed = rule == "subtree"
+    if not closed and rule != "printed":
+        raise ValueError(f"rule must be 'subtree' or 'printed', got {rule!r}")
+    result = np.empty(grid.shape, dtype=np.uint32)
+    cdef unsigned int[:, :, ::1] out = result        # OUT
+    cdef unsigned int[::1] drops = np.empty(na, dtype=np.uint32)
+    cdef double[::1] limits = np.full(ns, np.inf)
+    for k in range(na):
+        drops[k] = ledger.capped_drop(axis_a[k]) if closed else ledger.printed_drop(axis_a[k])
+    cdef Grid g
+    g.n_stretch, g.n_size, g.n_task_size = ns, nw, na
+    g.stretch, g.size, g.task_size = &axis_s[0], &axis_w[0], &axis_a[0]
+    with nogil:
+        if closed:
+            for i in range(ns):
+                for b in range(ledger.n):
+                    if ledger.tasks[b] > 0 and axis_s[i] < s[b] and w[b] < limits[i]:
+                        limits[i] = w[b]
+            debit_cells(&given[0, 0, 0], &out[0, 0, 0], &g, &drops[0], &limits[0])
+        else:
+            for i in range(ns):
+                for j in range(nw):
+                    for k in range(na):
+                        out[i, j, k] = given[i, j, k] - drops[k] if given[i, j, k] > drops[k] else 0
+    return result

@@ -1,0 +1,98 @@
+"""C-level contract of the tree kernel."""
+
+from gridcore.queues.availability cimport Grid
+from gridcore.fair_tree.ledger cimport Ledger
+from gridcore.fair_tree.payloads cimport Payloads
+
+cdef enum:                              # of a node: in the tree, out of it, and out of it as its father knows
+    PRESENT, SILENT, GONE
+
+cdef packed struct Request:
+    long long node, sender, application, tasks, sequence
+    double minimum
+    long long hops
+
+cdef packed struct Summary:
+    long long node, sender, payload, sequence, echo
+    double minimum
+    long long since
+
+cdef packed struct Spread:
+    long long node, sender
+    double minimum
+
+cdef packed struct Decision:
+    long long node, application, tasks, sample, guaranteed, hops
+
+cdef struct Node:
+    # what the father knows of it and has sent to it: 64 bytes
+    int held                            # handle of its last summary, -1: none
+    int debt                            # entry of the ledger, -1: none
+    double held_minimum, told           # minimum stretch: its own, and of the rest of the tree as told to it
+    long long heard, issued             # number of its last summary, and of the last request to it
+    long long below                     # leaves
+    double power                        # Mflop/s of them
+    long long unused                    # fills the line
+    # what it has said and got: 64 bytes
+    int said                            # handle of its last summary
+    unsigned char asked, away
+    double said_minimum, rest
+    long long number, got, free_at, due_at
+    long long since                     # ns, the oldest change of a leaf that it has not reported
+
+
+cdef class SummaryTree:
+    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef readonly Py_ssize_t leaves, nodes, first_leaf
+    cdef readonly object grid
+    cdef Grid g
+    cdef const double[::1] gs, gw, ga
+    cdef Py_ssize_t cells
+    cdef double bound
+    cdef long long gap, hold_off
+    # applications
+    cdef bint celled
+    cdef double longest                 # Mflop, the largest task of all applications
+    cdef const double[::1] size, task_size, release
+    cdef long long[::1] size_sample, task_size_sample
+    cdef const double[::1] speed
+    cdef Node* node
+    cdef void* memory
+    cdef Payloads payloads
+    cdef Ledger ledger
+    # scratch of four summaries (the first one's is `_read`'s own), and of one per stretch or task size
+    cdef unsigned int* scratch
+    cdef unsigned int* left
+    cdef unsigned int* right
+    cdef unsigned int* sum
+    cdef unsigned int* drops
+    cdef double* limits
+    cdef long long* rooms
+    cdef readonly long long below_window, above_window
+
+    cdef _add_applications(self, release, size, task_size)
+    cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* room) noexcept nogil
+    cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1
+    cdef void _acknowledge(self, const Request* row) noexcept nogil
+    cdef void _receive(self, const Summary* row) noexcept nogil
+    cdef int _check_summary(self, const Summary* row, Py_ssize_t k) except -1
+    cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil
+        # now: m may report; later: m must wait until then and has not waited yet; -1: nothing to do
+    cdef double _instant(self, Py_ssize_t child, double now) noexcept nogil
+    cdef void _drop_of(self, Py_ssize_t child, double now) noexcept nogil
+    cdef bint _route(self, const Request* row, long long now, Request* out, Py_ssize_t* n_out,
+                     Decision* made) except -1
+        # at most two requests to send, and True and a decision, or False where the request climbs
+    cdef void _read_ahead(self, const Request* row) noexcept nogil
+    cdef double _minimum(self, Py_ssize_t u) noexcept nogil
+    cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil
+    cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* rooms) noexcept nogil
+    cdef void _unhear(self, Py_ssize_t child) noexcept nogil
+    cdef void _weigh(self, Py_ssize_t m) noexcept nogil
+    cdef int _sum(self, Py_ssize_t m, double now, double* least) except -2
+        # a payload of the sum of the debited children of router m, and their minimum stretch; -1 if the
+        # children's summaries are of different cells
+    cdef double _released(self, Py_ssize_t child, double now) noexcept nogil
+    cdef const unsigned int* _add(self, Py_ssize_t one, Py_ssize_t other, double now) noexcept nogil
+    cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil
+        # report the payload `handle` (which is given away) if that is news

@@ -1,0 +1,862 @@
+"""The availability information of a whole tree of nodes: who has told whom what, and what follows.
+
+One object holds, for every edge of the tree, the father's knowledge of the child (its last summary, its
+minimum stretch, and the *ledger* of what was dispatched to it since), and for every node what it has last
+reported.  Each method takes a whole cohort of messages or nodes, handles its rows in sequence, and returns
+the messages that follow.  It knows no clock and sends nothing itself.
+
+Nodes are numbered as in a heap: routers 0 .. n-2, leaves n-1 .. 2n-2, children of k are 2k+1 and 2k+2.
+
+Summaries in flight are handles to payloads as computed at sending, counted by reference: a payload is shared
+by the sender (to see whether something has changed), the message, and the father.  The ledger is applied
+only when a summary is read.
+
+Each summary has a release: the instant for which it was sampled.  A request may be older, since it has come a
+long way or is for tasks that were lost: its deadline at stretch S is r + S w, and so a summary sampled for an
+application released at t > r is read at size w - (t - r) / S (A.1).
+
+Source: Celaya & Marchal, sections 5.3 and 6, with the repairs of Algorithm 4 and of the conservative
+update (the ledger and its echo).  The twin is `tests.reference.summary_tree`.
+"""
+
+from libc.math cimport INFINITY, ceil, floor, fmax, fmin, isfinite, isnan
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from gridcore.common.arguments cimport (
+    FINITE, NUMBER, POSITIVE, _Held, check_array, check_instant, check_lengths, doubles, hold, indices, kept, plain,
+)
+from gridcore.fair_tree.ledger cimport (Debt, Ledger, ledger_add, ledger_drops, ledger_free, ledger_length, ledger_make,
+                              ledger_settle, ledger_tasks)
+from gridcore.common.memory cimport prefetch
+from gridcore.fair_tree.payloads cimport (CHUNK, payloads_add, payloads_at, payloads_cell, payloads_clear, payloads_drop, payloads_free,
+                                payloads_get, payloads_has, payloads_hold, payloads_in_use, payloads_make,
+                                payloads_put, payloads_recount, payloads_release, payloads_same)
+from gridcore.fair_tree.summaries cimport add_cells, debit_cells, quotient_up
+
+import numpy as np
+
+from gridcore.queues.summary_grid import SummaryGrid
+from gridcore.common.state import State, shown
+
+__all__ = ["DECISION", "NEVER", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
+
+cdef long long _NEVER = 9223372036854775807
+NEVER = _NEVER
+
+#: A request: `tasks` of `application` go down from the father as its request number `sequence`, or climb
+#: (sequence -1); `minimum` is the minimum stretch of the rest of the tree (nan when climbing).
+REQUEST = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8"),
+                    ("sequence", "i8"), ("minimum", "f8"), ("hops", "i8")])
+#: A summary: handle of the payload, number, last request that the sender had got, its minimum stretch,
+#: and the oldest change of a leaf (ns) that it is the first to tell of.
+SUMMARY = np.dtype([("node", "i8"), ("sender", "i8"), ("payload", "i8"), ("sequence", "i8"),
+                    ("echo", "i8"), ("minimum", "f8"), ("since", "i8")])
+#: The minimum stretch of the rest of the tree, on its way down.
+SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8")])
+#: What a router decided: `sample` of the grid (-1: none hosts the request), whether it hosts all tasks.
+DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("sample", "i8"),
+                     ("guaranteed", "i8"), ("hops", "i8")])
+
+cdef Node _nobody() noexcept nogil:
+    """A node of which nothing has been heard, and which has said nothing."""
+    cdef Node node
+    node.held, node.debt, node.said = -1, -1, -1
+    node.heard, node.issued, node.number, node.got = -1, 0, 0, -1
+    node.held_minimum, node.told, node.said_minimum, node.rest = INFINITY, INFINITY, INFINITY, INFINITY
+    node.free_at, node.due_at, node.since = 0, _NEVER, _NEVER
+    node.asked, node.away = False, PRESENT
+    node.below, node.power, node.unused = 1, 0.0, 0
+    return node
+
+
+cdef class SummaryTree:
+    """Availability of `leaves` leaves, as known at each router.
+
+    Parameters
+    ----------
+    grid : `SummaryGrid` of every summary.
+    speed : float64[leaves], Mflop/s.
+    nbytes : bytes of a summary message; rate : bytes/s that a node may spend on them, 0 for no limit.
+    release, size, task_size : float64[applications], s, Mflop, Mflop; see `add_applications`.
+    hold_off : ns that a router waits before it reports.
+    bound : a router accepts at stretch S if S <= bound * (minimum stretch of the platform).
+    celled : summaries are sampled for a release ahead, the same one for all leaves for some time.  Summaries of
+        different ones are not added, and an application released later than that of a summary loses what the
+        leaves may do in between.  By default summaries are sampled for the moment.
+    """
+
+    def __cinit__(self, grid, speed, *, release, size, task_size, long long nbytes, double rate=0.0,
+                  long long hold_off=0, double bound=2.0, bint celled=False):
+        cdef const double[::1] s = kept(speed, "speed")
+        check_array(s, "speed", POSITIVE)
+        cdef Py_ssize_t n = s.shape[0], m = 2 * n - 1, k
+        if n < 1:
+            raise ValueError("speed must have at least one entry, got 0")
+        if not (rate >= 0 and bound >= 0 and hold_off >= 0 and nbytes >= 0):
+            raise ValueError(f"rate, bound, hold_off and nbytes must be >= 0, got {rate}, {bound}, {hold_off}, "
+                             f"{nbytes}")
+        if type(grid) is not SummaryGrid:
+            raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
+        cdef double gap = nbytes / rate * 1e9 if rate > 0 else 0.0
+        if hold_off > 2**61:
+            raise ValueError(f"hold_off must be at most {2**61} ns, got {hold_off}")
+        if not gap < 2.0**62:
+            raise ValueError(f"rate must allow a summary of {nbytes} bytes within 2**62 ns, got {rate}")
+        self.grid = grid
+        self.gs, self.gw, self.ga = grid.stretch, grid.size, grid.task_size
+        self.g.n_stretch, self.g.n_size, self.g.n_task_size = grid.shape
+        self.g.stretch, self.g.size, self.g.task_size = &self.gs[0], &self.gw[0], &self.ga[0]
+        self.cells = grid.cells
+        self.leaves, self.nodes, self.first_leaf = n, m, n - 1
+        self.bound, self.hold_off = bound, hold_off
+        self.gap = <long long> ceil(gap)
+        self.celled = celled
+        self.release = self.size = self.task_size = np.zeros(0)
+        self.size_sample = self.task_size_sample = np.zeros(0, np.int64)
+        self._add_applications(release, size, task_size)
+        self.speed = s
+        self.memory = malloc((m + 1) * sizeof(Node))
+        if self.memory == NULL:
+            raise MemoryError
+        # each half of a node is one line of the cache
+        self.node = <Node*> ((<size_t> self.memory + sizeof(Node) - 1) // sizeof(Node) * sizeof(Node))
+        for k in range(m):
+            self.node[k] = _nobody()
+        for k in range(n):
+            self.node[n - 1 + k].power = s[k]
+        for k in range(n - 2, -1, -1):
+            self.node[k].below = self.node[2 * k + 1].below + self.node[2 * k + 2].below
+            self.node[k].power = self.node[2 * k + 1].power + self.node[2 * k + 2].power
+        self.scratch = <unsigned int*> malloc(4 * self.cells * sizeof(int))
+        self.drops = <unsigned int*> malloc(self.g.n_task_size * sizeof(int))
+        self.limits = <double*> malloc(self.g.n_stretch * sizeof(double))
+        self.rooms = <long long*> malloc(2 * self.g.n_stretch * sizeof(long long))
+        if self.scratch == NULL or self.drops == NULL or self.limits == NULL or self.rooms == NULL:
+            raise MemoryError
+        self.left = self.scratch + self.cells
+        self.right = self.left + self.cells
+        self.sum = self.right + self.cells
+        payloads_make(&self.payloads, self.cells)
+        ledger_make(&self.ledger)
+
+    def __dealloc__(self):
+        payloads_free(&self.payloads)
+        ledger_free(&self.ledger)
+        free(self.memory)
+        free(self.scratch)
+        free(self.drops)
+        free(self.limits)
+        free(self.rooms)
+
+    def add_applications(self, release, size, task_size):
+        """Append applications (s; Mflop of the whole; Mflop of a task); their indices are consecutive."""
+        cdef _Held alone = hold(&self.occupied)
+        self._add_applications(release, size, task_size)
+
+    cdef _add_applications(self, release, size, task_size):
+        cdef const double[::1] r = doubles(release, "release"), w = doubles(size, "size")
+        cdef const double[::1] a = doubles(task_size, "task_size")
+        check_array(r, "release", FINITE)
+        check_array(w, "size", POSITIVE)
+        check_array(a, "task_size", POSITIVE)
+        check_lengths(w.shape[0], a.shape[0], "size", "task_size")
+        check_lengths(w.shape[0], r.shape[0], "size", "release")
+        self.release = np.concatenate((self.release, r))
+        self.size = np.concatenate((self.size, w))
+        self.task_size = np.concatenate((self.task_size, a))
+        # the samples to look up: the largest size that is not larger, the smallest task size that is not smaller
+        self.size_sample = np.searchsorted(self.grid.size, self.size, side="right") - 1
+        self.task_size_sample = np.searchsorted(self.grid.task_size, self.task_size, side="left")
+        self.longest = np.max(self.task_size, initial=0.0)
+
+    cdef double _instant(self, Py_ssize_t child, double now) noexcept nogil:
+        """The release that the summary of `child` was sampled for, as read at `now` s."""
+        cdef double release = payloads_release(&self.payloads, self.node[child].held)[0]
+        return release if self.celled else fmin(release, now)  # idle leaves are at any moment as they were
+
+    cdef void _drop_of(self, Py_ssize_t child, double now) noexcept nogil:
+        """What the ledger of `child` takes from its summary, in `drops` and `limits`."""
+        ledger_drops(&self.ledger, self.node[child].debt, max(1, self.node[child].below),
+                     self._instant(child, now), &self.g, self.drops, self.limits)
+
+    cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* room) noexcept nogil:
+        """What its father may count on from `child` at `now` s: its summary, debited; NULL if it never reported."""
+        if self.node[child].held < 0:
+            return NULL
+        if self.node[child].debt < 0:
+            return payloads_get(&self.payloads, self.node[child].held, room)
+        self._drop_of(child, now)
+        debit_cells(payloads_get(&self.payloads, self.node[child].held, self.scratch), room, &self.g, self.drops,
+                    self.limits)
+        return room
+
+    # -- requests -----------------------------------------------------------------------------------------
+
+    def route(self, const Request[::1] rows, long long now):
+        """Decide on requests at routers at `now` ns.
+
+        A request from the father (sequence >= 0) is split here.  A climbing one is split if the smallest
+        sample S that hosts it meets S <= bound * minimum, or at the root; otherwise it goes on to the
+        father.  Where no sample hosts all tasks, each child gets what the last one guarantees and the
+        remainder is shared out by speed.  No sample is promised at which the deadline has passed.
+
+        Returns (requests to send, decisions taken), structured arrays.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k, n = rows.shape[0], n_out = 0, n_made = 0
+        out_array, made_array = np.empty(2 * n, REQUEST), np.empty(n, DECISION)
+        cdef Request[::1] out = out_array
+        cdef Decision[::1] made = made_array
+        for k in range(n):
+            if not 0 <= rows[k].node < self.first_leaf:
+                raise ValueError(f"rows[{k}].node must be a router 0..{self.first_leaf - 1}, got {rows[k].node}")
+            if not 0 <= rows[k].application < self.size.shape[0]:
+                raise ValueError(f"rows[{k}].application must be in 0..{self.size.shape[0] - 1}, "
+                                 f"got {rows[k].application}")
+            if not 1 <= rows[k].tasks < 2**52:
+                raise ValueError(f"rows[{k}].tasks must be in 1..{2**52 - 1}, got {rows[k].tasks}")
+        check_instant(now, "now")
+        for k in range(n):
+            # there is always room for two: `n_out` is at most 2 * k
+            if self._route(&rows[k], now, &out[n_out], &n_out, &made[n_made]):
+                n_made += 1
+        return out_array[:n_out], made_array[:n_made]
+
+    cdef bint _route(self, const Request* row, long long now, Request* out, Py_ssize_t* n_out,
+                     Decision* made) except -1:
+        cdef Request r = row[0]
+        cdef Py_ssize_t u = r.node, i, j, child, sample = -1
+        cdef long long[2] room
+        cdef long long[2] share
+        cdef long long rest
+        cdef double minimum, part
+        cdef Debt debt
+        if r.sequence >= 0:
+            self.node[u].got = max(self.node[u].got, r.sequence)
+            self.node[u].asked = 1
+            if not isnan(r.minimum):
+                self.node[u].rest = r.minimum
+        room[0] = room[1] = 0
+        if self._columns(u, r.application, now / 1e9):
+            # the totals grow with S: the first one that hosts the request is Algorithm 4's answer
+            for i in range(self.g.n_stretch):
+                room[0], room[1] = self.rooms[i], self.rooms[self.g.n_stretch + i]
+                if room[0] + room[1] >= r.tasks:
+                    sample = i
+                    break
+        if r.sequence < 0 and u > 0:
+            minimum = self._minimum(u)
+            if sample < 0 or not isfinite(minimum) or self.gs[sample] > self.bound * minimum:
+                r.sender = u
+                r.node = (u - 1) // 2
+                r.hops += 1
+                out[0] = r
+                n_out[0] += 1
+                return False
+        if sample >= 0:
+            self._divide(r.tasks, room, share)
+            self.below_window += sample == 0
+        else:
+            self.above_window += 1
+            rest = r.tasks - room[0] - room[1]
+            part = 0.5                  # where nobody is there
+            if self.node[2 * u + 1].power + self.node[2 * u + 2].power > 0.0:
+                part = self.node[2 * u + 1].power / (self.node[2 * u + 1].power + self.node[2 * u + 2].power)
+            share[0] = <long long> floor(rest * part + 0.5)
+            share[1] = room[1] + rest - share[0]
+            share[0] += room[0]
+        made.node = u
+        made.application = r.application
+        made.tasks = r.tasks
+        made.sample = sample
+        made.guaranteed = sample >= 0
+        made.hops = -1 if r.sequence >= 0 else r.hops
+        i = 0
+        for j in range(2):
+            if share[j] == 0:
+                continue
+            child = 2 * u + 1 + j
+            self.node[child].issued += 1
+            debt.sequence, debt.tasks = self.node[child].issued, share[j]
+            debt.task_size, debt.size = self.task_size[r.application], self.size[r.application]
+            debt.release = self.release[r.application]
+            # without a guarantee no sample is kept: the child may miss deadlines at all of them
+            debt.stretch = self.gs[sample] if sample >= 0 else INFINITY
+            ledger_add(&self.ledger, &self.node[child].debt, &debt)
+            # the rest of the tree, seen from this child
+            self.node[child].told = min(self.node[u].rest, self.node[2 * u + 2 - j].held_minimum)
+            out[i].node = child
+            out[i].sender = u
+            out[i].application = r.application
+            out[i].tasks = share[j]
+            out[i].sequence = self.node[child].issued
+            out[i].minimum = self.node[child].told
+            out[i].hops = r.hops
+            i += 1
+        n_out[0] += i
+        return True
+
+    cdef void _read_ahead(self, const Request* row) noexcept nogil:
+        """`row` will soon be routed: what is looked up then is on its way."""
+        cdef Py_ssize_t child, i, cell
+        if row.node >= self.first_leaf or self.size_sample[row.application] < 0:
+            return
+        for child in range(2 * row.node + 1, 2 * row.node + 3):
+            if self.node[child].held >= 0:
+                cell = self.size_sample[row.application] * self.g.n_task_size + self.task_size_sample[row.application]
+                for i in range(self.g.n_stretch):
+                    prefetch(<char*> payloads_at(&self.payloads, self.node[child].held)
+                             + cell * self.payloads.pool[self.node[child].held & 1].nbytes // self.cells)
+                    cell += self.g.n_size * self.g.n_task_size
+
+    cdef double _minimum(self, Py_ssize_t u) noexcept nogil:
+        """The smallest minimum stretch that router `u` knows of."""
+        return min(self.node[u].rest, min(self.node[2 * u + 1].held_minimum, self.node[2 * u + 2].held_minimum))
+
+    cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil:
+        """What both children of `u` can take, one after the other in `rooms`; False if the grid has no cell for it."""
+        if self.size_sample[application] < 0 or self.task_size_sample[application] >= self.g.n_task_size:
+            return False
+        self._column(2 * u + 1, application, now, self.rooms)
+        self._column(2 * u + 2, application, now, self.rooms + self.g.n_stretch)
+        return True
+
+    cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* rooms) noexcept nogil:
+        """What the father may count on from `child` for an application at `now` s, at each stretch sample.
+
+        The same as cells of `_read`, without debiting the whole summary: the cells are monotone before the
+        debit, so that what the closure may raise a cell to lies in its own row.
+        """
+        cdef Py_ssize_t i, j, k, row, ia = self.task_size_sample[application]
+        cdef int handle = self.node[child].held
+        cdef bint owes = self.node[child].debt >= 0
+        cdef double later, w = self.size[application], waited = now - self.release[application], lost = 0.0
+        cdef long long found
+        if handle < 0:
+            for i in range(self.g.n_stretch):
+                rooms[i] = 0
+            return
+        if owes:
+            self._drop_of(child, now)
+        later = self.release[application] - self._instant(child, now)
+        if later > 0.0 and self.celled:
+            # each leaf loses speed * later and at most one more of the longest tasks, whole tasks of a
+            lost = max(1, self.node[child].below) - 1 + quotient_up(
+                self.node[child].power * later + max(1, self.node[child].below) * self.longest, self.ga[ia])
+        elif later > 0.0:
+            later = 0.0                 # as if it were of the moment of the release
+        for i in range(self.g.n_stretch):
+            rooms[i] = 0
+            if self.gs[i] * w <= waited:
+                continue                # the deadline has passed
+            j = self.size_sample[application]
+            if later != 0.0:
+                j = self.g.n_size - 1
+                while j >= 0 and self.gw[j] > w + later / self.gs[i]:
+                    j -= 1
+            if owes:
+                while j >= 0 and self.gw[j] > self.limits[i]:
+                    j -= 1
+            if j < 0:
+                continue
+            row = (i * self.g.n_size + j) * self.g.n_task_size
+            found = payloads_cell(&self.payloads, handle, row + ia)
+            if owes:
+                found -= self.drops[ia]
+                for k in range(ia + 1, self.g.n_task_size):
+                    found = max(found, <long long> payloads_cell(&self.payloads, handle, row + k) - self.drops[k])
+            rooms[i] = max(0, found) if lost == 0.0 else <long long> max(0.0, found - lost)
+
+    cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1:
+        """Largest remainder for two children, as `gridcore.split`; room[0] + room[1] >= tasks."""
+        cdef unsigned long long total = room[0] + room[1], product, rest
+        if total == 0:
+            share[0] = share[1] = 0
+            return 0
+        if tasks < 2**31:               # room[0] < 2**32, so that the product fits
+            product = <unsigned long long> tasks * <unsigned long long> room[0]
+            share[0], rest = product // total, product % total
+        else:
+            whole, part = divmod(int(tasks) * int(room[0]), int(total))
+            share[0], rest = whole, part
+        share[0] += 2 * rest >= total and rest > 0
+        share[1] = tasks - share[0]
+        return 0
+
+    def acknowledge(self, const Request[::1] rows):
+        """Leaves have got these requests: their next summaries say so."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k
+        for k in range(rows.shape[0]):
+            if not 0 <= rows[k].node < self.nodes:
+                raise ValueError(f"rows[{k}].node must be in 0..{self.nodes - 1}, got {rows[k].node}")
+            self._acknowledge(&rows[k])
+
+    cdef void _acknowledge(self, const Request* row) noexcept nogil:
+        self.node[row.node].got = max(self.node[row.node].got, row.sequence)
+        self.node[row.node].asked = 1
+
+    # -- summaries ----------------------------------------------------------------------------------------
+
+    def receive(self, const Summary[::1] rows):
+        """Fathers take in the summaries of their children; stale ones, and those of leaves that left, are dropped."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k
+        for k in range(rows.shape[0]):
+            self._check_summary(&rows[k], k)
+        for k in range(rows.shape[0]):
+            self._receive(&rows[k])
+
+    cdef int _check_summary(self, const Summary* row, Py_ssize_t k) except -1:
+        if not (0 < row.sender < self.nodes and row.node == (row.sender - 1) // 2):
+            raise ValueError(f"rows[{k}] goes from node {row.sender} to {row.node}, which is not its father")
+        if not payloads_has(&self.payloads, row.payload):
+            raise ValueError(f"rows[{k}].payload is not in use, got {row.payload}")
+        return 0
+
+    cdef void _receive(self, const Summary* row) noexcept nogil:
+        cdef Py_ssize_t child = row.sender, father = row.node
+        if row.sequence <= self.node[child].heard or self.node[child].away == GONE:
+            payloads_drop(&self.payloads, <int> row.payload)
+            return
+        self.node[child].heard = row.sequence
+        payloads_drop(&self.payloads, self.node[child].held)
+        self.node[child].held = <int> row.payload
+        self.node[child].held_minimum = row.minimum
+        ledger_settle(&self.ledger, &self.node[child].debt, row.echo)
+        self.node[father].since = min(self.node[father].since, row.since)
+
+    def ready(self, nodes, long long now):
+        """Which of `nodes` (each has changed, or its turn has come) may report at `now` ns.
+
+        Returns (nodes that may, nodes that must wait and were not waiting yet, until when in ns).
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef Py_ssize_t k, m, n = u.shape[0], n_go = 0, n_wait = 0
+        go_array, wait_array, when_array = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+        cdef long long[::1] go = go_array, wait = wait_array, when = when_array
+        cdef long long due
+        check_instant(now, "now", self.hold_off + self.gap)
+        for k in range(n):
+            m = u[k]
+            due = self._turn(m, now)
+            if due == now:
+                go[n_go] = m
+                n_go += 1
+            elif due >= 0:
+                wait[n_wait], when[n_wait] = m, due
+                n_wait += 1
+        return go_array[:n_go], wait_array[:n_wait], when_array[:n_wait]
+
+    cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil:
+        cdef long long due
+        if m == 0 or self.node[m].away:
+            return -1                          # the root has nobody to tell
+        if m >= self.first_leaf:
+            self.node[m].since = min(self.node[m].since, now)
+        due = self.node[m].due_at
+        if due == _NEVER:
+            due = max(self.node[m].free_at, now + (self.hold_off if m < self.first_leaf else 0))
+            if due > now:
+                self.node[m].due_at = due
+                return due
+        elif due > now:
+            return -1
+        self.node[m].due_at = _NEVER
+        return now
+
+    def report(self, nodes, long long now, summaries, minimum, release):
+        """The summaries that `nodes` (ascending) send to their fathers at `now` ns.
+
+        summaries, minimum, release : uint32[k, nS, nW, nA], float64[k] and float64[k] of the leaves among
+        `nodes`, in order.  The release (s) is that of the application for which a leaf sampled; inf if the leaf
+        is idle, and so at any moment is what it is now.
+
+        A router sends the sum of its debited children, whose release is the latest of theirs; where they are
+        `celled` and differ, it stays silent until they agree.  A node to which nothing is new stays silent,
+        unless it has got a request since its last report: its father must strike that from the ledger.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        summaries = plain(summaries)
+        if not (isinstance(summaries, np.ndarray) and summaries.dtype == np.uint32 and summaries.ndim == 4
+                and summaries.shape[1:] == self.grid.shape):
+            raise ValueError(f"summaries must be uint32[k, {', '.join(map(str, self.grid.shape))}]")
+        cdef const unsigned int[:, ::1] given = np.require(summaries, None, ("C", "A")).reshape(len(summaries), self.cells)
+        cdef const double[::1] low = doubles(minimum, "minimum"), since = doubles(release, "release")
+        cdef Py_ssize_t k, m, n = u.shape[0], n_out = 0, leaf = 0
+        cdef double least
+        cdef int handle
+        out_array = np.empty(n, SUMMARY)
+        cdef Summary[::1] out = out_array
+        for k in range(n):
+            m = u[k]
+            leaf += m >= self.first_leaf and m > 0
+        if leaf != given.shape[0] or leaf != low.shape[0] or leaf != since.shape[0]:
+            raise ValueError(f"summaries, minimum and release must have one entry for each of the {leaf} leaves "
+                             f"among nodes, got {given.shape[0]}, {low.shape[0]} and {since.shape[0]}")
+        check_array(low, "minimum", NUMBER)
+        check_array(since, "release", NUMBER)
+        check_instant(now, "now", self.hold_off + self.gap)
+        leaf = 0
+        for k in range(n):
+            m = u[k]
+            if m == 0:
+                continue
+            if m >= self.first_leaf:
+                handle = payloads_put(&self.payloads, &given[leaf, 0])
+                payloads_release(&self.payloads, handle)[0] = since[leaf]
+                least = low[leaf]
+                leaf += 1
+            else:
+                handle = self._sum(m, now / 1e9, &least)
+                if handle < 0:
+                    continue
+            n_out += self._say(m, now, handle, least, &out[n_out])
+        return out_array[:n_out]
+
+    cdef int _sum(self, Py_ssize_t m, double now, double* least) except -2:
+        cdef Py_ssize_t one = 2 * m + 1, other = 2 * m + 2
+        cdef int left = self.node[one].held, right = self.node[other].held, handle = -1
+        cdef double here = self._released(one, now) if left >= 0 else -INFINITY
+        cdef double there = self._released(other, now) if right >= 0 else here
+        if self.celled and left >= 0 and here != there:
+            return -1
+        if left >= 0 and right >= 0 and self.node[one].debt < 0 and self.node[other].debt < 0:
+            handle = payloads_add(&self.payloads, left, right)
+        if handle < 0:
+            handle = payloads_put(&self.payloads, self._add(one, other, now))
+        payloads_release(&self.payloads, handle)[0] = 0.0 if left < 0 and right < 0 else fmax(here, there)
+        least[0] = min(self.node[one].held_minimum, self.node[other].held_minimum)
+        return handle
+
+    cdef double _released(self, Py_ssize_t child, double now) noexcept nogil:
+        """For which release a sum takes the summary of `child`: of the moment if anything was debited."""
+        return (self._instant(child, now) if self.node[child].debt >= 0
+                else payloads_release(&self.payloads, self.node[child].held)[0])
+
+    cdef const unsigned int* _add(self, Py_ssize_t one, Py_ssize_t other, double now) noexcept nogil:
+        """What may be counted on from two children."""
+        cdef const unsigned int* a = self._read(one, now, self.left)
+        cdef const unsigned int* b = self._read(other, now, self.right)
+        if a != NULL and b != NULL:
+            add_cells(a, b, self.sum, self.cells)
+        elif a != NULL:
+            return a
+        elif b != NULL:
+            return b
+        else:
+            memset(self.sum, 0, self.cells * sizeof(int))
+        return self.sum
+
+    cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, Summary* out) noexcept nogil:
+        cdef int said = self.node[m].said
+        if (said >= 0 and not self.node[m].asked and least == self.node[m].said_minimum
+                and payloads_release(&self.payloads, handle)[0] == payloads_release(&self.payloads, said)[0]
+                and payloads_same(&self.payloads, handle, said)):
+            payloads_drop(&self.payloads, handle)
+            self.node[m].since = _NEVER
+            return False
+        payloads_hold(&self.payloads, handle)          # of the message, and of the sender
+        payloads_drop(&self.payloads, said)
+        self.node[m].said = handle
+        self.node[m].said_minimum = least
+        self.node[m].asked = 0
+        self.node[m].free_at = now + self.gap
+        out.node = (m - 1) // 2
+        out.sender = m
+        out.payload = handle
+        out.sequence = self.node[m].number
+        out.echo = self.node[m].got
+        out.minimum = least
+        out.since = self.node[m].since
+        self.node[m].number += 1
+        self.node[m].since = _NEVER
+        return True
+
+    # -- failures -----------------------------------------------------------------------------------------
+
+    def forget(self, const Summary[::1] rows):
+        """These summaries have been lost on their way."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k
+        for k in range(rows.shape[0]):
+            if not payloads_has(&self.payloads, rows[k].payload):
+                raise ValueError(f"rows[{k}].payload is not in use, got {rows[k].payload}")
+        for k in range(rows.shape[0]):
+            payloads_drop(&self.payloads, <int> rows[k].payload)
+
+    def reset(self, nodes):
+        """`nodes` have failed and are in the tree again, with nothing in memory.
+
+        A router has lost what its children told it and what it dispatched to them; their next reports are
+        sent even if they say nothing new.  The fathers learn with the next report of `nodes` (which carries
+        a new epoch) that nothing dispatched to them before is still on its way.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef Py_ssize_t k, m, child
+        cdef bint gone
+        for k in range(u.shape[0]):
+            m = u[k]
+            gone, self.node[m].away = self.node[m].away == GONE, PRESENT
+            if gone:
+                self._weigh(m)
+            payloads_drop(&self.payloads, self.node[m].said)
+            self.node[m].said, self.node[m].said_minimum = -1, INFINITY
+            self.node[m].rest = INFINITY
+            self.node[m].got = self.node[m].issued
+            self.node[m].asked = False
+            self.node[m].due_at, self.node[m].since = _NEVER, _NEVER
+            if m < self.first_leaf:
+                for child in range(2 * m + 1, 2 * m + 3):
+                    self._unhear(child)
+                    self.node[child].asked = True
+
+    cdef void _unhear(self, Py_ssize_t child) noexcept nogil:
+        """The father no longer knows anything of `child`."""
+        payloads_drop(&self.payloads, self.node[child].held)
+        self.node[child].held, self.node[child].held_minimum, self.node[child].told = -1, INFINITY, INFINITY
+        ledger_settle(&self.ledger, &self.node[child].debt, self.node[child].issued)
+
+    def silence(self, nodes):
+        """`nodes` do not report until they are `reset`, which their fathers do not know yet."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef Py_ssize_t k
+        for k in range(u.shape[0]):
+            self.node[u[k]].away = max(self.node[u[k]].away, SILENT)
+
+    def leave(self, nodes):
+        """`nodes` are gone until they are `reset`, and their fathers know: nothing is kept of them."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef Py_ssize_t k
+        for k in range(u.shape[0]):
+            self.node[u[k]].away = GONE
+            self._unhear(u[k])
+            self._weigh(u[k])
+
+    cdef void _weigh(self, Py_ssize_t m) noexcept nogil:
+        """`m` is gone or back: so many leaves and so much speed there are below it, and below who is above it."""
+        while True:
+            if self.node[m].away == GONE:
+                self.node[m].below, self.node[m].power = 0, 0.0
+            elif m >= self.first_leaf:
+                self.node[m].below, self.node[m].power = 1, self.speed[m - self.first_leaf]
+            else:
+                self.node[m].below = self.node[2 * m + 1].below + self.node[2 * m + 2].below
+                self.node[m].power = self.node[2 * m + 1].power + self.node[2 * m + 2].power
+            if m == 0:
+                break
+            m = (m - 1) // 2
+
+    # -- the minimum stretch on its way down ------------------------------------------------------------------
+
+    def take_spread(self, const Spread[::1] rows):
+        """Routers learn the minimum stretch of the rest of the tree."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k
+        for k in range(rows.shape[0]):
+            if not 0 <= rows[k].node < self.first_leaf:
+                raise ValueError(f"rows[{k}].node must be a router 0..{self.first_leaf - 1}, got {rows[k].node}")
+            self.node[rows[k].node].rest = rows[k].minimum
+
+    def spread(self, nodes, bint always=False):
+        """The rest values that `nodes` tell the routers among their children, where new (or `always`)."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef Py_ssize_t k, j, m, child, n_out = 0
+        cdef double value
+        out_array = np.empty(2 * u.shape[0], SPREAD)
+        cdef Spread[::1] out = out_array
+        for k in range(u.shape[0]):
+            m = u[k]
+            for j in range(2):
+                child = 2 * m + 1 + j
+                if child >= self.first_leaf or self.node[m].away:
+                    continue
+                value = min(self.node[m].rest, self.node[2 * m + 2 - j].held_minimum)
+                if always or value != self.node[child].told:
+                    self.node[child].told = value
+                    out[n_out].node, out[n_out].sender, out[n_out].minimum = child, m, value
+                    n_out += 1
+        return out_array[:n_out]
+
+    # -- checkpoints ------------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """What has changed since the tree was made and its applications were there; see `gridcore.common.state`.
+
+        Of the nodes as they are, but for their debts, which come in order of node, latest first.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k, m, n = 0
+        cdef int entry
+        for m in range(self.nodes):
+            n += ledger_length(&self.ledger, self.node[m].debt)
+        counts_array, sizes_array = np.empty((n, 3), np.int64), np.empty((n, 4))
+        cdef long long[:, ::1] counts = counts_array
+        cdef double[:, ::1] sizes = sizes_array
+        k = 0
+        for m in range(self.nodes):
+            entry = self.node[m].debt
+            while entry >= 0:
+                counts[k, 0], counts[k, 1] = m, self.ledger.debt[entry].sequence
+                counts[k, 2], sizes[k, 0] = self.ledger.debt[entry].tasks, self.ledger.debt[entry].task_size
+                sizes[k, 1], sizes[k, 2] = self.ledger.debt[entry].size, self.ledger.debt[entry].stretch
+                sizes[k, 3] = self.ledger.debt[entry].release
+                k += 1
+                entry = self.ledger.debt[entry].next
+        state = {
+            "below_window": self.below_window, "above_window": self.above_window,
+            "nodes": np.array(<unsigned char[:self.nodes, :sizeof(Node)]> <unsigned char*> self.node),
+            "debt_counts": counts_array, "debt_sizes": sizes_array,
+        }
+        for wide in range(2):
+            n = self.payloads.pool[wide].chunks * CHUNK
+            references, release = np.zeros(n, np.int32), np.zeros(n)
+            if n:
+                references[:] = <int[:n]> self.payloads.pool[wide].references
+                release[:] = <double[:n]> self.payloads.pool[wide].release
+            state[f"references_{wide}"], state[f"cells_{wide}"] = references, self._chunks(wide)
+            state[f"release_{wide}"] = np.where(references > 0, release, 0.0)
+        return shown(state)
+
+    def _chunks(self, Py_ssize_t wide):
+        """The summaries of a pool, chunk by chunk, as copies: who has them need not have the tree."""
+        k = 0
+        while k < self.payloads.pool[wide].chunks:
+            yield self._chunk(wide, k)
+            k += 1
+
+    def _chunk(self, Py_ssize_t wide, Py_ssize_t k):
+        cdef _Held alone = hold(&self.occupied)
+        return np.array(<unsigned char[:CHUNK * self.payloads.pool[wide].nbytes]>
+                        <unsigned char*> self.payloads.pool[wide].chunk[k])
+
+    def setstate(self, state):
+        """Go on from what `getstate` of a tree made with the same arguments and applications gave.
+
+        Raises ValueError for a state that cannot be its own; the tree is of no use then.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k, m
+        cdef Debt debt
+        cdef const unsigned char[::1] chunk
+        cdef Node* node
+        read = State(state)
+        nodes = read.array("nodes", np.uint8, (self.nodes, sizeof(Node)))
+        counts_array = read.array("debt_counts", np.int64, (None, 3), 0)
+        if (counts_array[:, 0] >= self.nodes).any():
+            raise ValueError(f"state['debt_counts'] must be of nodes below {self.nodes}")
+        sizes_array = read.array("debt_sizes", np.float64, (len(counts_array), 4))
+        below_window, above_window = read.whole("below_window"), read.whole("above_window")
+        references = [read.array(f"references_{wide}", np.int32, (None,), 0) for wide in range(2)]
+        release = [read.array(f"release_{wide}", np.float64, (len(references[wide]),)) for wide in range(2)]
+        for wide in range(2):
+            if len(references[wide]) % CHUNK:
+                raise ValueError(f"state['references_{wide}'] must be a multiple of {CHUNK} long")
+
+        cdef const unsigned char[:, ::1] given = nodes
+        cdef const int[::1] held
+        for m in range(self.nodes):
+            node = <Node*> &given[m, 0]
+            for handle in (node.held, node.said):
+                held = references[handle & 1]
+                if handle != -1 and not (0 <= handle >> 1 < held.shape[0] and held[handle >> 1] > 0):
+                    raise ValueError(f"state['nodes'][{m}] has a payload that is not in use, {handle}")
+        if not (np.isfinite(sizes_array[:, [0, 1, 3]]).all() and (sizes_array[:, :3] > 0).all()):
+            raise ValueError("state['debt_sizes'] must be > 0 but for the release, and finite but for the stretch")
+        for wide in range(2):
+            if np.isnan(release[wide]).any():
+                raise ValueError(f"state['release_{wide}'] must not be nan")
+
+        # should it fail from here on, nobody refers to what is not there any more
+        for m in range(self.nodes):
+            self.node[m].held = self.node[m].said = self.node[m].debt = -1
+        ledger_free(&self.ledger)
+        memset(&self.ledger, 0, sizeof(Ledger))
+        ledger_make(&self.ledger)
+        payloads_clear(&self.payloads, len(references[0]), len(references[1]))
+        cdef const double[::1] released
+        for wide in range(2):
+            held = references[wide]
+            m = 0
+            for chunk in read.arrays(f"cells_{wide}", np.uint8, (CHUNK * self.payloads.pool[wide].nbytes,)):
+                if (m + 1) * CHUNK > held.shape[0]:
+                    raise ValueError(f"state['cells_{wide}'] must have {held.shape[0] // CHUNK} arrays, got more")
+                memcpy(self.payloads.pool[wide].chunk[m], &chunk[0], chunk.shape[0])
+                m += 1
+            if m * CHUNK != held.shape[0]:
+                raise ValueError(f"state['cells_{wide}'] must have {held.shape[0] // CHUNK} arrays, got {m}")
+        for wide in range(2):  # nothing can be refused any more, by which some would be in use and free at once
+            held, released = references[wide], release[wide]
+            for k in range(held.shape[0]):
+                self.payloads.pool[wide].references[k] = held[k]
+                self.payloads.pool[wide].release[k] = released[k]
+        payloads_recount(&self.payloads)
+        memcpy(self.node, &given[0, 0], self.nodes * sizeof(Node))
+        for m in range(self.nodes):
+            self.node[m].debt = -1
+        cdef const long long[:, ::1] counts = counts_array
+        cdef const double[:, ::1] sizes = sizes_array
+        for k in range(counts.shape[0] - 1, -1, -1):
+            debt.sequence, debt.tasks = counts[k, 1], counts[k, 2]
+            debt.task_size, debt.size, debt.stretch, debt.release = sizes[k, 0], sizes[k, 1], sizes[k, 2], sizes[k, 3]
+            ledger_add(&self.ledger, &self.node[counts[k, 0]].debt, &debt)
+        self.below_window, self.above_window = below_window, above_window
+
+    # -- inspection -------------------------------------------------------------------------------------------
+
+    @property
+    def payloads_in_use(self):
+        """Summaries that a sender, a message or a father refers to."""
+        return payloads_in_use(&self.payloads)
+
+    def known(self, Py_ssize_t node, long long now):
+        """What the father of `node` may count on from it at `now` ns: uint32[nS, nW, nA], debited."""
+        cdef _Held alone = hold(&self.occupied)
+        if not 0 <= node < self.nodes:
+            raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
+        check_instant(now, "now")
+        result = np.zeros(self.cells, np.uint32)
+        cdef unsigned int[::1] out = result
+        cdef const unsigned int* cells = self._read(node, now / 1e9, self.left)
+        if cells != NULL:
+            memcpy(&out[0], cells, self.cells * sizeof(int))
+        return result.reshape(self.grid.shape)
+
+    def held(self, nodes):
+        """int64[k]: the payload by which the father of each of `nodes` knows it; -1 if by none."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef Py_ssize_t k
+        return np.array([self.node[u[k]].held for k in range(u.shape[0])], np.int64)
+
+    def look(self, Py_ssize_t node, Py_ssize_t application, long long now):
+        """What router `node` would go by if it had to decide on `application` at `now` ns.
+
+        Returns (int64[nS, 2], how many tasks each child can take at each stretch sample; the smallest minimum
+        stretch that it knows of, inf for none), both as far as it knows.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        if not 0 <= node < self.first_leaf:
+            raise ValueError(f"node must be a router 0..{self.first_leaf - 1}, got {node}")
+        if not 0 <= application < self.size.shape[0]:
+            raise ValueError(f"application must be in 0..{self.size.shape[0] - 1}, got {application}")
+        check_instant(now, "now")
+        rooms = np.zeros((2, self.g.n_stretch), np.int64)
+        cdef long long[:, ::1] out = rooms
+        if self._columns(node, application, now / 1e9):
+            memcpy(&out[0, 0], self.rooms, 2 * self.g.n_stretch * sizeof(long long))
+        return np.ascontiguousarray(rooms.T), self._minimum(node)
+
+    def owed(self, Py_ssize_t node):
+        """Tasks dispatched to `node` that its last summary does not know of."""
+        cdef _Held alone = hold(&self.occupied)
+        if not 0 <= node < self.nodes:
+            raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
+        return ledger_tasks(&self.ledger, self.node[node].debt)

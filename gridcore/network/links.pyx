@@ -1,0 +1,837 @@
+"""Messages in flight: every machine sends, and receives, one message after another.
+
+Exact in two stages.  At sending, the message starts when the sender's interface is free,
+``start = max(now, up_free)``, and its head arrives `latency` later; when the head arrives, the message is
+delivered once the receiver's interface, free again, has taken its bytes,
+``delivered = max(head, down_free) + length``.  One stage would not be exact: a message sent later may
+arrive first once uplinks queue.
+
+The kernel runs the first stage of everything in flight by itself and stops where somebody must be told.
+Messages between nodes of one machine take no time and are not counted.  Without FIFO interfaces
+(``fifo=False``) nobody waits: each message takes the latency and its own length.
+
+A record is opaque but for its first two int64 fields, the receiving and the sending node.
+The twin is `tests.reference.links`.
+"""
+
+from libc.math cimport llrint
+from libc.stdlib cimport calloc, free, qsort
+from libc.string cimport memcpy, memset
+
+from gridcore.common.arguments cimport _Held, check_instant, hold, indices, integers
+from gridcore.network.mailboxes cimport (Letter, mailboxes_clear, mailboxes_count, mailboxes_due, mailboxes_free,
+                                 mailboxes_make, mailboxes_put, mailboxes_reserve, mailboxes_take, mailboxes_tidy)
+from gridcore.common.memory cimport copy_words, grown, prefetch
+from gridcore.network.message_log cimport (DROPPED, PASSAGE_FIELDS, UNDER_WAY, Passage, messagelog_add, messagelog_copy,
+                                  messagelog_end, messagelog_fill, messagelog_free, messagelog_letters, messagelog_slots,
+                                  messagelog_subject)
+from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
+                               pending_read)
+
+import numpy as np
+
+from gridcore.common.state import LATEST, State, shown
+
+__all__ = ["LOGGED", "NEVER", "Links"]
+
+cdef long long _NEVER = 9223372036854775807
+NEVER = _NEVER
+#: Columns of the log of messages; sender and receiver are machines.
+LOGGED = ("kind", "sender", "receiver", "sent", "delivered", "nbytes", "subject")
+# How many messages ahead is read.
+cdef Py_ssize_t _AHEAD = 8
+# The longest message, and the latest start of one: no sum of two can overflow.
+cdef long long _LONGEST = 2**40, _LATEST = 2**61
+# Bytes of a record: so many messages as there can be fit into an address.
+cdef Py_ssize_t _WIDEST = 2**20
+
+
+cdef int by_node(const void* a, const void* b) noexcept nogil:
+    cdef const Due* x = <const Due*> a
+    cdef const Due* y = <const Due*> b
+    if x.node != y.node:
+        return -1 if x.node < y.node else 1
+    return -1 if x.rank < y.rank else 1
+
+
+cdef const unsigned char[:, ::1] _aligned(const unsigned char[:, ::1] records):
+    """A copy in which each record begins where a number may be, with bytes of 0 after it."""
+    made = np.zeros((records.shape[0], (records.shape[1] + 7) & ~7), np.uint8)
+    made[:, :records.shape[1]] = records
+    return made
+
+
+cdef class Links:
+    """Interfaces of machines, and what is in flight between them.
+
+    Parameters
+    ----------
+    machine_of : int64[nodes], the machine that each node sits on.
+    machines : number of machines.
+    latency : ns, at most 2**61.
+    bandwidth : bytes/s of each interface; ``inf`` for no transmission time.
+    widths : bytes of a record of each kind (16..2**20).
+    deferred : per kind, True if nobody must be told at the instant: `drain` hands such messages out later,
+        with their true times.  Such a kind cannot be one to keep.
+    fifo : whether messages wait for one another at the interfaces.
+    keep : per kind, True if `lost` must hand back what is dropped, at the instant of its delivery.
+    jitter : ns; each message has a latency of its own, uniform in latency - jitter .. latency + jitter, which
+        depends on `seed` and on how many messages were sent before it.
+    level_of : int64[nodes], 0..63; messages and bytes are also counted by the level of their sender.
+    """
+
+    def __cinit__(self, machine_of, Py_ssize_t machines, *, long long latency, double bandwidth, widths, deferred,
+                  bint fifo=True, keep=None, level_of=None, long long jitter=0, unsigned long long seed=0):
+        if not 0 <= machines < 2**31:
+            raise ValueError(f"machines must be in 0..{2**31 - 1}, got {machines}")
+        self.machine_of = indices(machine_of, "machine_of", 0, machines)
+        if self.machine_of.shape[0] >= 2**31:
+            raise ValueError(f"machine_of must have fewer than 2**31 entries, got {self.machine_of.shape[0]}")
+        if not 0 <= latency <= _LATEST:
+            raise ValueError(f"latency must be in 0..{_LATEST} ns, got {latency}")
+        if not 0 <= jitter <= latency:
+            raise ValueError(f"jitter must be in 0..{latency} ns, got {jitter}")
+        self.jitter, self.seed = jitter, seed
+        if not bandwidth > 0:
+            raise ValueError(f"bandwidth must be > 0 bytes/s, got {bandwidth}")
+        self.width = integers(widths, "widths")
+        self.kinds = self.width.shape[0]
+        self.queue = <Pending*> calloc(self.kinds + 1, sizeof(Pending))
+        if self.queue == NULL:
+            self.kinds = 0
+            raise MemoryError
+        self.stride = 16
+        for k in range(self.kinds):
+            if not 16 <= self.width[k] <= _WIDEST:
+                raise ValueError(f"widths[{k}] must be in 16..{_WIDEST} bytes, got {self.width[k]}")
+            self.stride = max(self.stride, (self.width[k] + 7) & ~7)  # numbers in records are aligned
+        self.deferred = np.array(deferred, np.uint8)
+        if self.deferred.shape[0] != self.kinds:
+            raise ValueError(f"deferred must have {self.kinds} entries, got {self.deferred.shape[0]}")
+        self.keep = np.array(np.zeros(self.kinds) if keep is None else keep, np.uint8)
+        if self.keep.shape[0] != self.kinds:
+            raise ValueError(f"keep must have {self.kinds} entries, got {self.keep.shape[0]}")
+        for k in range(self.kinds):
+            if self.deferred[k] and self.keep[k]:
+                raise ValueError(f"keep[{k}] must be False, since that kind is deferred")
+        levels = np.zeros(self.machine_of.shape[0], np.int64) if level_of is None else level_of
+        self.level_of = indices(levels, "level_of", 0, 64)
+        if self.level_of.shape[0] != self.machine_of.shape[0]:
+            raise ValueError(f"level_of must have {self.machine_of.shape[0]} entries, got {self.level_of.shape[0]}")
+        self._by_level = self.by_level = np.zeros((2, self.kinds, 64), np.int64)
+        self.inner = np.zeros(self.kinds, np.uint8)
+        self.down = np.zeros(machines, np.uint8)
+        self.detached = np.zeros(self.machine_of.shape[0], np.uint8)
+        self.machines, self.latency, self.bandwidth, self.fifo = machines, latency, bandwidth, fifo
+        self._make_boxes(fifo)
+        self.up_free = np.zeros(machines, np.int64)
+        self.down_free = np.zeros(machines, np.int64)
+        self.failures = np.zeros((machines, 2), np.int64)
+        self.n_failures = machines
+        self.life = np.zeros(machines, np.int32)
+        self._sent = self.sent = np.zeros(self.kinds, np.int64)
+        self._delivered = self.delivered = np.zeros(self.kinds, np.int64)
+        self._dropped = self.dropped = np.zeros(self.kinds, np.int64)
+        self._traffic = self.traffic = np.zeros(self.kinds, np.int64)
+        self._out = self.bytes_out = np.zeros(machines, np.int64)
+        self._in = self.bytes_in = np.zeros(machines, np.int64)
+
+    cdef int _make_boxes(self, bint wanted) except -1:
+        """A box for each deferred kind and machine, in that order, if interfaces deliver in order."""
+        cdef Py_ssize_t k, boxes = 0, stride = 0
+        self.boxes_of = np.full(self.kinds, -1, np.int64)
+        for k in range(self.kinds):
+            if wanted and self.deferred[k]:
+                self.boxes_of[k] = boxes
+                boxes += self.machines
+                stride = max(stride, self.width[k])
+        return mailboxes_make(&self.boxes, boxes, stride)
+
+    def __dealloc__(self):
+        cdef Py_ssize_t k
+        mailboxes_free(&self.boxes)
+        pending_free(&self.heads)
+        for k in range(self.kinds):
+            pending_free(&self.queue[k])
+        free(self.queue)
+        free(self.message)
+        free(self.data)
+        free(self.unused)
+        free(self.due)
+        free(self.missing)
+        messagelog_free(&self.passages)
+
+    cdef int _make_slots(self) except -1:
+        # by half: what is in flight may be most of the memory of a run
+        cdef Py_ssize_t more = self.slots + self.slots // 2 + 256, k
+        if more > 2147483647:
+            raise MemoryError(f"more than {2**31 - 1} messages in flight")
+        self.message = <Message*> grown(self.message, more * sizeof(Message))
+        self.data = <char*> grown(self.data, more * self.stride)
+        self.unused = <int*> grown(self.unused, more * sizeof(int))
+        if self.passages.most:
+            messagelog_slots(&self.passages, more)
+        # nothing can fail from here on
+        for k in range(more - 1, self.slots - 1, -1):
+            self.unused[self.n_unused] = <int> k
+            self.n_unused += 1
+        self.slots = more
+        return 0
+
+    cdef int _make_letter(self) except -1:
+        """Room for a further one that waits, and to note its place in the log."""
+        mailboxes_reserve(&self.boxes)
+        return messagelog_letters(&self.passages, self.boxes.room)
+
+    def send(self, long long now, int kind, const unsigned char[:, ::1] records, long long nbytes):
+        """Send uint8[k, width] `records` of `kind` at `now` ns, `nbytes` bytes each on the wire, in this order."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k, nodes = self.machine_of.shape[0], width
+        cdef const long long* header
+        cdef long long length
+        if not 0 <= kind < self.kinds:
+            raise ValueError(f"kind must be in 0..{self.kinds - 1}, got {kind}")
+        width = self.width[kind]
+        if records.shape[1] != width:
+            raise ValueError(f"records of kind {kind} must be {width} bytes wide, got {records.shape[1]}")
+        if not 0 <= nbytes < 2**31:
+            raise ValueError(f"nbytes must be in 0..{2**31 - 1}, got {nbytes}")
+        check_instant(now, "now", 2 * self.latency + _LONGEST)
+        if records.shape[0] and (width & 7 or <size_t> &records[0, 0] & 7):
+            records = _aligned(records)
+        for k in range(records.shape[0]):
+            header = <const long long*> &records[k, 0]
+            if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
+                raise ValueError(f"records[{k}] goes from node {header[1]} to node {header[0]}, "
+                                 f"but there are nodes 0..{nodes - 1}")
+        length = self._length(nbytes)
+        for k in range(records.shape[0]):
+            self._send(now, kind, &records[k, 0], nbytes, length)
+
+    cdef long long _length(self, long long nbytes) except -1:
+        cdef double length = nbytes / self.bandwidth * 1e9
+        if not 0.0 <= length <= _LONGEST:
+            raise ValueError(f"a message of {nbytes} bytes takes {length} ns at {self.bandwidth} bytes/s; "
+                             f"at most {_LONGEST} ns are possible")
+        return llrint(length)
+
+    cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1:
+        cdef const long long* header = <const long long*> record
+        cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
+        cdef long long sequence = self.sequence, start
+        if self.n_unused == 0:
+            self._make_slots()
+        slot = self.unused[self.n_unused - 1]
+        # in place, field by field: a struct that is built and then copied waits for its own fields
+        cdef Message* m = &self.message[slot]
+        m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
+        m.source_life, m.target_life = self.life[source], self.life[target]
+        m.nbytes = <int> nbytes if source != target else -1
+        m.length, m.start = length, now
+        m.lost = self.down[source]
+        copy_words(self.data + slot * self.stride, record, self.width[kind])
+        if source != target and self.fifo:
+            start = max(now, self.up_free[source])
+            if start > _LATEST:
+                raise OverflowError(f"what machine {source} sends would start after {_LATEST} ns")
+            m.start = start
+            self.up_free[source] = start + length
+        self.n_unused -= 1
+        self.sequence += 1
+        if self.passages.most:
+            self.passages.of_slot[slot] = -1
+            if source != target:
+                self.passages.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes)
+        if source == target:
+            return pending_push(&self.queue[kind], now, sequence, slot)
+        self._sent[kind] += 1
+        self._traffic[kind] += nbytes
+        self._out[source] += nbytes
+        self._by_level[0, kind, self.level_of[header[1]]] += 1
+        self._by_level[1, kind, self.level_of[header[1]]] += nbytes
+        if self.fifo:
+            return pending_push(&self.heads, start + self._delay(sequence), sequence, slot)
+        if self.windows is not None:
+            self._count_window(source, now, <int> nbytes)
+            self._count_window(target, now + self.latency, <int> nbytes)
+        return pending_push(&self.queue[kind], now + self._delay(sequence) + length, sequence, slot)
+
+    cdef long long _delay(self, unsigned long long sequence) noexcept nogil:
+        """The latency of a message: a hash of its number, so that nothing depends on the order of drawing."""
+        if self.jitter == 0:
+            return self.latency
+        # SplitMix64 (Steele, Lea and Flood 2014)
+        cdef unsigned long long x = self.seed + (sequence + 1) * <unsigned long long> 0x9E3779B97F4A7C15
+        x = (x ^ (x >> 30)) * <unsigned long long> 0xBF58476D1CE4E5B9
+        x = (x ^ (x >> 27)) * <unsigned long long> 0x94D049BB133111EB
+        x ^= x >> 31
+        return self.latency - self.jitter + <long long> (x % (2 * <unsigned long long> self.jitter + 1))
+
+    def advance(self, long long limit):
+        """Run up to `limit` ns; the first instant <= limit at which a message is delivered, else `NEVER`."""
+        cdef _Held alone = hold(&self.occupied)
+        return self._advance(limit)
+
+    cdef long long _advance(self, long long limit) except -1:
+        cdef Event e
+        cdef const Event* head
+        cdef Message* m
+        cdef Letter letter
+        cdef long long until = min(limit, self._first_end()), box
+        while True:
+            head = pending_first(&self.heads)
+            if head == NULL or head.time > until:
+                break
+            e = pending_pop(&self.heads)
+            self._read_ahead(&self.heads)
+            m = &self.message[e.slot]
+            if (m.lost or e.time >= self._until(m.target, m.target_life)
+                    or m.start > self._until(m.source, m.source_life)):
+                # where it would have arrived it is found to be lost
+                m.lost = True
+                if self.keep[m.kind]:
+                    pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)
+                    until = min(until, e.time)
+                else:
+                    self._drop(e.slot)
+                continue
+            if self.windows is not None:
+                self._count_window(m.source, m.start, m.nbytes)
+            e.time = max(e.time, self.down_free[m.target]) + m.length
+            self.down_free[m.target] = e.time
+            if self.windows is not None:
+                self._count_window(m.target, e.time - m.length, m.nbytes)
+            if self.deferred[m.kind]:
+                letter.time, letter.nbytes, letter.life = e.time, m.nbytes, m.target_life
+                box = self.boxes_of[m.kind] + m.target
+                if self.passages.most:
+                    self._make_letter()
+                mailboxes_put(&self.boxes, box, &letter, self.data + e.slot * self.stride, self.width[m.kind])
+                if self.passages.most:
+                    self.passages.of_letter[self.boxes.last[box]] = self.passages.of_slot[e.slot]
+                self._give_back(e.slot)
+            else:
+                pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)
+                until = min(until, e.time)
+        until = self._first_end()
+        return until if until <= limit else _NEVER
+
+    cdef long long _first_end(self) noexcept nogil:
+        """The first delivery known of that somebody must be told at the instant."""
+        cdef long long first = _NEVER
+        cdef const Event* e
+        cdef int kind
+        for kind in range(self.kinds):
+            if not self.deferred[kind]:
+                e = pending_first(&self.queue[kind])
+                if e != NULL and e.time < first:
+                    first = e.time
+        return first
+
+    cdef long long _first_outer(self) noexcept nogil:
+        """The first of them that is of no inner kind."""
+        cdef long long first = _NEVER
+        cdef const Event* e
+        cdef int kind
+        for kind in range(self.kinds):
+            if not self.deferred[kind] and not self.inner[kind]:
+                e = pending_first(&self.queue[kind])
+                if e != NULL and e.time < first:
+                    first = e.time
+        return first
+
+    cdef long long _until(self, int machine, int life) noexcept nogil:
+        """When that life of the machine ended, `NEVER` if it has not; a machine that is down has none."""
+        cdef long long entry = machine
+        cdef int later = self.life[machine] - life - 1
+        if later < 0:
+            return self.failures[machine, 0] if self.down[machine] else _NEVER
+        while later > 0:
+            entry = self.failures[entry, 1]
+            later -= 1
+        return self.failures[entry, 0]
+
+    cdef void _drop(self, int slot) noexcept nogil:
+        self._count_dropped(slot)
+        self._give_back(slot)
+
+    cdef void _count_dropped(self, int slot) noexcept nogil:
+        if self.message[slot].nbytes >= 0:
+            self._dropped[self.message[slot].kind] += 1
+            if self.passages.most:
+                messagelog_end(&self.passages, self.passages.of_slot[slot], DROPPED)
+
+    cdef void _give_back(self, int slot) noexcept nogil:
+        self.unused[self.n_unused] = slot
+        self.n_unused += 1
+
+    cdef Py_ssize_t _take(self, int kind, long long until) except -1:
+        """Take what of `kind` is delivered by `until` ns, in order of delivery, into `due`; how many that are.
+
+        Their slots are given back by whoever has read the records.
+        """
+        cdef Py_ssize_t n = 0
+        cdef const Event* first
+        cdef Event e
+        cdef Message* m
+        while True:
+            first = pending_first(&self.queue[kind])
+            if first == NULL or first.time > until:
+                return n
+            e = pending_pop(&self.queue[kind])
+            self._read_ahead(&self.queue[kind])
+            m = &self.message[e.slot]
+            if (m.lost or e.time >= self._until(m.target, m.target_life)
+                    or self.detached[m.node] and not self.deferred[kind]):
+                if self.keep[kind]:
+                    self.missing = <int*> grown(self.missing, (self.n_missing + 1) * sizeof(int))
+                    self.missing[self.n_missing] = e.slot
+                    self.n_missing += 1
+                    self._count_dropped(e.slot)
+                else:
+                    self._drop(e.slot)
+                continue
+            if m.nbytes >= 0:
+                self._delivered[kind] += 1
+                self._in[m.target] += m.nbytes
+                if self.passages.most:
+                    messagelog_end(&self.passages, self.passages.of_slot[e.slot], e.time)
+            self._reserve_due(n + 1)
+            self.due[n].node, self.due[n].slot, self.due[n].rank, self.due[n].time = m.node, e.slot, n, e.time
+            n += 1
+
+    cdef void _read_ahead(self, const Pending* p) noexcept nogil:
+        cdef int slot
+        if p.n > 0:
+            slot = p.event[0].slot
+            prefetch(&self.message[slot])
+            prefetch(self.data + slot * self.stride)
+        if p.n_run > _AHEAD:
+            prefetch(&self.message[p.run[(p.first + _AHEAD) & (p.run_room - 1)].slot])
+
+    cdef int _reserve_due(self, Py_ssize_t n) except -1:
+        if n > self.due_room:
+            self.due = <Due*> grown(self.due, (2 * n + 64) * sizeof(Due))
+            self.due_room = 2 * n + 64
+        return 0
+
+    cdef void _by_node(self, Py_ssize_t n) noexcept nogil:
+        """Sort what has been taken by (receiver, order of delivery)."""
+        cdef Py_ssize_t k
+        for k in range(1, n):
+            if self.due[k].node < self.due[k - 1].node:
+                qsort(self.due, n, sizeof(Due), by_node)
+                return
+
+    cdef object _records(self, int kind, Py_ssize_t n):
+        """uint8[n, width]: the records of what has been taken."""
+        cdef Py_ssize_t k, width = self.width[kind]
+        result = np.empty((n, width), np.uint8)
+        cdef unsigned char[:, ::1] out = result
+        for k in range(n):
+            memcpy(&out[k, 0], self.data + self.due[k].slot * self.stride, width)
+            self._give_back(self.due[k].slot)
+        return result
+
+    def collect(self, long long time):
+        """What is delivered at `time` ns: a list of (kind, uint8[k, width]), sorted by (kind, node, sequence).
+
+        Call it with the instant that `advance` gave.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t n
+        cdef int kind
+        result = []
+        for kind in range(self.kinds):
+            if not self.deferred[kind]:
+                n = self._take(kind, time)
+                if n:
+                    self._by_node(n)
+                    result.append((kind, self._records(kind, n)))
+        return result
+
+    def drain(self, long long until):
+        """The deferred messages delivered by `until` ns: a list of (kind, uint8[k, width], int64[k] ns).
+
+        They are in order of (kind, receiving machine, time), then as they reached its interface.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        result = []
+        for kind in range(self.kinds):
+            if self.deferred[kind]:
+                machine, times, records = (np.concatenate(column) for column in zip(
+                    self._take_unboxed(kind, until), self._take_boxed(kind, until), strict=True))
+                if len(times):
+                    order = np.lexsort((times, machine))
+                    result.append((kind, records[order], times[order]))
+        mailboxes_tidy(&self.boxes)
+        return result
+
+    cdef object _take_unboxed(self, int kind, long long until):
+        """Deferred messages that met no interface: machines, times, records."""
+        cdef Py_ssize_t k, n = self._take(kind, until)
+        machine, times = np.empty(n, np.int64), np.empty(n, np.int64)
+        cdef long long[::1] to = machine, at = times
+        for k in range(n):
+            to[k], at[k] = self.message[self.due[k].slot].target, self.due[k].time
+        return machine, times, self._records(kind, n)
+
+    cdef object _take_boxed(self, int kind, long long until):
+        """Deferred messages that wait in boxes: machines, times, records."""
+        cdef Py_ssize_t n = 0, width = self.width[kind], low = self.boxes_of[kind], high, k, room
+        cdef int entry, target
+        cdef const Letter* letter
+        high = low + self.machines if low >= 0 else low
+        room = mailboxes_due(&self.boxes, low, high, until)
+        machine, times = np.empty(room, np.int64), np.empty(room, np.int64)
+        records = np.empty((room, width), np.uint8)
+        cdef long long[::1] to = machine, at = times
+        cdef unsigned char[:, ::1] out = records
+        for k in range(self.boxes.n_open):
+            if not low <= self.boxes.open[k] < high:
+                continue
+            target = <int> (self.boxes.open[k] - low)
+            while True:
+                entry = mailboxes_take(&self.boxes, self.boxes.open[k], until)
+                if entry < 0:
+                    break
+                letter = &self.boxes.letter[entry]
+                if letter.time >= self._until(target, letter.life):
+                    self._dropped[kind] += 1
+                    if self.passages.most:
+                        messagelog_end(&self.passages, self.passages.of_letter[entry], DROPPED)
+                    continue
+                self._delivered[kind] += 1
+                self._in[target] += letter.nbytes
+                if self.passages.most:
+                    messagelog_end(&self.passages, self.passages.of_letter[entry], letter.time)
+                to[n], at[n] = target, letter.time
+                memcpy(&out[n, 0], self.boxes.record + entry * self.boxes.stride, width)
+                n += 1
+        return machine[:n], times[:n], records[:n]
+
+    def lost(self):
+        """What of the kinds to `keep` has been dropped since the last call: a list of (kind, uint8[k, width])."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k
+        result = []
+        for k in range(self.n_missing):
+            kind = self.message[self.missing[k]].kind
+            self._reserve_due(1)
+            self.due[0].slot = self.missing[k]
+            result.append((kind, self._records(kind, 1)))
+        self.n_missing = 0
+        return result
+
+    def fail(self, machines, long long now, *, bint down=False):
+        """Reset `machines` at `now` ns: what is addressed to them, or queued at them unsent, is dropped.
+
+        With `down` they stay away until `restore`: so is what is sent to them until then.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
+        cdef Py_ssize_t k
+        cdef long long at
+        check_instant(now, "now")
+        for k in range(u.shape[0]):
+            # a life spent away ended as it began; row u holds the last failure of u and where the one
+            # before it has been put
+            at = self.failures[u[k], 0] if self.down[u[k]] else now
+            if self.life[u[k]] > 0:
+                if self.n_failures == self.failures.shape[0]:
+                    wider = np.zeros((2 * self.n_failures, 2), np.int64)
+                    wider[:self.n_failures] = self.failures
+                    self.failures = wider
+                self.failures[self.n_failures, 0] = self.failures[u[k], 0]
+                self.failures[self.n_failures, 1] = self.failures[u[k], 1]
+                self.failures[u[k], 1] = self.n_failures
+                self.n_failures += 1
+            self.failures[u[k], 0] = at
+            self.life[u[k]] += 1
+            self.up_free[u[k]] = min(self.up_free[u[k]], now)
+            self.down_free[u[k]] = min(self.down_free[u[k]], now)
+            self.down[u[k]] = down
+
+    def restore(self, machines, long long now):
+        """`machines` are back at `now` ns."""
+        self.fail(machines, now)
+
+    def move(self, nodes, machines):
+        """From now on `nodes` sit on `machines` (int64[k] both); what is in flight stays addressed as it is."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
+        cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
+        cdef Py_ssize_t k
+        if m.shape[0] != u.shape[0]:
+            raise ValueError(f"nodes and machines must be equally long, got {m.shape[0]} and {u.shape[0]}")
+        for k in range(m.shape[0]):
+            self.machine_of[m[k]] = u[k]
+            self.detached[m[k]] = False
+
+    def detach(self, nodes):
+        """`nodes` sit nowhere until they `move`: what arrives for them is dropped, but for what is deferred."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
+        cdef Py_ssize_t k
+        for k in range(m.shape[0]):
+            self.detached[m[k]] = True
+
+    def watch(self, long long start, long long end, long long width):
+        """Count the bytes that each machine sends and receives in windows of `width` ns, from `start` to `end`.
+
+        A message counts where it begins to cross the interface.  See `windows`.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        if not (0 <= start < end and width > 0):
+            raise ValueError(f"start < end and width must be positive, got {start}, {end}, {width}")
+        count = (int(end) - start + width - 1) // width
+        windows = np.zeros((self.machines, count), np.int64)
+        self.windows = self._windows = windows
+        self.window_start, self.window, self.n_windows = start, width, count
+
+    cdef void _count_window(self, int machine, long long at, int nbytes) noexcept nogil:
+        if at >= self.window_start and (at - self.window_start) // self.window < self.n_windows:
+            self._windows[machine, (at - self.window_start) // self.window] += nbytes
+
+    # -- the log of messages ------------------------------------------------------------------------------
+
+    def log(self, long long limit, subjects):
+        """Write down each message between machines that is sent from now on; nothing else changes.
+
+        limit : messages that are kept, the first ones; more are counted (`unlogged`).
+        subjects : int64[kinds], where in a record of each kind the int64 stands that says what it is about; -1: nowhere.
+
+        Raises ValueError for such a place outside a record, and once something has been sent.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        offsets = integers(subjects, "subjects")
+        if not 0 < limit < 2**31:
+            raise ValueError(f"limit must be in 1..{2**31 - 1}, got {limit}")
+        if offsets.shape[0] != self.kinds:
+            raise ValueError(f"subjects must have {self.kinds} entries, got {offsets.shape[0]}")
+        for k in range(self.kinds):
+            if not (offsets[k] == -1 or 16 <= offsets[k] <= self.width[k] - 8):
+                raise ValueError(f"subjects[{k}] must be -1 or in 16..{self.width[k] - 8}, got {offsets[k]}")
+        if self.sequence:
+            raise ValueError(f"log must be called before anything is sent, got {self.sequence} messages")
+        messagelog_slots(&self.passages, self.slots + 1)
+        self.passages.most, self.subject_at = limit, offsets
+
+    cdef int _log(self, int kind, const void* record, long long sent, long long delivered, long long nbytes) except -2:
+        """The place in the log of a message between the nodes of `record`."""
+        cdef const long long* header = <const long long*> record
+        cdef Passage p
+        p.kind, p.nbytes, p.sent, p.delivered = kind, <int> nbytes, sent, delivered
+        p.receiver, p.sender = <int> self.machine_of[header[0]], <int> self.machine_of[header[1]]
+        p.subject = messagelog_subject(record, self.subject_at[kind])
+        return messagelog_add(&self.passages, &p)
+
+    def logged(self):
+        """What `log` has kept, in the order in which it was written down: int64 columns, see `LOGGED`.
+
+        delivered is -1 of what is under way, -2 of what was dropped; times are ns.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        rows = np.empty((self.passages.n, PASSAGE_FIELDS), np.int64)
+        messagelog_copy(&self.passages, rows)
+        return {name: rows[:, k].copy() for k, name in enumerate(LOGGED)}
+
+    @property
+    def unlogged(self):
+        """Messages for which the log had no room."""
+        return self.passages.missed
+
+    # -- checkpoints --------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """What has changed since the links were made; see `gridcore.common.state`.
+
+        Messages are in order of where they are (on their way to an interface, then by kind those that will be
+        delivered) and when they leave there; of the mailboxes, in order of box and arrival.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k, n = self.heads.n + self.heads.n_run, done = 0
+        cdef int kind, entry
+        cdef Message* m
+        if self.n_missing:
+            raise RuntimeError("the state of links is told between two instants only: call lost() before")
+        for kind in range(self.kinds):
+            n += self.queue[kind].n + self.queue[kind].n_run
+        event_rows, message_rows = np.empty((n, 3), np.int64), np.empty((n, 10), np.int64)
+        records, where = np.empty((n, self.stride), np.uint8), np.empty(n, np.int64)
+        places = np.full(n, -1, np.int64)
+        cdef long long[:, ::1] events = event_rows, messages = message_rows
+        cdef long long[::1] place = places
+        cdef unsigned char[:, ::1] data = records
+        for kind in range(-1, self.kinds):
+            k = done
+            done += pending_read(&self.queue[kind] if kind >= 0 else &self.heads, events[done:])
+            where[k:done] = kind
+        order = np.lexsort((event_rows[:, 1], event_rows[:, 0], where))
+        event_rows[:] = event_rows[order]
+        for k in range(n):
+            m = &self.message[events[k, 2]]
+            messages[k, 0], messages[k, 1], messages[k, 2], messages[k, 3] = m.node, m.kind, m.source, m.target
+            messages[k, 4], messages[k, 5], messages[k, 6] = m.source_life, m.target_life, m.nbytes
+            messages[k, 7], messages[k, 8], messages[k, 9] = m.length, m.start, m.lost
+            memset(&data[k, 0], 0, self.stride)
+            memcpy(&data[k, 0], self.data + events[k, 2] * self.stride, self.width[m.kind])
+            if self.passages.most:
+                place[k] = self.passages.of_slot[events[k, 2]]
+        n = mailboxes_count(&self.boxes)
+        letter_rows, letter_records = np.empty((n, 4), np.int64), np.empty((n, self.boxes.stride), np.uint8)
+        cdef long long[:, ::1] letters = letter_rows
+        letter_places = np.full(n, -1, np.int64)
+        place = letter_places
+        data = letter_records
+        n = 0
+        for k in np.sort(np.array([self.boxes.open[k] for k in range(self.boxes.n_open)], np.int64)):
+            entry = self.boxes.first[k]
+            while entry >= 0:
+                letters[n, 0], letters[n, 1] = k, self.boxes.letter[entry].time
+                letters[n, 2], letters[n, 3] = self.boxes.letter[entry].nbytes, self.boxes.letter[entry].life
+                memcpy(&data[n, 0], self.boxes.record + entry * self.boxes.stride, self.boxes.stride)
+                if self.passages.most:
+                    place[n] = self.passages.of_letter[entry]
+                n += 1
+                entry = self.boxes.letter[entry].next
+        log = {}
+        if self.passages.most:
+            log = {"logged": np.empty((self.passages.n, PASSAGE_FIELDS), np.int64), "unlogged": self.passages.missed,
+                   "places": places, "letter_places": letter_places}
+            messagelog_copy(&self.passages, log["logged"])
+        return shown({
+            **log, **self._columns(), "sequence": self.sequence,
+            "failures": np.asarray(self.failures)[:self.n_failures],
+            "where": where[order], "events": event_rows[:, :2].copy(), "messages": message_rows, "records": records,
+            "letters": letter_rows, "letter_records": letter_records,
+        })
+
+    def setstate(self, state):
+        """Go on from what `getstate` of links made with the same arguments gave; a `watch` is the same too.
+
+        Raises ValueError for a state that cannot be theirs.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k, nodes = self.machine_of.shape[0], n
+        cdef int slot
+        cdef Message* m
+        cdef Letter letter
+        known, read = self._columns(), State(state)
+        lows = {"machine_of": (0, self.machines - 1), "life": (0,), "down": (0, 1), "detached": (0, 1), "up_free": (0, LATEST),
+                "down_free": (0, LATEST)}
+        given = {name: read.array(name, column.dtype, column.shape, *lows.get(name, ()))
+                 for name, column in known.items()}
+        failures = read.array("failures", np.int64, (None, 2))
+        if len(failures) < self.machines:
+            raise ValueError(f"state['failures'] must have a row for each machine, got {len(failures)}")
+        if (failures[:, 1] < 0).any() or (failures[:, 1] >= len(failures)).any():
+            raise ValueError("state['failures'] must name its own rows")
+        if (np.maximum(given["life"], 1) - 1).sum() != len(failures) - self.machines:
+            raise ValueError("state['failures'] must have a row for each life but the present one, and one for "
+                             "each machine")
+        where_array = read.array("where", np.int64, (None,), -1, self.kinds - 1)
+        n = len(where_array)
+        event_rows = read.array("events", np.int64, (n, 2), 0, LATEST)
+        message_rows = read.array("messages", np.int64, (n, 10), -1)
+        limits = np.array([nodes, self.kinds, self.machines, self.machines, 2**31, 2**31, 2**31, _LONGEST + 1,
+                           LATEST, 2])
+        if (message_rows >= limits).any() or (message_rows[:, [0, 1, 2, 3, 4, 5, 7, 8, 9]] < 0).any():
+            raise ValueError(f"state['messages'] must be below {limits.tolist()}")
+        if ((where_array != message_rows[:, 1]) & ~((where_array == -1) & self.fifo)).any():
+            raise ValueError("state['where'] must be the kind of the message, or -1 on its way to an interface")
+        records = read.array("records", np.uint8, (n, self.stride))
+        self._check_headers(records)
+        stride = self.boxes.stride
+        boxes = int((np.asarray(self.boxes_of) >= 0).sum()) * self.machines
+        letter_rows = read.array("letters", np.int64, (None, 4), 0, LATEST)
+        if len(letter_rows) and (letter_rows[:, 0].max() >= boxes or letter_rows[:, 2:].max() >= 2**31):
+            raise ValueError(f"state['letters'] must be in boxes below {boxes}, with bytes and lives below 2**31")
+        letter_records = read.array("letter_records", np.uint8, (len(letter_rows), stride))
+        self._check_headers(letter_records)
+        sequence = read.whole("sequence")
+        places = letter_places = np.zeros(0, np.int64)
+        if self.passages.most:
+            logged = read.array("logged", np.int64, (None, PASSAGE_FIELDS))
+            self._check_logged(logged)
+            unlogged = read.whole("unlogged", 0, LATEST)
+            places = read.array("places", np.int64, (n,), -1, len(logged) - 1)
+            letter_places = read.array("letter_places", np.int64, (len(letter_rows),), -1, len(logged) - 1)
+
+        for name, column in known.items():
+            column[...] = given[name]
+        self.failures, self.n_failures, self.sequence = failures, len(failures), sequence
+        pending_clear(&self.heads)
+        for k in range(self.kinds):
+            pending_clear(&self.queue[k])
+        self.n_unused = self.n_missing = 0
+        for k in range(self.slots - 1, -1, -1):
+            self.unused[self.n_unused] = <int> k
+            self.n_unused += 1
+        cdef const long long[::1] where = where_array
+        cdef const long long[:, ::1] events = event_rows, messages = message_rows, letters = letter_rows
+        cdef const unsigned char[:, ::1] data = records
+        cdef const long long[::1] place = places, letter_place = letter_places
+        if self.passages.most:
+            messagelog_fill(&self.passages, logged)
+            self.passages.missed = unlogged
+        for k in range(n):
+            if self.n_unused == 0:
+                self._make_slots()
+            self.n_unused -= 1
+            slot = self.unused[self.n_unused]
+            m = &self.message[slot]
+            m.node, m.kind, m.source = <int> messages[k, 0], <int> messages[k, 1], <int> messages[k, 2]
+            m.target, m.source_life = <int> messages[k, 3], <int> messages[k, 4]
+            m.target_life, m.nbytes = <int> messages[k, 5], <int> messages[k, 6]
+            m.length, m.start, m.lost = messages[k, 7], messages[k, 8], messages[k, 9] != 0
+            memcpy(self.data + slot * self.stride, &data[k, 0], self.stride)
+            if self.passages.most:
+                self.passages.of_slot[slot] = <int> place[k]
+            pending_push(&self.queue[where[k]] if where[k] >= 0 else &self.heads, events[k, 0], events[k, 1], slot)
+        mailboxes_clear(&self.boxes, boxes)
+        data = letter_records
+        for k in range(letters.shape[0]):
+            letter.time, letter.nbytes, letter.life = letters[k, 1], <int> letters[k, 2], <int> letters[k, 3]
+            if self.passages.most:
+                self._make_letter()
+            mailboxes_put(&self.boxes, letters[k, 0], &letter, &data[k, 0], stride)
+            if self.passages.most:
+                self.passages.of_letter[self.boxes.last[letters[k, 0]]] = <int> letter_place[k]
+
+    cdef int _check_headers(self, const unsigned char[:, ::1] records) except -1:
+        """Each record goes from a node to a node."""
+        cdef Py_ssize_t k, nodes = self.machine_of.shape[0]
+        cdef long long[2] header
+        for k in range(records.shape[0]):
+            memcpy(header, &records[k, 0], sizeof(header))
+            if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
+                raise ValueError(f"state['records'][{k}] goes from node {header[1]} to node {header[0]}, "
+                                 f"but there are nodes 0..{nodes - 1}")
+        return 0
+
+    cdef int _check_logged(self, rows) except -1:
+        """These are rows of this log."""
+        lows = np.array([0, 0, 0, 0, DROPPED, 0, -2**63])
+        highs = np.array([self.kinds - 1, self.machines - 1, self.machines - 1, LATEST, LATEST, 2**31 - 1, 2**63 - 1])
+        wrong = ((rows < lows) | (rows > highs)).any(axis=1)
+        wrong[self.passages.most:] = True
+        for k in np.flatnonzero(wrong)[:1]:
+            raise ValueError(f"state['logged'][{k}] must be a row of this log, got {rows[k].tolist()}")
+        return 0
+
+    cdef dict _columns(self):
+        """What changes, in arrays of fixed length."""
+        return {
+            "machine_of": np.asarray(self.machine_of), "up_free": np.asarray(self.up_free),
+            "down_free": np.asarray(self.down_free), "life": np.asarray(self.life), "down": np.asarray(self.down),
+            "detached": np.asarray(self.detached),
+            "sent": self.sent, "delivered": self.delivered, "dropped": self.dropped, "traffic": self.traffic,
+            "bytes_out": self.bytes_out, "bytes_in": self.bytes_in, "by_level": self.by_level,
+            **({} if self.windows is None else {"windows": self.windows}),
+        }
+
+    def in_flight(self):
+        """int64[kinds]: messages sent, and neither delivered nor dropped yet."""
+        cdef _Held alone = hold(&self.occupied)
+        return self.sent - self.delivered - self.dropped

@@ -1,0 +1,95 @@
+"""What `gridcore.network.links` writes down of each message between machines, where somebody wants to know."""
+
+from libc.stdlib cimport free
+from libc.string cimport memcpy
+
+from gridcore.common.memory cimport grown
+
+cdef enum:
+    PASSAGE_FIELDS = 7
+cdef enum:
+    UNDER_WAY = -1
+    DROPPED = -2
+
+
+cdef struct Passage:                # delivered: ns, or UNDER_WAY, or DROPPED
+    long long sent, delivered, subject
+    int kind, sender, receiver, nbytes
+
+
+cdef struct MessageLog:             # all zero for none
+    Passage* passage
+    Py_ssize_t n, most, missed, room
+    # of each message in flight its place here, -1 for none: by slot, and by entry of the mailboxes
+    int* of_slot
+    int* of_letter
+    Py_ssize_t letters
+
+
+cdef inline void messagelog_free(MessageLog* l) noexcept nogil:
+    free(l.passage)
+    free(l.of_slot)
+    free(l.of_letter)
+
+
+cdef inline int messagelog_add(MessageLog* l, const Passage* passage) except -2:
+    """Its place; -1 where the log is full, and it is only counted."""
+    if l.n == l.most:
+        l.missed += 1
+        return -1
+    if l.n == l.room:
+        l.passage = <Passage*> grown(l.passage, (2 * l.room + 256) * sizeof(Passage))
+        l.room = 2 * l.room + 256
+    l.passage[l.n] = passage[0]
+    l.n += 1
+    return <int> (l.n - 1)
+
+
+cdef inline int messagelog_slots(MessageLog* l, Py_ssize_t slots) except -1:
+    """There are so many slots."""
+    l.of_slot = <int*> grown(l.of_slot, slots * sizeof(int))
+    return 0
+
+
+cdef inline int messagelog_letters(MessageLog* l, Py_ssize_t letters) except -1:
+    """The mailboxes have room for so many."""
+    if letters > l.letters:
+        l.of_letter = <int*> grown(l.of_letter, letters * sizeof(int))
+        l.letters = letters
+    return 0
+
+
+cdef inline void messagelog_end(MessageLog* l, int place, long long delivered) noexcept nogil:
+    if place >= 0:
+        l.passage[place].delivered = delivered
+
+
+cdef inline void messagelog_copy(const MessageLog* l, long long[:, ::1] out) noexcept nogil:
+    """All of them, a row each."""
+    cdef Py_ssize_t k
+    cdef const Passage* p
+    for k in range(l.n):
+        p = &l.passage[k]
+        out[k, 0], out[k, 1], out[k, 2], out[k, 3] = p.kind, p.sender, p.receiver, p.sent
+        out[k, 4], out[k, 5], out[k, 6] = p.delivered, p.nbytes, p.subject
+
+
+cdef inline int messagelog_fill(MessageLog* l, const long long[:, ::1] rows) except -1:
+    """These, and no others."""
+    cdef Py_ssize_t k
+    cdef Passage p
+    l.n = 0
+    for k in range(rows.shape[0]):
+        p.kind, p.sender, p.receiver, p.sent = <int> rows[k, 0], <int> rows[k, 1], <int> rows[k, 2], rows[k, 3]
+        p.delivered, p.nbytes, p.subject = rows[k, 4], <int> rows[k, 5], rows[k, 6]
+        messagelog_add(l, &p)
+    return 0
+
+
+cdef inline long long messagelog_subject(const void* record, long long offset) noexcept nogil:
+    """The int64 at `offset` of a record; -1 for none."""
+    cdef long long subject
+    if offset < 0:
+        return -1
+    memcpy(&subject, <const char*> record + offset, sizeof(subject))
+    return subject

@@ -1,0 +1,402 @@
+"""What one queue can still take: the gap h, the task count n, and n sampled on a grid.
+
+h(S, w) is the work (Mflop) of a new application with deadline d = r + S*w that one queue can take so that
+all its deadlines at stretch S stay met. With b the instant at which the processor can start the queue and
+P(t) the work due by t,
+
+    h = min( (d - b)*speed - P(d),  min over entries with d_i >= d of (d_i - b)*speed - P(d_i) ),
+
+clamped at 0, and 0 when the queue itself misses a deadline at S. n = floor(h / a) whole tasks of a Mflop.
+Both grow with S and w, n falls with a; neither is monotone in the release time.
+
+A summary is n sampled on a grid (stretch, size, task size): uint32, saturating, so it only ever
+understates; what is done with summaries is in `gridcore.fair_tree.summaries`. `tests.reference.availability` is
+the same in plain Python, operation by operation.
+"""
+
+cimport cython
+
+from concurrent.futures import ThreadPoolExecutor
+
+from libc.math cimport INFINITY, floor, isfinite, isnan
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+from gridcore.common.arguments cimport (
+    FINITE, NOT_NEGATIVE, POSITIVE, check_array, check_lengths, check_offsets, check_scalar, doubles,
+    integers,
+)
+from gridcore.common.cells cimport detect, divide
+from gridcore.queues.edf cimport Queue, check_running, late, running_floor, sort_by_deadline, spans_float64
+
+from gridcore.queues.edf import _SPAN
+from gridcore.queues.summary_grid import SummaryGrid
+
+detect(1)
+
+
+def _vector_level(int most) -> int:
+    """Limits the instruction set (0 baseline, 1 AVX2) and returns the one in use. For tests."""
+    return detect(most)
+
+
+cdef double TOLERANCE = 1e-12
+
+
+# --- one queue ------------------------------------------------------------------------------------
+
+cdef inline bint profile(const Queue* q, double stretch, double start, int* order, double* deadline, double* before, double* room, double* scratch) noexcept nogil:
+    """The EDF order at `stretch` and, along it, the deadlines, the work before and the least slack from there.
+
+    before and room have n + 1 entries. False if a deadline is missed; then only `order` is meaningful.
+    """
+    cdef Py_ssize_t k
+    cdef int i
+    cdef double done = 0.0, least
+    for k in range(q.n):
+        i = order[k]
+        deadline[k] = q.release[i] + stretch * q.size[i]
+    sort_by_deadline(deadline, order, q.n, scratch)
+    for k in range(q.n):
+        i = order[k]
+        before[k] = done
+        if q.work[i] > 0.0:
+            done += q.work[i]
+            if late(start + done / q.speed, deadline[k]):
+                return False
+            room[k] = (deadline[k] - start) * q.speed - done
+        else:
+            room[k] = INFINITY
+    before[q.n] = done
+    room[q.n] = INFINITY
+    least = INFINITY
+    for k in range(q.n - 1, -1, -1):
+        if room[k] < least:
+            least = room[k]
+        else:
+            room[k] = least
+    return True
+
+
+cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, unsigned int* out, double* scratch) noexcept nogil:
+    cdef Py_ssize_t n = q.n, row = grid.n_size * grid.n_task_size, i, j, k
+    cdef double start = q.free_at if q.free_at > release_new else release_new
+    cdef double stretch, deadline, gap, last
+    cdef double* deadlines = scratch
+    cdef double* before = scratch + n
+    cdef double* room = scratch + 2 * n + 1
+    cdef unsigned int* cell
+    # From the largest stretch down: below the first infeasible row all are infeasible.
+    for i in range(grid.n_stretch - 1, -1, -1):
+        stretch = grid.stretch[i]
+        if stretch + stretch * TOLERANCE < q.floor or (
+            n > 0 and not profile(q, stretch, start, order, deadlines, before, room, scratch + 3 * n)
+        ):
+            memset(out, 0, (i + 1) * row * sizeof(unsigned int))
+            return
+        cell = out + i * row
+        k = 0
+        last = -1.0
+        for j in range(grid.n_size):
+            deadline = release_new + stretch * grid.size[j]
+            gap = (deadline - start) * q.speed
+            if n > 0:
+                while k < n and deadlines[k] <= deadline:
+                    k += 1
+                gap -= before[k]
+                if room[k] < gap:
+                    gap = room[k]
+            if not gap > 0.0:
+                gap = 0.0
+                memset(cell, 0, grid.n_task_size * sizeof(unsigned int))
+            elif gap == last:
+                memcpy(cell, cell - grid.n_task_size, grid.n_task_size * sizeof(unsigned int))
+            else:
+                divide(gap, grid.task_size, cell, grid.n_task_size)
+            last = gap
+            cell += grid.n_task_size
+
+
+cdef double queue_gap(const Queue* q, int* order, double stretch, double release_new, double size_new, double* scratch) noexcept nogil:
+    cdef Py_ssize_t n = q.n, k
+    cdef int i
+    cdef double start = q.free_at if q.free_at > release_new else release_new
+    cdef double deadline = release_new + stretch * size_new
+    cdef double done = 0.0, before = 0.0, room = INFINITY, slack, gap
+    if stretch + stretch * TOLERANCE < q.floor:
+        return 0.0
+    for k in range(n):
+        i = order[k]
+        scratch[k] = q.release[i] + stretch * q.size[i]
+    sort_by_deadline(scratch, order, n, scratch + n)
+    for k in range(n):
+        i = order[k]
+        if q.work[i] > 0.0:
+            done += q.work[i]
+            if late(start + done / q.speed, scratch[k]):
+                return 0.0
+            if scratch[k] <= deadline:
+                before = done
+            else:
+                slack = (scratch[k] - start) * q.speed - done
+                if slack < room:
+                    room = slack
+    gap = (deadline - start) * q.speed - before
+    if room < gap:
+        gap = room
+    return gap if gap > 0.0 else 0.0
+
+
+# --- Python level: one queue ----------------------------------------------------------------------
+
+@cython.auto_pickle(False)
+cdef class _Single:
+    """One checked queue with its buffers."""
+
+    cdef Queue q
+    cdef const double[::1] r
+    cdef const double[::1] w
+    cdef const double[::1] p
+    cdef double* scratch
+    cdef int* order
+
+    def __cinit__(self, release, size, work, double speed, double free_at, running_release, running_size, Py_ssize_t extra):
+        cdef Py_ssize_t k, n
+        self.scratch = NULL
+        self.r = doubles(release, "release")
+        self.w = doubles(size, "size")
+        self.p = doubles(work, "work")
+        n = self.r.shape[0]
+        check_lengths(n, self.w.shape[0], "release", "size")
+        check_lengths(n, self.p.shape[0], "release", "work")
+        check_array(self.r, "release", FINITE)
+        check_array(self.w, "size", POSITIVE)
+        check_array(self.p, "work", NOT_NEGATIVE)
+        check_scalar(speed, "speed", POSITIVE)
+        check_scalar(free_at, "free_at", FINITE)
+        self.q.floor = running_floor(running_release, running_size, free_at)
+        self.q.n = n
+        self.q.speed = speed
+        self.q.free_at = free_at
+        if n > 0:
+            self.q.release = &self.r[0]
+            self.q.size = &self.w[0]
+            self.q.work = &self.p[0]
+        if not spans_float64(&self.q):
+            raise OverflowError(_SPAN)
+        self.scratch = <double*>malloc((4 * n + extra) * sizeof(double) + n * sizeof(int) + 16)
+        if self.scratch == NULL:
+            raise MemoryError()
+        self.order = <int*>(self.scratch + 4 * n + extra)
+        for k in range(n):
+            self.order[k] = <int>k
+
+    def __dealloc__(self):
+        free(self.scratch)
+
+
+cdef double one_gap(double stretch, double release_new, double size_new, _Single single) except -1.0:
+    cdef double value
+    check_scalar(stretch, "stretch", NOT_NEGATIVE)
+    check_scalar(release_new, "release_new", FINITE)
+    check_scalar(size_new, "size_new", POSITIVE)
+    with nogil:
+        value = queue_gap(&single.q, single.order, stretch, release_new, size_new, single.scratch)
+    if not isfinite(value):
+        raise OverflowError("the gap is too large for float64")
+    return value
+
+
+def gap(
+    double stretch, double release_new, double size_new, release, size, work, *, double speed, double free_at,
+    running_release=None, running_size=None,
+) -> float:
+    """The work h (Mflop) of a new application that one queue can take at a stretch (Algorithm 3 repaired).
+
+    Parameters
+    ----------
+    stretch : S, s/Mflop >= 0.
+    release_new, size_new : release (s) and whole size w (Mflop) of the new application.
+    release, size, work : the queue as it stands at ``release_new``, as in `gridcore.queues.edf.optimal_stretch`.
+    speed : Mflop/s.
+    free_at : s, when the processor can start the queue: the end of the running task, or now. Taken as
+        ``release_new`` when that is later (exact for an empty queue, else on the safe side; see
+        `gridcore.queues.edf.project_queues` for the queue at a later instant).
+    running_release, running_size : the application of the running task, which must itself keep the stretch.
+
+    0 when the queue or the running task misses a deadline at this stretch. Non-decreasing in ``stretch``
+    and ``size_new``, not monotone in ``release_new``. Time O(n log n).
+    """
+    return one_gap(stretch, release_new, size_new,
+                   _Single(release, size, work, speed, free_at, running_release, running_size, 0))
+
+
+def available_tasks(
+    double stretch, double release_new, double size_new, double task_size_new, release, size, work, *,
+    double speed, double free_at, running_release=None, running_size=None,
+) -> int:
+    """How many whole tasks of ``task_size_new`` Mflop fit into the gap: floor(h / a). See `gap`."""
+    cdef double h
+    cdef _Single single = _Single(release, size, work, speed, free_at, running_release, running_size, 0)
+    check_scalar(task_size_new, "task_size_new", POSITIVE)
+    h = one_gap(stretch, release_new, size_new, single)
+    h = floor(h / task_size_new)
+    if not isfinite(h):
+        raise OverflowError("the number of tasks is too large for float64")
+    return int(h)
+
+
+cdef object check_grid(object grid):
+    if type(grid) is not SummaryGrid:
+        raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
+    return grid
+
+
+@cython.auto_pickle(False)
+cdef class _Axes:
+    """The three sample arrays of a grid as C pointers."""
+
+    cdef Grid grid
+    cdef const double[::1] s
+    cdef const double[::1] w
+    cdef const double[::1] a
+
+    def __cinit__(self, grid):
+        check_grid(grid)
+        self.s = grid.stretch
+        self.w = grid.size
+        self.a = grid.task_size
+        self.grid.n_stretch = self.s.shape[0]
+        self.grid.n_size = self.w.shape[0]
+        self.grid.n_task_size = self.a.shape[0]
+        self.grid.stretch = &self.s[0]
+        self.grid.size = &self.w[0]
+        self.grid.task_size = &self.a[0]
+
+
+def sample_availability(
+    grid, double release_new, release, size, work, *, double speed, double free_at, running_release=None,
+    running_size=None,
+):
+    """The summary of one queue: `available_tasks` at every point of the grid, as uint32[nS, nW, nA].
+
+    Counts above 2**32 - 1 are written as 2**32 - 1. Time O(nS * (n log n + nW) + cells).
+    """
+    cdef _Axes axes = _Axes(grid)
+    cdef _Single single = _Single(release, size, work, speed, free_at, running_release, running_size,
+                                  2 * axes.grid.n_size)
+    check_scalar(release_new, "release_new", FINITE)
+    result = np.empty(grid.shape, dtype=np.uint32)
+    cdef unsigned int[:, :, ::1] out = result   # OUT
+    with nogil:
+        sample_queue(&single.q, single.order, &axes.grid, release_new, &out[0, 0, 0], single.scratch)
+    return result
+
+
+@cython.auto_pickle(False)
+cdef class _Batch:
+    cdef _Axes axes
+    cdef const double[::1] r, w, p, s, b, rr, rw
+    cdef const long long[::1] offsets
+    cdef unsigned int[:, :, :, ::1] out
+    cdef double release_new
+    cdef bint pinned
+
+    def run(self, Py_ssize_t first, Py_ssize_t last):
+        cdef Py_ssize_t u, k, n, longest = 0, extra = 2 * self.axes.grid.n_size
+        cdef double* scratch
+        cdef int* order
+        cdef double value
+        cdef bint overflow = False
+        cdef Queue q
+        for u in range(first, last):
+            n = self.offsets[u + 1] - self.offsets[u]
+            longest = n if n > longest else longest
+        scratch = <double*>malloc((4 * longest + extra) * sizeof(double) + longest * sizeof(int) + 16)
+        if scratch == NULL:
+            raise MemoryError()
+        order = <int*>(scratch + 4 * longest + extra)
+        with nogil:
+            for u in range(first, last):
+                q.n = self.offsets[u + 1] - self.offsets[u]
+                if q.n > 0:
+                    q.release = &self.r[self.offsets[u]]
+                    q.size = &self.w[self.offsets[u]]
+                    q.work = &self.p[self.offsets[u]]
+                q.speed = self.s[u]
+                q.free_at = self.b[u]
+                q.floor = 0.0
+                if self.pinned and not isnan(self.rr[u]):
+                    value = (q.free_at - self.rr[u]) / self.rw[u]
+                    q.floor = value if value > 0.0 else 0.0
+                if not spans_float64(&q):
+                    overflow = True
+                    break
+                for k in range(q.n):
+                    order[k] = <int>k
+                sample_queue(&q, order, &self.axes.grid, self.release_new, &self.out[u, 0, 0, 0], scratch)
+        free(scratch)
+        if overflow:
+            raise OverflowError(_SPAN)
+
+
+def sample_availability_batch(
+    grid, double release_new, offsets, release, size, work, *, speed, free_at, running_release=None,
+    running_size=None, Py_ssize_t threads=1,
+):
+    """The summaries of many queues, uint32[nodes, nS, nW, nA].
+
+    Parameters
+    ----------
+    offsets : int64[nodes + 1]; the entries of node u are ``offsets[u]`` up to ``offsets[u + 1]``.
+    release, size, work : float64[entries].
+    speed, free_at : float64[nodes].
+    running_release, running_size : float64[nodes] or None; NaN for no running task.
+    threads : the nodes are shared out over at most so many threads (one where the work is too small to
+        be worth it); the result does not depend on it.
+    """
+    cdef _Batch batch = _Batch()
+    cdef Py_ssize_t entries, nodes
+    batch.axes = _Axes(grid)
+    batch.release_new = release_new
+    batch.r = doubles(release, "release")
+    batch.w = doubles(size, "size")
+    batch.p = doubles(work, "work")
+    batch.s = doubles(speed, "speed")
+    batch.b = doubles(free_at, "free_at")
+    batch.offsets = integers(offsets, "offsets")
+    entries = batch.r.shape[0]
+    check_lengths(entries, batch.w.shape[0], "release", "size")
+    check_lengths(entries, batch.p.shape[0], "release", "work")
+    check_offsets(batch.offsets, entries)
+    nodes = batch.offsets.shape[0] - 1
+    check_lengths(nodes, batch.s.shape[0], "offsets[1:]", "speed")
+    check_lengths(nodes, batch.b.shape[0], "offsets[1:]", "free_at")
+    check_array(batch.r, "release", FINITE)
+    check_array(batch.w, "size", POSITIVE)
+    check_array(batch.p, "work", NOT_NEGATIVE)
+    check_array(batch.s, "speed", POSITIVE)
+    check_array(batch.b, "free_at", FINITE)
+    check_scalar(release_new, "release_new", FINITE)
+    batch.pinned = running_release is not None or running_size is not None
+    if batch.pinned:
+        batch.rr, batch.rw = check_running(running_release, running_size, nodes)
+    if threads < 1:
+        raise ValueError(f"threads must be >= 1, got {threads}")
+    result = np.empty((nodes, *grid.shape), dtype=np.uint32)
+    batch.out = result
+    # About a millisecond of work pays for a thread.
+    threads = min(threads, nodes, result.size // 500_000 + 1)
+    if threads <= 1:
+        batch.run(0, nodes)
+        return result
+    chunks = min(nodes, 4 * threads)
+    with ThreadPoolExecutor(threads) as pool:
+        jobs = [
+            pool.submit(batch.run, nodes * i // chunks, nodes * (i + 1) // chunks) for i in range(chunks)
+        ]
+        for job in jobs:
+            job.result()
+    return result

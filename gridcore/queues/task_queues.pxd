@@ -1,0 +1,64 @@
+"""C-level contract of the task queues."""
+
+from gridcore.queues.availability cimport Grid
+from gridcore.queues.edf cimport Queue
+from gridcore.queues.journal cimport Journal
+
+cdef struct Scratch:
+    double* release
+    double* size
+    double* work
+    double* room
+    int* order
+
+
+cdef bint scratch_make(Scratch* s, Py_ssize_t n, Py_ssize_t n_size) noexcept nogil
+cdef void scratch_free(Scratch* s) noexcept nogil
+
+
+cdef class TaskQueues:
+    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef readonly Py_ssize_t machines
+    cdef readonly str order, watch
+    cdef public bint log
+    cdef bint edf, each_task
+    cdef const double[::1] speed
+    cdef readonly double tolerance          # of minimum stretches, relative; 0: they are exact
+    cdef readonly long long enqueued, tasks_done    # since the beginning
+    # per machine
+    cdef Py_ssize_t capacity
+    cdef int[:, :, ::1] share
+    cdef int[::1] first, count, running
+    cdef long long[::1] free_at, idle_at, waiting, peak, busy, done, interrupted
+    # per application
+    cdef Py_ssize_t n_applications
+    cdef const double[::1] release, size, task_size
+    cdef const long long[::1] whose     # the application to which a further bag belongs, else itself
+    cdef long long[::1] first_start, finish, completed, nodes_used
+    cdef unsigned char[:, ::1] used     # a bit for each application that the machine has had tasks of
+    cdef Journal ended                  # completions not yet handed out
+    cdef Journal ran, came              # what has run and what has been enqueued, if that is recorded
+    cdef readonly bint record
+    # machines by next change: an indexed heap, ties by machine
+    cdef long long[::1] change
+    cdef int[::1] heap, where
+
+    cdef dict _columns(self)
+    cdef void _use(self, Py_ssize_t u, int application) noexcept nogil
+    cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1
+    cdef int _make_room(self, Py_ssize_t u) except -1
+    cdef double _minimum(self, const Queue* q, Scratch* s) noexcept nogil
+    cdef void _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil
+    cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil
+    cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil
+    cdef int _catch_up(self, long long until) except -1
+    cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long end) noexcept nogil
+    cdef void _update(self, Py_ssize_t u) noexcept nogil
+    cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil
+    cdef void _place(self, Py_ssize_t u, Py_ssize_t k) noexcept nogil
+    cdef advance_quietly(self, const long long[::1] u, long long now)
+    cdef void _sample(self, Py_ssize_t u, long long now, long long at, const Grid* g, unsigned int* out,
+                      Scratch* s) noexcept nogil
+    cdef void _gather(self, Py_ssize_t u, long long at, bint begun, Queue* q, Scratch* s) noexcept nogil
+    cdef const long long[::1] _machines(self, machines)
+    cdef int _check_machine(self, Py_ssize_t machine) except -1

@@ -1,0 +1,783 @@
+"""The task queues of all machines in one object of flat arrays.
+
+A machine's queue holds shares (application, whole tasks left), grouped per application, never per task.
+The order is EDF at the machine's own minimum stretch, recomputed by `reschedule` when the queue has
+changed; a running task is pinned.  Between two changes nothing is decided, so a machine is advanced only
+when something touches it: its completions follow from its order by integer arithmetic.  Advancing to t1
+and then to t2 equals advancing to t2, bit for bit.
+
+Times are int64 nanoseconds; a task's duration is rounded once per (machine, task size), and is at least
+one.  A task that could
+start at exactly `until` is left unstarted: what arrives at that instant may still go before it.
+
+Tasks that were lost may be submitted again as a further bag of their application: it has an index, release
+and size of its own, by which it is queued, but everything is accounted to the application.
+
+Source: Celaya & Marchal, section 4 (local scheduler), with the exact minimum stretch of the EDF kernel, or
+Algorithm 2 with a tolerance.
+The twin is `tests.reference.task_queues`.
+"""
+
+cimport cython
+
+from libc.math cimport INFINITY, llrint
+from libc.stdlib cimport free, malloc
+
+from gridcore.common.arguments cimport (
+    FINITE, NOT_NEGATIVE, POSITIVE, _Held, check_array, check_instant, check_lengths, check_scalar,
+    doubles, hold, indices, integers, kept,
+)
+from gridcore.queues.availability cimport Grid, queue_gap, sample_queue
+from gridcore.queues.edf cimport Queue, bisect, minimum_stretch
+from gridcore.queues.journal cimport Journal, journal_copy, journal_fill, journal_note
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from gridcore.queues import journal_tables
+from gridcore.queues.summary_grid import SummaryGrid
+from gridcore.common.state import LATEST, State, shown
+
+__all__ = ["NEVER", "TaskQueues"]
+
+cdef long long _NEVER = 9223372036854775807
+NEVER = _NEVER
+
+
+cdef struct Share:
+    int application
+    int tasks
+
+
+cdef bint scratch_make(Scratch* s, Py_ssize_t n, Py_ssize_t n_size) noexcept nogil:
+    s.release = <double*> malloc((7 * n + 2 * n_size + 8) * sizeof(double))
+    s.order = <int*> malloc((n + 1) * sizeof(int))
+    if s.release == NULL or s.order == NULL:
+        free(s.release)
+        free(s.order)
+        return False
+    s.size = s.release + n
+    s.work = s.size + n
+    s.room = s.work + n
+    return True
+
+
+cdef void scratch_free(Scratch* s) noexcept nogil:
+    free(s.release)
+    free(s.order)
+
+
+cdef _rows(const Journal* j):
+    """int64[n, 6]."""
+    rows = np.empty((j.n, 6), np.int64)
+    journal_copy(j, rows)
+    return rows
+
+
+@cython.auto_pickle(False)
+cdef class TaskQueues:
+    """Queues of `len(speed)` machines.
+
+    Parameters
+    ----------
+    speed : float64[machines], Mflop/s.
+    order : ``"edf"`` (at the machine's minimum stretch) or ``"fifo"`` (as enqueued).
+    watch : what `next_change` and `due` speak of: ``"idle"``, a machine running out of work, or
+        ``"completion"``, the end of any task.
+    log : keep completions until `advance` hands them out; may be changed at any time.
+    record : keep what `schedule` and `arrivals` tell, from the beginning.
+    tolerance : 0 takes exact minimum stretches, for the order and everything else; a number in 0..1 takes
+        those of a bisection, which exceed the exact ones by at most this fraction of themselves.
+
+    Raises
+    ------
+    ValueError naming the argument, its index and value.
+    """
+
+    def __cinit__(self, speed, *, str order="edf", str watch="idle", bint log=False, bint record=False,
+                  double tolerance=0.0):
+        if order not in ("edf", "fifo"):
+            raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
+        if watch not in ("idle", "completion"):
+            raise ValueError(f"watch must be 'idle' or 'completion', got {watch!r}")
+        if not 0.0 <= tolerance < 1.0:
+            raise ValueError(f"tolerance must be in 0..1, less than 1, got {tolerance!r}")
+        self.tolerance = tolerance
+        self.speed = kept(speed, "speed")
+        check_array(self.speed, "speed", POSITIVE)
+        cdef Py_ssize_t n = self.speed.shape[0]
+        self.machines = n
+        self.order, self.watch, self.log, self.record = order, watch, log, record
+        self.edf, self.each_task = order == "edf", watch == "completion"
+        self.capacity = 4
+        self.share = np.zeros((n, self.capacity, 2), np.int32)
+        self.first = np.zeros(n, np.int32)
+        self.count = np.zeros(n, np.int32)
+        self.running = np.full(n, -1, np.int32)
+        self.free_at = np.zeros(n, np.int64)
+        self.idle_at = np.zeros(n, np.int64)
+        self.waiting = np.zeros(n, np.int64)
+        self.peak = np.zeros(n, np.int64)
+        self.busy = np.zeros(n, np.int64)
+        self.done = np.zeros(n, np.int64)
+        self.interrupted = np.zeros(n, np.int64)
+        self.release = self.size = self.task_size = np.zeros(0)
+        self.whose = self.first_start = np.zeros(0, np.int64)
+        self.finish = np.zeros(0, np.int64)
+        self.completed = np.zeros(0, np.int64)
+        self.nodes_used = np.zeros(0, np.int64)
+        self.used = np.zeros((n, 0), np.uint8)
+        self.change = np.full(n, _NEVER, np.int64)
+        self.heap = np.arange(n, dtype=np.int32)
+        self.where = np.arange(n, dtype=np.int32)
+
+    def __dealloc__(self):
+        free(self.ended.row)
+        free(self.ran.row)
+        free(self.came.row)
+
+    # -- what is there ----------------------------------------------------------------------------------
+
+    def add_applications(self, release, size, task_size, whose=None):
+        """Append applications; their indices are consecutive.
+
+        Parameters
+        ----------
+        release : float64[k], s.
+        size : float64[k], Mflop of the whole application.
+        task_size : float64[k], Mflop of a task.
+        whose : int64[k], for a further bag, that is tasks of an earlier application that are submitted again,
+            the index of that application, which is no further bag itself and has the same `task_size`; for
+            another application its own index.  By default there are no further bags.
+
+        Shares of a further bag are joined and ordered by the index, release and size of the bag.  `queue`
+        tells them apart; everything else is told of the application: `totals`, `advance`, `fail`,
+        `schedule` and `arrivals`.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const double[::1] r = doubles(release, "release"), w = doubles(size, "size")
+        cdef const double[::1] a = doubles(task_size, "task_size")
+        cdef Py_ssize_t n = self.n_applications, j
+        cdef const long long[::1] i
+        check_array(r, "release", FINITE)
+        check_array(w, "size", POSITIVE)
+        check_array(a, "task_size", POSITIVE)
+        cdef Py_ssize_t k = r.shape[0]
+        if w.shape[0] != k or a.shape[0] != k:
+            raise ValueError("release, size and task_size must be equally long, "
+                             f"got {k}, {w.shape[0]}, {a.shape[0]}")
+        i = np.arange(n, n + k) if whose is None else integers(whose, "whose")
+        check_lengths(k, i.shape[0], "release", "whose")
+        for j in range(k):
+            if i[j] == n + j:
+                continue
+            if not 0 <= i[j] < n or self.whose[i[j]] != i[j]:
+                raise ValueError(f"whose[{j}] must be {n + j}, its own index, or an application below {n} "
+                                 f"that is no further bag, got {i[j]}")
+            if a[j] != self.task_size[i[j]]:
+                raise ValueError(f"task_size[{j}] of a further bag must be that of application {i[j]}, "
+                                 f"{self.task_size[i[j]]!r}, got {a[j]!r}")
+        self.whose = np.concatenate((self.whose, i))
+        self.release = np.concatenate((self.release, r))
+        self.size = np.concatenate((self.size, w))
+        self.task_size = np.concatenate((self.task_size, a))
+        zeros, never = np.zeros(k, np.int64), np.full(k, -1, np.int64)
+        self.first_start = np.concatenate((self.first_start, never))
+        self.finish = np.concatenate((self.finish, never))
+        self.completed = np.concatenate((self.completed, zeros))
+        self.nodes_used = np.concatenate((self.nodes_used, zeros))
+        self.n_applications += k
+        if 8 * self.used.shape[1] < self.n_applications:
+            wider = np.zeros((self.machines, (self.n_applications + 7) // 8), np.uint8)
+            wider[:, :self.used.shape[1]] = self.used
+            self.used = wider
+
+    def totals(self):
+        """Copies of what has happened so far.
+
+        Per application: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines
+        that got tasks of it); of a further bag finish and completed alone.  Per machine: busy (ns), tasks (completed),
+        interrupted (tasks that ran when it failed), peak_queue (most tasks waiting), waiting.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        return {
+            "first_start": np.array(self.first_start), "finish": np.array(self.finish),
+            "completed": np.array(self.completed), "nodes_used": np.array(self.nodes_used),
+            "busy": np.array(self.busy), "tasks": np.array(self.done),
+            "interrupted": np.array(self.interrupted),
+            "peak_queue": np.array(self.peak), "waiting": np.array(self.waiting),
+        }
+
+    def queue(self, Py_ssize_t machine):
+        """(applications, tasks, running application or -1, free_at ns) of one machine, in its order."""
+        cdef _Held alone = hold(&self.occupied)
+        self._check_machine(machine)
+        cdef Py_ssize_t f = self.first[machine], n = self.count[machine]
+        rows = np.asarray(self.share)[machine, f:f + n]
+        return rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64), self.running[machine], \
+            self.free_at[machine]
+
+    def schedule(self):
+        """What has run so far, as columns int64[k], in order of machine and start; empty without ``record``.
+
+        machine, application; tasks : of equal length, one after another without a gap; start, end (ns);
+        completed : how many of them, all, or none of one that a failure has cut off at `end`.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        return journal_tables.schedule(_rows(&self.ran))
+
+    def arrivals(self):
+        """What has been enqueued so far: columns machine, application, tasks, time (ns), int64[k], in order."""
+        cdef _Held alone = hold(&self.occupied)
+        return journal_tables.arrivals(_rows(&self.came))
+
+    def is_busy(self, machines):
+        """bool[k]: which of `machines` run or have something to run."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = self._machines(machines)
+        return np.asarray([self.running[m] >= 0 or self.count[m] > 0 for m in u], dtype=np.bool_)
+
+    # -- checkpoints --------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """What has changed since the queues and their applications were there; see `gridcore.common.state`."""
+        cdef _Held alone = hold(&self.occupied)
+        return shown({
+            **{name: np.asarray(column) for name, column in self._columns().items()},
+            "whose": np.asarray(self.whose), "share": np.asarray(self.share), "used": np.asarray(self.used),
+            "ended": _rows(&self.ended), "ran": _rows(&self.ran), "came": _rows(&self.came),
+            "enqueued": self.enqueued, "tasks_done": self.tasks_done,
+        })
+
+    def setstate(self, state):
+        """Go on from what `getstate` of queues with the same machines and applications gave.
+
+        Further bags belong to the applications: whoever has appended some appends them again first.
+        Raises ValueError for a state that cannot be theirs.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t n = self.machines, k, j
+        cdef double end
+        known, read = self._columns(), State(state)
+        if (read.array("whose", np.int64, (self.n_applications,)) != np.asarray(self.whose)).any():
+            raise ValueError("state['whose'] must have the further bags that have been appended here")
+        share = read.array("share", np.int32, (n, None, 2))
+        used = read.array("used", np.uint8, (n, self.used.shape[1]))
+        capacity = share.shape[1]
+        if capacity < 1:
+            raise ValueError("state['share'] must have room for a share a machine, got none")
+        lows = {"running": (-1, self.n_applications - 1), "first": (0, capacity), "count": (0, capacity),
+                "free_at": (0, LATEST)}
+        given = {name: read.array(name, np.asarray(column).dtype, np.shape(column), *lows.get(name, (-1, LATEST)))
+                 for name, column in known.items()}
+        place, first = np.arange(capacity), given["first"][:, None]
+        held = (place >= first) & (place < first + given["count"][:, None])
+        if (held.sum(axis=1) != given["count"]).any() or (share[held] < (0, 1)).any() or \
+                (share[held][:, 0] >= self.n_applications).any():
+            raise ValueError("state['share'] must have applications and tasks where state['first'] and "
+                             "state['count'] say that there are any")
+        rows = {name: read.array(name, np.int64, (None, 6)) for name in ("ended", "ran", "came")}
+        enqueued, tasks_done = read.whole("enqueued", 0, LATEST), read.whole("tasks_done", 0, LATEST)
+        cdef const int[:, :, ::1] shares = share
+        cdef const int[::1] firsts = given["first"], counts = given["count"]
+        cdef const long long[::1] frees = given["free_at"]
+        for k in range(n):
+            end = <double> frees[k]
+            for j in range(firsts[k], firsts[k] + counts[k]):
+                end += <double> shares[k, j, 1] * <double> self._duration(k, shares[k, j, 0])
+            if not end < 2.0 * 2305843009213693952.0:
+                raise ValueError(f"state['share'] must let machine {k} end within {LATEST} ns")
+        self.share, self.used, self.capacity = share, used, capacity
+        for name, column in known.items():
+            np.asarray(column)[...] = given[name]
+        journal_fill(&self.ended, rows["ended"])
+        journal_fill(&self.ran, rows["ran"])
+        journal_fill(&self.came, rows["came"])
+        self.enqueued, self.tasks_done = enqueued, tasks_done
+        for k in range(n):
+            self.change[k], self.heap[k], self.where[k] = _NEVER, <int> k, <int> k
+        for k in range(n):
+            self.idle_at[k] = self.free_at[k]
+            for j in range(self.first[k], self.first[k] + self.count[k]):
+                self.idle_at[k] += self.share[k, j, 1] * self._duration(k, self.share[k, j, 0])
+            self._update(k)
+
+    cdef dict _columns(self):
+        """What changes, a value per machine or application."""
+        return {
+            "first": self.first, "count": self.count, "running": self.running, "free_at": self.free_at,
+            "waiting": self.waiting, "peak": self.peak, "busy": self.busy,
+            "done": self.done, "interrupted": self.interrupted, "first_start": self.first_start,
+            "finish": self.finish, "completed": self.completed, "nodes_used": self.nodes_used,
+        }
+
+    # -- changes ------------------------------------------------------------------------------------------
+
+    def enqueue(self, machines, applications, tasks, long long now):
+        """Add a cohort of shares at `now` ns: int64[k] machines, applications, tasks (>= 1).
+
+        A share of an application that still waits at the machine joins it.  The order is not touched:
+        call `reschedule` once all shares of the instant are in.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = self._machines(machines)
+        cdef const long long[::1] i = indices(applications, "applications", 0, self.n_applications)
+        cdef const long long[::1] n = integers(tasks, "tasks")
+        cdef Py_ssize_t k, rows = u.shape[0]
+        if i.shape[0] != rows or n.shape[0] != rows:
+            raise ValueError(f"machines, applications and tasks must be equally long, got {rows}, "
+                             f"{i.shape[0]}, {n.shape[0]}")
+        if now < 0:
+            raise ValueError(f"now must be >= 0 ns, got {now}")
+        for k in range(rows):
+            if not 1 <= n[k] < 2**31:
+                raise ValueError(f"tasks[{k}] must be in 1..{2**31 - 1}, got {n[k]}")
+        try:
+            for k in range(rows):
+                self._enqueue(u[k], <int> i[k], n[k], now)
+        except BaseException:
+            self._update(u[k])  # it has come to `now` all the same
+            raise
+
+    cdef void _use(self, Py_ssize_t u, int application) noexcept nogil:
+        """Machine `u` gets tasks of `application`, which is no further bag."""
+        cdef unsigned char* bits = &self.used[u, application // 8]
+        cdef unsigned char bit = <unsigned char> (1 << application % 8)
+        if not bits[0] & bit:
+            bits[0] |= bit
+            self.nodes_used[application] += 1
+
+    cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1:
+        self._advance(u, now)
+        cdef Py_ssize_t f = self.first[u], n = self.count[u], k
+        cdef long long length = self._duration(u, application)
+        cdef bint idle = n == 0 and self.running[u] < 0
+        cdef long long start = max(self.free_at[u], now) if idle else self.idle_at[u]
+        if tasks > (_NEVER - 1 - start) // length:
+            raise OverflowError(f"tasks of application {application} on machine {u} end after the last instant")
+        for k in range(f, f + n):
+            if self.share[u, k, 0] == application:
+                if self.share[u, k, 1] > 2**31 - 1 - tasks:
+                    raise OverflowError(f"more than {2**31 - 1} tasks of application {application} on machine {u}")
+                self.share[u, k, 1] += <int> tasks
+                break
+        else:
+            if tasks > 2**31 - 1:
+                raise OverflowError(f"more than {2**31 - 1} tasks of application {application} on machine {u}")
+            if f + n == self.capacity:
+                self._make_room(u)
+                f = self.first[u]
+            self.share[u, f + n, 0] = application
+            self.share[u, f + n, 1] = <int> tasks
+            self.count[u] += 1
+            self._use(u, <int> self.whose[application])
+        if idle:
+            self.free_at[u] = start
+        self.idle_at[u] = start + tasks * length
+        self.enqueued += tasks
+        self.waiting[u] += tasks
+        if self.record:
+            journal_note(&self.came, u, <int> self.whose[application], tasks, now, now, 0)
+        self.peak[u] = max(self.peak[u], self.waiting[u])
+        self._update(u)
+        return 0
+
+    cdef int _make_room(self, Py_ssize_t u) except -1:
+        """Move the queue of `u` to the front of its row, or double the rows of all machines."""
+        cdef Py_ssize_t f = self.first[u], n = self.count[u], k
+        if f > self.capacity // 2:
+            for k in range(n):
+                self.share[u, k, 0] = self.share[u, f + k, 0]
+                self.share[u, k, 1] = self.share[u, f + k, 1]
+            self.first[u] = 0
+            return 0
+        wider = np.zeros((self.machines, 2 * self.capacity, 2), np.int32)
+        wider[:, :self.capacity] = self.share
+        self.share = wider
+        self.capacity *= 2
+        return 0
+
+    def reschedule(self, machines, long long now):
+        """Bring the queues of `machines` into EDF order at their minimum stretch (A.2)."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = self._machines(machines)
+        cdef Py_ssize_t k
+        cdef Scratch s
+        if not self.edf:
+            return
+        if not scratch_make(&s, self.capacity, 0):
+            raise MemoryError
+        with nogil:
+            for k in range(u.shape[0]):
+                self._advance(u[k], now)
+                self._reorder(u[k], now, &s)
+                self._update(u[k])
+        scratch_free(&s)
+
+    cdef double _minimum(self, const Queue* q, Scratch* s) noexcept nogil:
+        """The minimum stretch of `q` to the tolerance; leaves in `s.order` the EDF order at it."""
+        if self.tolerance == 0.0:
+            return minimum_stretch(q, s.order, s.room)
+        return bisect(q, s.order, s.room, self.tolerance)
+
+    cdef void _reorder(self, Py_ssize_t u, long long now, Scratch* s) noexcept nogil:
+        cdef Queue q
+        cdef Py_ssize_t k, n = self.count[u]
+        if n < 2:
+            return
+        self._gather(u, now, False, &q, s)
+        self._minimum(&q, s)
+        # the room holds the reordered shares: eight bytes each
+        cdef Share* row = <Share*> &self.share[u, self.first[u], 0]
+        cdef Share* moved = <Share*> s.room
+        for k in range(n):
+            moved[k] = row[s.order[k]]
+        for k in range(n):
+            row[k] = moved[k]
+
+    def fail(self, machines, long long now):
+        """Lose everything on `machines` at `now` ns, running tasks too; the machines are empty and up again.
+
+        Returns (machines, applications, tasks) int64[k] of what was lost, a row per machine and application,
+        with what it lost of further bags.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = self._machines(machines)
+        cdef Py_ssize_t k, j, m
+        cdef long long length, application
+        check_instant(now, "now")
+        lost = []
+        for k in range(u.shape[0]):
+            m = u[k]
+            self._advance(m, now)
+            left = {}
+            if self.running[m] >= 0:
+                application = self.whose[self.running[m]]
+                left[application] = 1
+                self.busy[m] -= self.free_at[m] - now
+                if self.record:
+                    length = self._duration(m, self.running[m])
+                    journal_note(&self.ran, m, <int> application, 1, self.free_at[m] - length, now, 0)
+                self.interrupted[m] += 1
+                self.running[m] = -1
+            for j in range(self.first[m], self.first[m] + self.count[m]):
+                application = self.whose[self.share[m, j, 0]]
+                left[application] = left.get(application, 0) + self.share[m, j, 1]
+            lost += [(m, *row) for row in sorted(left.items())]
+            self.first[m] = self.count[m] = 0
+            self.waiting[m] = 0
+            self.free_at[m] = self.idle_at[m] = now
+            self._update(m)
+        rows = np.array(lost, np.int64).reshape(-1, 3)
+        return rows[:, 0].copy(), rows[:, 1].copy(), rows[:, 2].copy()
+
+    # -- time ---------------------------------------------------------------------------------------------
+
+    def advance(self, long long until, machines=None):
+        """Let `machines` (default: all) work up to `until` ns.
+
+        Returns (machine, application, tasks, end ns) int64[k]: what has been completed since the last
+        call, one row per machine and application, `end` of its last task, sorted; empty without ``log``.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k
+        cdef const long long[::1] u
+        if machines is None:
+            self._catch_up(until)
+        else:
+            u = self._machines(machines)
+            with nogil:
+                for k in range(u.shape[0]):
+                    self._advance(u[k], until)
+                    self._update(u[k])
+        rows = _rows(&self.ended)
+        self.ended.n = 0
+        return journal_tables.completions(rows)
+
+    def catch_up(self, long long until):
+        """Let all machines work up to `until` ns; what they complete is handed out by the next `advance`."""
+        cdef _Held alone = hold(&self.occupied)
+        self._catch_up(until)
+
+    cdef int _catch_up(self, long long until) except -1:
+        cdef Py_ssize_t k
+        with nogil:
+            for k in range(self.machines):
+                self._advance(k, until)
+                self._update(k)
+        return 0
+
+    cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil:
+        cdef double ns = self.task_size[application] / self.speed[u] * 1e9
+        return max(1, llrint(ns)) if ns < 9.2e18 else _NEVER
+
+    cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil:
+        cdef long long length, whole, at
+        cdef int application
+        cdef Py_ssize_t f, whose
+        while True:
+            at = self.free_at[u]
+            application = self.running[u]
+            if application >= 0:
+                if at > until:
+                    return
+                self.running[u] = -1
+                self._complete(u, application, 1, at)
+            if self.count[u] == 0 or at >= until:
+                return
+            f = self.first[u]
+            application = self.share[u, f, 0]
+            length = self._duration(u, application)
+            whose = self.whose[application]
+            if self.first_start[whose] < 0 or at < self.first_start[whose]:
+                self.first_start[whose] = at
+            whole = min(<long long> self.share[u, f, 1], (until - at) // length)
+            if whole > 0:
+                self._complete(u, application, whole, at + whole * length)
+                self.share[u, f, 1] -= <int> whole
+                self.waiting[u] -= whole
+                self.busy[u] += whole * length
+                at = self.free_at[u] = at + whole * length
+            if self.share[u, f, 1] > 0 and at < until:
+                self.running[u] = application
+                self.share[u, f, 1] -= 1
+                self.waiting[u] -= 1
+                self.busy[u] += length
+                self.free_at[u] = at + length
+            if self.share[u, f, 1] == 0:
+                self.first[u] += 1
+                self.count[u] -= 1
+                if self.count[u] == 0:
+                    self.first[u] = 0
+
+    cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long end) noexcept nogil:
+        cdef int bag = application
+        application = <int> self.whose[bag]  # of the same task size
+        if bag != application:
+            self.completed[bag] += tasks
+            self.finish[bag] = max(self.finish[bag], end)
+        self.completed[application] += tasks
+        self.done[u] += tasks
+        self.tasks_done += tasks
+        if end > self.finish[application]:
+            self.finish[application] = end
+        if not (self.log or self.record):
+            return
+        cdef long long start = end - tasks * self._duration(u, application)
+        if self.log:
+            journal_note(&self.ended, u, application, tasks, start, end, tasks)
+        if self.record:
+            journal_note(&self.ran, u, application, tasks, start, end, tasks)
+
+    def next_change(self):
+        """The first instant (ns) at which a machine runs idle (or ends a task, see ``watch``), or `NEVER`."""
+        cdef _Held alone = hold(&self.occupied)
+        return self.change[self.heap[0]] if self.machines else _NEVER
+
+    def due(self, long long now):
+        """int64[k]: machines whose next change has come by `now` ns, advanced to `now`, ascending."""
+        cdef _Held alone = hold(&self.occupied)
+        found = []
+        while self.machines and self.change[self.heap[0]] <= now and self.change[self.heap[0]] != _NEVER:
+            u = self.heap[0]
+            found.append(u)
+            self._advance(u, now)
+            self._update(u)
+        return np.unique(np.array(found, np.int64))
+
+    cdef void _update(self, Py_ssize_t u) noexcept nogil:
+        """Set the next change of `u` and move it in the heap."""
+        cdef long long at = _NEVER
+        if self.running[u] >= 0 or self.count[u] > 0:
+            if not self.each_task:
+                at = self.idle_at[u]
+            elif self.running[u] >= 0:
+                at = self.free_at[u]
+            else:
+                at = self.free_at[u] + self._duration(u, self.share[u, self.first[u], 0])
+        if at == self.change[u]:
+            return
+        self.change[u] = at
+        cdef Py_ssize_t n = self.machines, k = self.where[u], other
+        while k > 0 and self._before(u, self.heap[(k - 1) // 2]):
+            self._place(self.heap[(k - 1) // 2], k)
+            k = (k - 1) // 2
+        while 2 * k + 1 < n:
+            other = 2 * k + 1
+            if other + 1 < n and self._before(self.heap[other + 1], self.heap[other]):
+                other += 1
+            if not self._before(self.heap[other], u):
+                break
+            self._place(self.heap[other], k)
+            k = other
+        self._place(u, k)
+
+    cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
+        return self.change[a] < self.change[b] or (self.change[a] == self.change[b] and a < b)
+
+    cdef void _place(self, Py_ssize_t u, Py_ssize_t k) noexcept nogil:
+        self.heap[k] = <int> u
+        self.where[u] = <int> k
+
+    # -- what the scheduler asks ----------------------------------------------------------------------------
+
+    def minimum_stretch(self, machines, long long now):
+        """float64[k]: the minimum stretch (s/Mflop) of what waits or runs; inf for an idle machine."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = self._machines(machines)
+        result = np.empty(u.shape[0])
+        cdef double[::1] out = result
+        cdef Py_ssize_t k
+        cdef Queue q
+        cdef Scratch s
+        if not scratch_make(&s, self.capacity, 0):
+            raise MemoryError
+        with nogil:
+            for k in range(u.shape[0]):
+                self._advance(u[k], now)
+                self._update(u[k])
+                if self.count[u[k]] == 0 and self.running[u[k]] < 0:
+                    out[k] = INFINITY
+                else:
+                    self._gather(u[k], now, False, &q, &s)
+                    out[k] = self._minimum(&q, &s)
+        scratch_free(&s)
+        return result
+
+    def summaries(self, machines, grid, long long now, *, cell=None, int threads=1):
+        """uint32[k, nS, nW, nA]: the availability of `machines` for an application released at `cell` ns.
+
+        By default `cell` is `now`.  For a later one the queue is projected there (A.4), and cells with S
+        below the machine's minimum stretch of now are 0.  A task that starts at exactly `cell` counts as
+        started: who reads the summary later must not hope to overtake it.  `threads` > 1 shares the machines out; same result.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] u = self._machines(machines)
+        cdef long long at = now if cell is None else cell
+        if at < now:
+            raise ValueError(f"cell must not be before now = {now} ns, got {at}")
+        if type(grid) is not SummaryGrid:
+            raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
+        if threads < 1:
+            raise ValueError(f"threads must be >= 1, got {threads}")
+        result = np.empty((u.shape[0], *grid.shape), np.uint32)
+        if u.shape[0] == 0:
+            return result
+        self.advance_quietly(u, now)
+        cells = result.reshape(u.shape[0], -1)
+        threads = min(threads, 1 + u.shape[0] // 64)
+        if threads == 1:
+            self._sample_range(u, cells, grid, now, at, 0, u.shape[0])
+            return result
+        bounds = np.linspace(0, u.shape[0], threads + 1).astype(int)
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda lo, hi: self._sample_range(u, cells, grid, now, at, lo, hi),
+                          bounds[:threads].tolist(), bounds[1:].tolist()))
+        return result
+
+    cdef advance_quietly(self, const long long[::1] u, long long now):
+        cdef Py_ssize_t k
+        with nogil:
+            for k in range(u.shape[0]):
+                self._advance(u[k], now)
+                self._update(u[k])
+
+    def _sample_range(self, const long long[::1] u, unsigned int[:, ::1] out, grid, long long now, long long at,
+                      Py_ssize_t lo, Py_ssize_t hi):
+        cdef const double[::1] gs = grid.stretch, gw = grid.size, ga = grid.task_size
+        cdef Grid g
+        g.n_stretch, g.n_size, g.n_task_size = gs.shape[0], gw.shape[0], ga.shape[0]
+        g.stretch, g.size, g.task_size = &gs[0], &gw[0], &ga[0]
+        cdef Py_ssize_t k
+        cdef Scratch s
+        if not scratch_make(&s, self.capacity, g.n_size):
+            raise MemoryError
+        with nogil:
+            for k in range(lo, hi):
+                self._sample(u[k], now, at, &g, &out[k, 0], &s)
+        scratch_free(&s)
+
+    cdef void _sample(self, Py_ssize_t u, long long now, long long at, const Grid* g, unsigned int* out,
+                      Scratch* s) noexcept nogil:
+        cdef Queue q
+        cdef double least = 0.0
+        if at > now:
+            self._gather(u, now, False, &q, s)
+            least = self._minimum(&q, s)
+        self._gather(u, at, True, &q, s)
+        q.floor = max(q.floor, least)
+        sample_queue(&q, s.order, g, at / 1e9, out, s.room)
+
+    def available(self, double stretch, double release_new, double size_new, double task_size_new,
+                  long long now, machines=None):
+        """int64[k]: exact number of tasks each of `machines` (default: all) can take at one `stretch`.
+
+        At most 2**63 - 1.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        check_scalar(stretch, "stretch", NOT_NEGATIVE)
+        check_scalar(release_new, "release_new", FINITE)
+        check_scalar(size_new, "size_new", POSITIVE)
+        check_scalar(task_size_new, "task_size_new", POSITIVE)
+        cdef const long long[::1] u = self._machines(np.arange(self.machines) if machines is None else machines)
+        result = np.empty(u.shape[0], np.int64)
+        cdef long long[::1] out = result
+        cdef Py_ssize_t k
+        cdef double room
+        cdef Queue q
+        cdef Scratch s
+        if not scratch_make(&s, self.capacity, 0):
+            raise MemoryError
+        with nogil:
+            for k in range(u.shape[0]):
+                self._advance(u[k], now)
+                self._update(u[k])
+                self._gather(u[k], now, False, &q, &s)
+                room = queue_gap(&q, s.order, stretch, release_new, size_new, s.room) / task_size_new
+                out[k] = <long long> room if room < 2.0**63 else _NEVER
+        scratch_free(&s)
+        return result
+
+    cdef void _gather(self, Py_ssize_t u, long long at, bint begun, Queue* q, Scratch* s) noexcept nogil:
+        """The queue that `u` will hold at `at` ns if nothing comes, as the single-queue kernels take it.
+
+        `begun`: a task that starts at exactly `at` has started.
+        """
+        cdef Py_ssize_t k, n = 0
+        cdef const int* row = &self.share[u, self.first[u], 0]
+        cdef long long start = self.free_at[u], tasks, length
+        cdef long long edge = at + begun
+        cdef int i, running = self.running[u]
+        if running >= 0 and start <= at:
+            running = -1
+        for k in range(self.count[u]):
+            i, tasks = row[2 * k], row[2 * k + 1]
+            if start < edge:
+                length = self._duration(u, i)
+                tasks -= min(tasks, (at - start) // length)
+                start += (row[2 * k + 1] - tasks) * length
+                if tasks > 0 and start < edge:
+                    running = i
+                    start += length
+                    tasks -= 1
+                if tasks == 0:
+                    continue
+            s.release[n] = self.release[i]
+            s.size[n] = self.size[i]
+            s.work[n] = tasks * self.task_size[i]
+            s.order[n] = <int> n
+            n += 1
+        q.n = n
+        q.release, q.size, q.work = s.release, s.size, s.work
+        q.speed = self.speed[u]
+        q.free_at = max(start, at) / 1e9
+        q.floor = max(0.0, (q.free_at - self.release[running]) / self.size[running]) if running >= 0 else 0.0
+
+    cdef const long long[::1] _machines(self, machines):
+        return indices(machines, "machines", 0, self.machines)
+
+    cdef int _check_machine(self, Py_ssize_t machine) except -1:
+        if not 0 <= machine < self.machines:
+            raise ValueError(f"machine must be in 0..{self.machines - 1}, got {machine}")
+        return 0

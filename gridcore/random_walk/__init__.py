@@ -1,0 +1,1 @@
+"""Jobs that move to a node found by random probes (RJSS)."""

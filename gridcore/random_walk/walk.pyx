@@ -1,0 +1,785 @@
+"""Jobs that look for a node: random probes or walks over the nodes of a grid, each a queue first come, first served.
+
+A job is released at its own node, which asks other nodes in turn what it would find there: how long their queues are,
+and how much will come to them while the job is on its way.  It goes to the first one that is better, or to the best,
+or stays.  Where asking takes time, a node decides on one job after the other, and results leave through the same queue
+(sections 7.1 and 7.2).  A node runs what has come to it in that order, without preemption, so that a job's start is known
+when it arrives.  Jobs and their results are carried by `gridcore.network.links`; packets of load are counted there.
+
+The rule is RJSS's (Reliable node Job Scheduling Strategy, section 6.1), and with other settings that of its rivals.
+Times are int64 nanoseconds.  `tests.reference.walk` is the same in plain Python.
+"""
+
+from libc.math cimport INFINITY, exp, isnan, llrint
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from gridcore.common.arguments cimport _Held, hold
+from gridcore.network.links cimport Links
+from gridcore.common.memory cimport grown, prefetch
+from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
+                               pending_read)
+from gridcore.random_walk.probe_log cimport (LOOK_FIELDS, Look, ProbeLog, probelog_add, probelog_copy, probelog_fill,
+                                probelog_free)
+from gridcore.random_walk.searches cimport (Node, Record, Search, Searches, below, chance_of, lasts, other, searches_drop,
+                                searches_free, searches_new)
+
+import numpy as np
+
+from gridcore.common.state import LATEST, shown
+from gridcore.random_walk.state import JOB_COLUMNS, LOOKS, NODE_COLUMNS, PICKS, RECORD, RULES, SEARCH, checked, read
+
+__all__ = ["NEVER", "RECORD", "JobWalks"]
+
+cdef long long _NEVER = 9223372036854775807
+NEVER = _NEVER
+cdef long long _LATEST = LATEST
+
+cdef enum:
+    PROBE, LOAD, JOB, RESULT, KINDS
+cdef enum:
+    FIRST, BEST, FASTEST
+cdef enum:
+    NO_RULE, EXACTLY_ONE, AT_LEAST_ONE
+cdef enum:
+    FITS, SLOW, OWN, OTHERS, MOVES, STAYS
+cdef enum:
+    AHEAD = 16                      # so many nodes ahead of the one that is asked, the next are fetched
+cdef enum:
+    DRAWN = 4                       # steps of a search that may end with each
+cdef enum:
+    NOWHERE = -2                    # in no queue
+cdef enum:
+    FIELDS = 10                     # of a search, in a state
+
+
+cdef class JobWalks:
+    """Nodes, the jobs that are released at them, and where these go.
+
+    At an instant jobs arrive (by node), results come back, results are sent or queue for it (by job), searches go on (in
+    the order in which their steps began; where one ends, its node's dispatcher turns to what waits there), and then jobs
+    are released, by index.
+
+    Parameters
+    ----------
+    links : carries messages; its nodes are those of `speed`.
+    speed : float64[nodes], Mflop/s > 0.
+    kinds : int64[4], the numbers in `links` of probe, load, job and result, of records `RECORD`.
+    release, node, work, data : of each job: int64 ns, not decreasing; int64, the node at which it is released;
+        float64 Mflop > 0; int64 bytes, as much as its result has.
+    rate : float64[nodes], jobs/s that are released at a node on average; nan: those released so far over the time.
+    probes : nodes to ask, at most (without `neighbours` no more than there are others).
+    pick : "first" that is better than the job's own node, "best", or "fastest", whatever its queue.
+    rule : how likely a node's own job is while this one is on its way, which must be less than `local_threshold`:
+        "exactly-one", x exp(-x) of x jobs expected, as printed; "at-least-one", 1 - exp(-x).  What comes from others
+        must be less than `remote_threshold` jobs then, as it did so far.  "none": neither is asked.
+    min_speed : slower nodes are passed over, Mflop/s.
+    printed : compare waiting + latency with waiting, as printed, in place of the times until the result is back.
+    probe_time : ns that it takes to ask a node and to hear from it, one after the other; 0: no time at all.
+    queued : a node's dispatcher is busy while it looks for a node for a job: other jobs that are released there, and
+        results of what has run there, wait for it, first come, first served.  False: it looks for nodes for all its jobs
+        at once, and results leave when the jobs have run.
+    packet : bytes of a probe and of its answer.
+    seed : of the draws.  Those of a job depend on it and on the job's index.
+    neighbours : int32[nodes, degree]; then a job's probes walk from neighbour to neighbour, where a node that was asked
+        before takes a step and is not asked again.  None: nodes are drawn uniformly, each at most once.
+    log : rows of `looks` that are kept, at most; 0: none.  It changes nothing else.
+
+    Raises
+    ------
+    ValueError naming the argument, its index and value.
+    """
+
+    cdef Links links
+    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef readonly Py_ssize_t nodes, count
+    cdef int[KINDS] number
+    cdef Node* at
+    cdef const long long[::1] release, home, data
+    cdef const double[::1] work
+    cdef const int[:, ::1] neighbours
+    cdef Py_ssize_t probes, degree
+    cdef int pick, rule
+    cdef double local_threshold, remote_threshold, min_speed
+    cdef bint printed
+    cdef long long probe_time, packet
+    cdef unsigned long long seed
+    cdef dict _jobs, _totals
+    cdef int[::1] machine, asked
+    cdef long long[::1] arrived, start, end, returned, predicted
+    cdef long long[::1] busy, done, own, remote, peak
+    cdef int[::1] next_waiting          # the job that waits behind a job at its node, -1
+    cdef int[::1] head, tail, waiting   # of the jobs that wait at a node
+    cdef Py_ssize_t next                # job to be released
+    cdef long long now, sequence
+    cdef Pending ending                 # jobs whose result is sent then
+    cdef Pending steps                  # searches, by the time of their next event
+    cdef Searches searches
+    cdef bint queued                    # dispatchers are ever busy
+    cdef int[::1] deciding              # the job for which a node's dispatcher looks for a node, -1
+    cdef int[::1] first, last           # of those that wait for a dispatcher: to be decided on, or with a result to send
+    cdef int[::1] behind                # the job behind a job there, -1; or `NOWHERE`
+    cdef ProbeLog log
+    cdef long long[::1] looked          # of each job its row in the log that is not heard of yet, -1
+
+    def __cinit__(self, Links links, speed, *, kinds, release, node, work, data, rate, probes, pick="first",
+                  rule="exactly-one", local_threshold=0.5, remote_threshold=1.0, min_speed=0.0, bint printed=False,
+                  probe_time=0, bint queued=True, packet=100, seed=0, neighbours=None, log=0):
+        cdef Py_ssize_t k
+        cdef const double[::1] speeds, rates
+        if links is None:
+            raise TypeError("links must be Links, got None")
+        made = checked(speed=speed, kinds=kinds, release=release, node=node, work=work, data=data, rate=rate,
+                       probes=probes, pick=pick, rule=rule, local_threshold=local_threshold,
+                       remote_threshold=remote_threshold, min_speed=min_speed, probe_time=probe_time, packet=packet,
+                       neighbours=neighbours, log=log, widths=np.asarray(links.width))
+        self.links = links
+        speeds, rates = made["speed"], made["rate"]
+        self.nodes, self.count = speeds.shape[0], len(made["release"])
+        if links.machine_of.shape[0] != self.nodes:
+            raise ValueError(f"links must have {self.nodes} nodes, got {links.machine_of.shape[0]}")
+        for k in range(KINDS):
+            self.number[k] = made["kinds"][k]
+        if self.count:
+            links._length(made["data"].max())
+        self.release, self.home, self.data = made["release"], made["node"], made["data"]
+        self.work, self.neighbours = made["work"], made["neighbours"]
+        self.degree, self.probes = self.neighbours.shape[1], probes
+        if neighbours is None:
+            self.degree, self.probes = -1, min(self.probes, self.nodes - 1)
+        self.pick, self.rule = PICKS.index(pick), RULES.index(rule)
+        self.local_threshold, self.remote_threshold = local_threshold, remote_threshold
+        self.min_speed, self.printed = min_speed, printed
+        self.probe_time, self.packet, self.seed = probe_time, packet, seed
+        self._jobs = {name: np.full(self.count, -1, dtype) for name, dtype in JOB_COLUMNS.items()}
+        self._jobs["probes"][:] = 0
+        self.machine, self.asked, self.arrived = self._jobs["machine"], self._jobs["probes"], self._jobs["arrived"]
+        self.start, self.end, self.returned = self._jobs["start"], self._jobs["end"], self._jobs["returned"]
+        self.predicted = self._jobs["predicted"]
+        self._totals = {name: np.zeros(self.nodes, np.int64) for name in NODE_COLUMNS}
+        self.busy, self.done, self.own, self.remote, self.peak = (self._totals[name] for name in NODE_COLUMNS)
+        self.next_waiting = np.full(self.count, -1, np.int32)
+        self.head, self.tail = np.full(self.nodes, -1, np.int32), np.full(self.nodes, -1, np.int32)
+        self.waiting = np.zeros(self.nodes, np.int32)
+        self.queued = queued and self.probe_time > 0 and self.probes > 0 and self.degree != 0
+        k = self.nodes if self.queued else 0
+        self.deciding, self.first, self.last = (np.full(k, -1, np.int32) for _ in range(3))
+        self.behind = np.full(self.count if self.queued else 0, NOWHERE, np.int32)
+        self.log.most = log
+        self.looked = np.full(self.count if log else 0, -1, np.int64)
+        self.at = <Node*> grown(NULL, self.nodes * sizeof(Node))
+        memset(self.at, 0, self.nodes * sizeof(Node))
+        for k in range(self.nodes):
+            self.at[k].speed, self.at[k].rate = speeds[k], rates[k]
+
+    def __dealloc__(self):
+        free(self.at)
+        searches_free(&self.searches)
+        probelog_free(&self.log)
+        pending_free(&self.ending)
+        pending_free(&self.steps)
+
+    cdef _Held _hold(self):
+        return hold(&self.occupied, hold(&self.links.occupied))
+
+    # -- time -----------------------------------------------------------------------------------------------
+
+    def advance(self, long long limit):
+        """Run up to and including `limit` ns; `NEVER`, as nobody must be told of anything.
+
+        OverflowError where a node would be busy until after the last instant.
+        """
+        cdef _Held alone = self._hold()
+        cdef long long own, now
+        cdef Event e
+        while True:
+            own = self.release[self.next] if self.next < self.count else _NEVER
+            own = min(own, first_of(&self.ending), first_of(&self.steps))
+            now = min(self.links._advance(min(limit, own)), own)
+            if now > limit or now == _NEVER:
+                return _NEVER
+            self.now = now
+            if not self._arrive(now) and now < own:
+                raise ValueError(f"links must carry nothing but what is sent here, got a message at {now} ns")
+            while first_of(&self.ending) == now:
+                e = pending_pop(&self.ending)
+                self._dispatch(e.slot, self.machine[e.slot], now)
+            while first_of(&self.steps) == now:
+                e = pending_pop(&self.steps)
+                self._go_on(e.slot, now)
+            while self.next < self.count and self.release[self.next] == now:
+                self._released(self.next, now)
+                self.next += 1
+
+    cdef bint _arrive(self, long long now) except -1:
+        """Jobs that have come to a node, then results that are back; False if there are none."""
+        cdef Py_ssize_t k, n = self.links._take(self.number[JOB], now), jobs = n
+        cdef const Record* record
+        self.links._by_node(n)
+        for k in range(n):
+            record = self._record(k)
+            if record.node != self.machine[record.job]:
+                raise ValueError(f"job {record.job} must come to node {self.machine[record.job]}, got {record.node}")
+            self._queue(record.job, record.node, now)
+        n = self.links._take(self.number[RESULT], now)
+        for k in range(n):
+            self.returned[self._record(k).job] = now
+        return jobs + n > 0
+
+    cdef const Record* _record(self, Py_ssize_t k) except NULL:
+        """That of the k-th message taken off; good until something is sent."""
+        cdef int slot = self.links.due[k].slot
+        cdef const Record* record = <const Record*> (self.links.data + slot * self.links.stride)
+        if not 0 <= record.job < self.count:  # a state from a file may have any
+            raise ValueError(f"a message names job {record.job}, there are {self.count}")
+        self.links._give_back(slot)
+        return record
+
+    # -- what a node's dispatcher does ----------------------------------------------------------------------
+
+    cdef int _dispatch(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
+        """Begin to look for a node for `job`, or send its result from node `u`, when its dispatcher comes to it."""
+        if self.queued and self.deciding[u] >= 0:
+            return self._line_up(job, u)
+        if self.machine[job] < 0:
+            if now > _LATEST:
+                raise OverflowError(f"node {u} would decide on jobs until after {_LATEST} ns")
+            self._begin(job, now)
+            if self.queued:
+                self.deciding[u] = <int> job
+        elif u == self.home[job]:
+            self.returned[job] = now
+        else:
+            self._send(RESULT, u, self.home[job], job, now)
+        return 0
+
+    cdef int _line_up(self, Py_ssize_t job, Py_ssize_t u) except -1:
+        if self.behind[job] != NOWHERE:  # a state from a file may have it come twice, and then it would wait for itself
+            raise ValueError(f"job {job} waits for a dispatcher already")
+        self.behind[job] = -1
+        if self.first[u] < 0:
+            self.first[u] = <int> job
+        else:
+            self.behind[self.last[u]] = <int> job
+        self.last[u] = <int> job
+        return 0
+
+    cdef int _decided(self, Py_ssize_t u, long long now) except -1:
+        """The dispatcher of node `u` goes on with what waits for it, up to the next job."""
+        cdef Py_ssize_t job
+        self.deciding[u] = -1
+        while self.deciding[u] < 0 and self.first[u] >= 0:
+            job = self.first[u]
+            self.first[u] = self.behind[job]
+            self.behind[job] = NOWHERE
+            self._dispatch(job, u, now)
+        return 0
+
+    # -- a search that takes no time ------------------------------------------------------------------------
+
+    cdef int _released(self, Py_ssize_t job, long long now) except -1:
+        cdef Py_ssize_t home = self.home[job], u = -1
+        self.own[home] += 1
+        if self.probes and self.degree:
+            self._forget_stamps(job)
+            if self.probe_time:
+                return self._dispatch(job, home, now)
+            u = self._find(job, home, now)
+            if self.log.most or self.links.passages.most:
+                self._tell(job, home, now)
+        if self.log.most:
+            self._log_end(job, home, u, self.at[u].free if u >= 0 else -1, now)
+        if u < 0:
+            return self._queue(job, home, now)
+        return self._move(job, home, u, self.at[u].free, now)
+
+    cdef void _forget_stamps(self, Py_ssize_t job) noexcept:
+        """Nobody was asked for `job`, although it was released before, and then could not be queued."""
+        cdef Py_ssize_t u
+        if self.at[self.home[job]].stamp == <unsigned int> (job + 1):
+            for u in range(self.nodes):
+                self.at[u].stamp = 0
+
+    cdef Py_ssize_t _find(self, Py_ssize_t job, Py_ssize_t home, long long now) noexcept:
+        """The node to which `job` goes, -1 if it stays: all are asked now, as long as it takes."""
+        cdef unsigned long long chance = chance_of(self.seed, job)
+        cdef unsigned int stamp = <unsigned int> (job + 1)
+        cdef long long latency = self._latency(job), arrival = now + latency, wait, took
+        cdef long long legs = latency if self.printed else 2 * latency, bound = self._at_home(job, home, now)
+        cdef double work = self.work[job], fastest = self.at[home].speed
+        cdef Py_ssize_t steps = 0, asked = 0, best = -1, k = 0, u = home, before
+        cdef Py_ssize_t[AHEAD] ahead
+        # in registers: no store to a node can be one to these
+        cdef Node* at = self.at
+        cdef Node* node
+        cdef Py_ssize_t others = self.nodes - 1, probes = self.probes
+        cdef double min_speed = self.min_speed
+        cdef bint drawn = self.degree < 0, printed = self.printed
+        cdef int pick = self.pick
+        at[home].stamp = stamp
+        if drawn:
+            for k in range(AHEAD):
+                ahead[k] = other(&chance, others, home)
+                prefetch(&at[ahead[k]])
+            k = 0
+        while steps < probes:
+            if drawn:
+                u = ahead[k]
+                ahead[k] = other(&chance, others, home)
+                prefetch(&at[ahead[k]])
+                k = (k + 1) % AHEAD
+            else:
+                before = u
+                u = self.neighbours[u, below(&chance, self.degree)]
+                self._hop(before, u)
+            node = &at[u]
+            if node.stamp == stamp:
+                steps += not drawn
+                continue
+            steps += 1
+            asked += 1
+            node.stamp = stamp
+            node.answered += 1
+            if node.speed < min_speed:
+                continue
+            if pick == FASTEST:
+                if node.speed > fastest and self._fits(u, latency, now):
+                    fastest, best = node.speed, u
+                continue
+            wait = node.free - arrival
+            took = legs + (wait if wait > 0 else 0)
+            if took >= bound:
+                continue
+            if not printed:
+                took += lasts(work, node.speed)
+                if took >= bound:
+                    continue
+            if self._fits(u, latency, now):
+                bound, best = took, u
+                if pick == FIRST:
+                    break
+        self.asked[job] = <int> steps
+        self._count(home, steps, asked)
+        return best
+
+    # -- one that takes time --------------------------------------------------------------------------------
+
+    cdef int _begin(self, Py_ssize_t job, long long now) except -1:
+        cdef int slot = searches_new(&self.searches, min(self.probes, DRAWN) if self.pick == FIRST else self.probes)
+        cdef Search* s = &self.searches.search[slot]
+        s.job, s.taken, s.best, s.best_free, s.seen, s.seen_free = job, 0, -1, 0, -1, 0
+        s.asking = True
+        self._draw(s)
+        return self._wait(slot, now + self.probe_time // 2)
+
+    cdef void _draw(self, Search* s) noexcept:
+        """The first steps of a walk, which do not depend on what is found: at once, as others stamp nodes meanwhile."""
+        cdef unsigned long long chance = chance_of(self.seed, s.job)
+        cdef unsigned int stamp = <unsigned int> (s.job + 1)
+        cdef Py_ssize_t home = self.home[s.job], u = home, n = 0
+        self.at[home].stamp = stamp
+        while n < s.steps:
+            if self.degree < 0:
+                u = other(&chance, self.nodes - 1, home)
+                if self.at[u].stamp == stamp:
+                    continue
+            else:
+                u = self.neighbours[u, below(&chance, self.degree)]
+            s.step[n] = <int> (~u if self.at[u].stamp == stamp else u)
+            self.at[u].stamp = stamp
+            n += 1
+
+    cdef int _draw_more(self, Search* s) except -1:
+        """Twice the steps, from the first one on: nothing but the job tells how far its draws have come."""
+        cdef Py_ssize_t k
+        cdef int u
+        for k in range(s.steps):
+            u = s.step[k] if s.step[k] >= 0 else ~s.step[k]
+            if self.at[u].stamp == <unsigned int> (s.job + 1):
+                self.at[u].stamp = 0
+        k = min(2 * s.steps, self.probes)
+        s.step = <int*> grown(s.step, k * sizeof(int))
+        s.steps = k
+        self._draw(s)
+        return 0
+
+    cdef int _wait(self, int slot, long long time) except -1:
+        self.searches.search[slot].time, self.searches.search[slot].sequence = time, self.sequence
+        self.sequence += 1
+        return pending_push(&self.steps, time, self.searches.search[slot].sequence, slot)
+
+    cdef int _go_on(self, int slot, long long now) except -1:
+        """The probe of the next step has come to a node, or its answer is back."""
+        cdef Search* s = &self.searches.search[slot]
+        cdef Py_ssize_t job = s.job, home = self.home[job], u, before = home
+        cdef long long half = self.probe_time // 2, latency = self._latency(job)
+        if s.asking:
+            u = s.step[s.taken] if s.step[s.taken] >= 0 else ~s.step[s.taken]
+            s.seen = -1
+            if self.degree >= 0:
+                if s.taken:
+                    before = s.step[s.taken - 1] if s.step[s.taken - 1] >= 0 else ~s.step[s.taken - 1]
+                self._hop(before, u)
+            self._log_packets(job, before, u, s.step[s.taken] >= 0, now)
+            if s.step[s.taken] >= 0:
+                self.at[u].answered += 1
+                if self.at[u].speed >= self.min_speed and self._fits(u, latency, now):
+                    s.seen, s.seen_free = <int> u, self.at[u].free
+                if self.log.most:
+                    self._log_asked(job, u, now)
+            self._count(home, 1, s.step[s.taken] >= 0)
+            s.taken += 1
+            self.asked[job] += 1
+            s.asking = False
+            return self._wait(slot, now + self.probe_time - half)
+        if self.log.most:
+            self._log_heard(job, now)
+        if s.seen >= 0 and self._is_better(s, latency, now):
+            s.best, s.best_free = s.seen, s.seen_free
+        if s.taken < self.probes and not (self.pick == FIRST and s.best >= 0):
+            if s.taken == s.steps:
+                self._draw_more(s)
+            s.asking = True
+            return self._wait(slot, now + half)
+        u = s.best
+        if u >= 0 and self.pick == BEST and not (
+                self._turnaround(job, u, s.best_free, latency, now) < self._at_home(job, home, now)):
+            u = -1
+        if u >= 0 and self.pick == FASTEST and not self.at[u].speed > self.at[home].speed:
+            u = -1
+        latency = s.best_free
+        searches_drop(&self.searches, slot)
+        if self.log.most:
+            self._log_end(job, home, u, latency if u >= 0 else -1, now)
+        if u < 0:
+            self._queue(job, home, now)
+        else:
+            self._move(job, home, u, latency, now)
+        return self._decided(home, now) if self.queued else 0
+
+    cdef bint _is_better(self, const Search* s, long long latency, long long now) noexcept:
+        """Whether the node seen is better than the best so far, or for the first one, than the job's own."""
+        cdef Py_ssize_t job = s.job
+        cdef long long leaves = now + (self.probes - s.taken) * self.probe_time  # when all have answered
+        if self.pick == FIRST:
+            return (self._turnaround(job, s.seen, s.seen_free, latency, now)
+                    < self._at_home(job, self.home[job], now))
+        if s.best < 0:
+            return True
+        if self.pick == FASTEST:
+            return self.at[s.seen].speed > self.at[s.best].speed
+        return (self._turnaround(job, s.seen, s.seen_free, latency, leaves)
+                < self._turnaround(job, s.best, s.best_free, latency, leaves))
+
+    # -- what is compared -----------------------------------------------------------------------------------
+
+    cdef inline long long _latency(self, Py_ssize_t job) noexcept nogil:
+        return self.links.latency + llrint(self.data[job] / self.links.bandwidth * 1e9)
+
+    cdef inline long long _at_home(self, Py_ssize_t job, Py_ssize_t home, long long now) noexcept nogil:
+        cdef long long waits = max(<long long> 0, self.at[home].free - now)
+        return waits if self.printed else waits + lasts(self.work[job], self.at[home].speed)
+
+    cdef long long _turnaround(self, Py_ssize_t job, Py_ssize_t u, long long when_free, long long latency,
+                               long long leaves) noexcept nogil:
+        """Of a job that `leaves` for node `u`, if nothing else comes there."""
+        cdef long long waits = max(<long long> 0, when_free - (leaves + latency))
+        return waits + latency if self.printed else waits + lasts(self.work[job], self.at[u].speed) + 2 * latency
+
+    cdef bint _fits(self, Py_ssize_t u, long long latency, long long now) noexcept nogil:
+        """Whether little enough will come to `u` while a job is on its way."""
+        return self.rule == NO_RULE or self._judged(u, latency, now) == FITS
+
+    cdef int _judged(self, Py_ssize_t u, long long latency, long long now) noexcept nogil:
+        """`FITS`, or else what too much of will come to `u` while a job is on its way: `OWN` or `OTHERS`."""
+        cdef double seconds = latency / 1e9, elapsed = now / 1e9, expected = 0.0, chance
+        if seconds > 0 and not isnan(self.at[u].rate):
+            expected = self.at[u].rate * seconds
+        elif seconds > 0 and self.own[u]:
+            expected = INFINITY if elapsed == 0 else self.own[u] / elapsed * seconds
+        if self.rule == AT_LEAST_ONE:
+            chance = 1.0 - exp(-expected)
+        else:
+            chance = expected * exp(-expected) if expected < INFINITY else 0.0
+        if not chance < self.local_threshold:
+            return OWN
+        if self.remote[u] == 0 or self.remote_threshold == INFINITY:
+            return FITS if self.remote_threshold > 0.0 else OTHERS
+        return FITS if self.remote[u] * seconds < self.remote_threshold * elapsed else OTHERS
+
+    # -- what is logged, if it is -----------------------------------------------------------------------------
+
+    cdef int _tell(self, Py_ssize_t job, Py_ssize_t home, long long now) except -1:
+        """Log a search that took no time: the same walk once more; who is told of has no stamp any more."""
+        cdef unsigned long long chance = chance_of(self.seed, job)
+        cdef unsigned int stamp = <unsigned int> (job + 1)
+        cdef Py_ssize_t steps = 0, u = home, before
+        cdef bint new
+        while steps < self.asked[job]:
+            before = u
+            u = other(&chance, self.nodes - 1, home) if self.degree < 0 else self.neighbours[u, below(&chance, self.degree)]
+            new = u != home and self.at[u].stamp == stamp
+            if self.degree < 0 and not new:
+                continue
+            steps += 1
+            self._log_packets(job, home if self.degree < 0 else before, u, new, now)
+            if new:
+                self.at[u].stamp = 0
+                if self.log.most:
+                    self._log_asked(job, u, now)
+                    self._log_heard(job, now)
+        return 0
+
+    cdef int _log_packets(self, Py_ssize_t job, Py_ssize_t before, Py_ssize_t u, bint answers, long long now) except -1:
+        """Let the links log the probe that has come to node `u` from the one before, and the answer."""
+        cdef Record record
+        cdef long long half = self.probe_time // 2
+        if not self.links.passages.most:
+            return 0
+        record.node, record.sender, record.job = u, before, job
+        self.links._log(self.number[PROBE], &record, now - half, now, self.packet)
+        if answers:
+            record.node, record.sender = self.home[job], u
+            self.links._log(self.number[LOAD], &record, now, now + self.probe_time - half, self.packet)
+        return 0
+
+    cdef int _log_asked(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
+        cdef Look look
+        look.job, look.node, look.asked, look.heard, look.free = job, u, now, -1, self.at[u].free
+        look.home_free = look.true_free = -1
+        look.verdict, look.count = FITS, 0
+        if self.at[u].speed < self.min_speed:
+            look.verdict = SLOW
+        elif self.rule != NO_RULE:
+            look.verdict = self._judged(u, self._latency(job), now)
+        if look.verdict == OWN:
+            look.count = self.own[u]
+        elif look.verdict == OTHERS:
+            look.count = self.remote[u]
+        self.looked[job] = probelog_add(&self.log, &look)
+        return 0
+
+    cdef void _log_heard(self, Py_ssize_t job, long long now) noexcept:
+        cdef Look* look
+        if self.looked[job] >= 0:
+            look = &self.log.look[self.looked[job]]
+            look.heard, look.home_free, look.true_free = now, self.at[self.home[job]].free, self.at[look.node].free
+            self.looked[job] = -1
+
+    cdef int _log_end(self, Py_ssize_t job, Py_ssize_t home, Py_ssize_t u, long long when_free, long long now) except -1:
+        """The job goes to node `u`, of which it has heard when it is free; or stays, for -1."""
+        cdef Look look
+        look.job, look.node, look.asked, look.heard, look.count = job, u, -1, now, 0
+        look.verdict, look.free, look.home_free = MOVES if u >= 0 else STAYS, when_free, self.at[home].free
+        look.true_free = self.at[u].free if u >= 0 else -1
+        probelog_add(&self.log, &look)
+        return 0
+
+    # -- what is sent ---------------------------------------------------------------------------------------
+
+    cdef int _move(self, Py_ssize_t job, Py_ssize_t home, Py_ssize_t u, long long when_free, long long now) except -1:
+        self.remote[u] += 1
+        self.machine[job] = <int> u
+        self.predicted[job] = max(<long long> 0, when_free - (now + self._latency(job)))
+        return self._send(JOB, home, u, job, now)
+
+    cdef int _send(self, int kind, long long sender, long long node, long long job, long long now) except -1:
+        cdef Record record
+        record.node, record.sender, record.job = node, sender, job
+        return self.links._send(now, self.number[kind], &record, self.data[job],
+                                llrint(self.data[job] / self.links.bandwidth * 1e9))
+
+    cdef void _count(self, Py_ssize_t home, Py_ssize_t probes, Py_ssize_t loads) noexcept:
+        """So many probes for `home` have come to nodes, and of those so many answered; see `settle`."""
+        self._book(PROBE, probes)
+        self._book(LOAD, loads)
+        if self.degree < 0:
+            self.links._out[home] += probes * self.packet
+        self.links._in[home] += loads * self.packet
+
+    cdef void _book(self, int kind, Py_ssize_t n) noexcept:
+        cdef int number = self.number[kind]
+        self.links._sent[number] += n
+        self.links._delivered[number] += n
+        self.links._traffic[number] += n * self.packet
+        self.links._by_level[0, number, 0] += n
+        self.links._by_level[1, number, 0] += n * self.packet
+
+    cdef void _hop(self, Py_ssize_t before, Py_ssize_t u) noexcept:
+        """A probe goes from a node to its neighbour."""
+        self.links._out[before] += self.packet
+        self.links._in[u] += self.packet
+
+    def settle(self):
+        """Enter the packets of the nodes asked in the books of the links, where the others are already."""
+        cdef _Held alone = self._hold()
+        cdef Py_ssize_t u
+        for u in range(self.nodes):
+            self.links._out[u] += self.at[u].answered * self.packet
+            if self.degree < 0:
+                self.links._in[u] += self.at[u].answered * self.packet
+            self.at[u].answered = 0
+
+    # -- first come, first served ---------------------------------------------------------------------------
+
+    cdef int _queue(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
+        cdef Node* node = &self.at[u]
+        cdef long long start = max(now, node.free), end = start + lasts(self.work[job], node.speed)
+        if self.start[job] >= 0:  # a state from a file may have it come twice, and then it would wait for itself
+            raise ValueError(f"job {job} has been queued already")
+        if end > _LATEST:
+            raise OverflowError(f"node {u} would be busy until after {_LATEST} ns")
+        self.machine[job], self.arrived[job], self.start[job], self.end[job] = <int> u, now, start, end
+        node.free = end
+        self.busy[u] += end - start
+        self.done[u] += 1
+        while self.head[u] >= 0 and self.start[self.head[u]] <= now:
+            self.head[u] = self.next_waiting[self.head[u]]
+            self.waiting[u] -= 1
+        if start > now:
+            self._append(job, u)
+            self.peak[u] = max(self.peak[u], <long long> self.waiting[u])
+        if self.queued or u != self.home[job]:
+            return pending_push(&self.ending, end, job, <int> job)
+        self.returned[job] = end
+        return 0
+
+    cdef void _append(self, Py_ssize_t job, Py_ssize_t u) noexcept:
+        self.next_waiting[job] = -1
+        if self.head[u] < 0:
+            self.head[u] = <int> job
+        else:
+            self.next_waiting[self.tail[u]] = <int> job
+        self.tail[u] = <int> job
+        self.waiting[u] += 1
+
+    # -- reports --------------------------------------------------------------------------------------------
+
+    def jobs(self):
+        """Of each job: machine, probes (int32; steps of its walk), arrived, start, end, returned, predicted (int64 ns).
+
+        predicted is the wait that it was to find where it went, -1 for one that stayed.  The memory is the kernel's.
+        """
+        cdef _Held alone = self._hold()
+        return dict(self._jobs)
+
+    def looks(self):
+        """What was logged, in order: int64 columns, see `gridcore.random_walk.state.LOOKS`."""
+        cdef _Held alone = self._hold()
+        rows = np.empty((self.log.n, LOOK_FIELDS), np.int64)
+        probelog_copy(&self.log, rows)
+        return {name: rows[:, k].copy() for k, name in enumerate(LOOKS)}
+
+    @property
+    def unlogged(self):
+        """Rows for which the log had no room."""
+        return self.log.lost
+
+    def totals(self):
+        """int64[nodes] each: busy (ns), done, own (jobs released there), remote (sent there), peak (waiting)."""
+        cdef _Held alone = self._hold()
+        return {name: column.copy() for name, column in self._totals.items()}
+
+    # -- checkpoints ----------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """What has changed since it was made; see `gridcore.common.state`.  The links have a state of their own."""
+        cdef _Held alone = self._hold()
+        cdef Py_ssize_t k, n
+        cdef Search* s
+        free_at, answered = np.empty(self.nodes, np.int64), np.empty(self.nodes, np.uint32)
+        cdef long long[::1] to_free = free_at
+        cdef unsigned int[::1] to_answered = answered
+        for k in range(self.nodes):
+            to_free[k], to_answered[k] = self.at[k].free, self.at[k].answered
+        rows = np.empty((self.ending.n + self.ending.n_run, 3), np.int64)
+        pending_read(&self.ending, rows)
+        events = np.empty((self.steps.n + self.steps.n_run, 3), np.int64)
+        pending_read(&self.steps, events)
+        searches, steps = np.empty((len(events), FIELDS), np.int64), []
+        cdef long long[:, ::1] out = searches
+        for n, k in enumerate(events[np.argsort(events[:, 1]), 2].tolist()):
+            s = &self.searches.search[k]
+            out[n, 0], out[n, 1], out[n, 2], out[n, 3], out[n, 4] = s.job, s.time, s.sequence, s.asking, s.taken
+            out[n, 5], out[n, 6], out[n, 7], out[n, 8], out[n, 9] = s.seen, s.seen_free, s.best, s.best_free, s.steps
+            steps.append(np.asarray(<int[:s.steps]> s.step).astype(np.int64))
+        waiting = []
+        for k in range(self.first.shape[0]):
+            n = self.first[k]
+            while n >= 0:
+                waiting.append(n)
+                n = self.behind[n]
+        log = {}
+        if self.log.most:
+            log = {"looks": np.empty((self.log.n, LOOK_FIELDS), np.int64), "unlogged": self.log.lost}
+            probelog_copy(&self.log, log["looks"])
+        return shown({
+            **log, **self._jobs, **self._totals, "free": free_at, "answered": answered, "now": self.now, "next": self.next,
+            "sequence": self.sequence, "ending": rows[np.argsort(rows[:, 1])][:, :2], "searches": searches,
+            "steps": np.concatenate([np.zeros(0, np.int64), *steps]), "dispatchers": np.array(waiting, np.int64),
+        })
+
+    def setstate(self, state):
+        """Go on from what `getstate` gave of one made with the same arguments.
+
+        Raises ValueError for a state that cannot be its own.
+        """
+        cdef _Held alone = self._hold()
+        cdef Py_ssize_t k, j, n
+        cdef int slot
+        cdef Search* s
+        made = read(state, self.nodes, np.asarray(self.home), self.probes, self.queued, self.log.most)
+        self._forget()
+        for columns in (self._jobs, self._totals):
+            for name, column in columns.items():
+                column[:] = made[name]
+        cdef const long long[::1] free_at = made["free"], steps = made["steps"], waiting = made["waiting"]
+        cdef const unsigned int[::1] answered = made["answered"]
+        for k in range(self.nodes):
+            self.at[k].free, self.at[k].answered, self.at[k].stamp = free_at[k], answered[k], 0
+            self.head[k], self.waiting[k] = -1, 0
+        self.now, self.next, self.sequence = made["now"], made["next"], made["sequence"]
+        for k in range(waiting.shape[0]):
+            self._append(waiting[k], self.machine[waiting[k]])
+        for time, job in made["ending"].tolist():
+            pending_push(&self.ending, time, job, job)
+        cdef const long long[:, ::1] row = made["searches"]
+        n = 0
+        for k in range(row.shape[0]):
+            slot = searches_new(&self.searches, row[k, 9])
+            s = &self.searches.search[slot]
+            s.job, s.time, s.sequence, s.asking, s.taken = row[k, 0], row[k, 1], row[k, 2], row[k, 3], row[k, 4]
+            s.seen, s.seen_free, s.best, s.best_free = <int> row[k, 5], row[k, 6], <int> row[k, 7], row[k, 8]
+            for j in range(s.steps):
+                s.step[j] = <int> steps[n + j]
+            n += s.steps
+            pending_push(&self.steps, s.time, s.sequence, slot)
+            if self.queued:
+                self.deciding[self.home[s.job]] = <int> s.job
+        cdef const long long[::1] line = made["dispatchers"]
+        for k in range(line.shape[0]):
+            j = line[k]
+            self._line_up(j, self.home[j] if self.machine[j] < 0 else self.machine[j])
+        if self.log.most:
+            self.log.lost = made["unlogged"]
+            probelog_fill(&self.log, made["looks"])
+            self.looked[:] = -1
+            for k in range(self.log.n):
+                if self.log.look[k].heard < 0:
+                    self.looked[self.log.look[k].job] = k
+
+    cdef void _forget(self) noexcept:
+        """Nothing is under way."""
+        cdef int slot
+        pending_clear(&self.ending)
+        while pending_first(&self.steps) != NULL:
+            slot = pending_pop(&self.steps).slot
+            searches_drop(&self.searches, slot)
+        self.deciding[:] = -1
+        self.first[:] = -1
+        self.behind[:] = NOWHERE
+
+
+cdef inline long long first_of(const Pending* events) noexcept nogil:
+    cdef const Event* first = pending_first(events)
+    return _NEVER if first == NULL else first.time

@@ -1,0 +1,1 @@
+"""Rigid jobs in one queue: first come first served, and backfilling."""

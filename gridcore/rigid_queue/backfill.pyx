@@ -1,0 +1,588 @@
+"""Rigid parallel jobs on a grid of identical machines: first come, first served, and EASY backfilling.
+
+Times are int64 nanoseconds.  A job runs on as many machines as it wants, on all of them at once, the
+lowest-numbered ones that are free.  The queue is in order of job number.  At an instant all ends come first, then
+what is submitted, then the starts: from the head of the queue on as long as the head fits.  That is all of it
+without backfilling.  With it the head, where it does not fit, gets a reservation:
+
+- its shadow time is the first instant at which enough machines are free for it, by the estimates.  Who runs beyond
+  its estimate counts as ending now.
+- extra is how many more are free then, counting all ends up to that instant.
+
+The others start in queue order where they fit the free machines and either end by the shadow time, by their
+estimate, or want no more than extra, which is then less by what they take.  Where too few machines are up for the
+head there is no shadow time, and whatever fits is started.
+
+The queue is looked at when something has ended, was submitted, has failed or is back, and at no other instant:
+time alone, though it moves the shadow of jobs beyond their estimates, starts nothing.
+
+Source: Lifka, "The ANL/IBM SP scheduling system" (1995); Mu'alem and Feitelson, "Utilization, predictability,
+workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling" (2001).  The twin is
+`tests.reference.backfill`.
+"""
+
+from libc.stdlib cimport free
+from libc.string cimport memmove
+
+from gridcore.common.arguments cimport _Held, check_lengths, hold, indices, integers
+from gridcore.common.bits cimport lowest_bit
+from gridcore.common.heap cimport Entry, heap_pop, heap_push
+from gridcore.common.memory cimport grown
+from gridcore.rigid_queue.occupancy cimport (Occupancy, Span, occupancy_add, occupancy_clear, occupancy_free, occupancy_make,
+                                 occupancy_mark, occupancy_meets, occupancy_remove, occupancy_return, occupancy_take,
+                                 occupancy_take_one)
+from gridcore.rigid_queue.run_log cimport (RunLog, runlog_add, runlog_add_part, runlog_copy, runlog_fill, runlog_free,
+                              runlog_machines, runlog_rows)
+from gridcore.rigid_queue.waiting cimport (Waiting, waiting_clear, waiting_find_head, waiting_free, waiting_join, waiting_leave,
+                               waiting_make, waiting_next)
+
+import numpy as np
+
+from gridcore.rigid_queue.state import check_coming, check_log, check_running
+from gridcore.common.state import LATEST, State, shown
+
+__all__ = ["BackfillQueue"]
+
+cdef long long _NEVER = 9223372036854775807
+# No job ends later and none lasts longer: an instant and an estimate can be added.
+cdef long long _LAST = 4611686018427387904
+cdef long long _LONGEST = LATEST
+
+cdef enum:
+    UNKNOWN, COMING, WAITING, RUNNING, ENDED
+
+cdef struct Believed:                   # a running job by its estimate, and what is free when it ends
+    long long at
+    int job, nodes
+
+
+cdef class BackfillQueue:
+    """Jobs that wait for `machines` identical machines, and those that run on them.
+
+    Parameters
+    ----------
+    nodes : int64[jobs], machines that each job wants, 1..machines.
+    run : int64[jobs], ns >= 1, how long it runs.
+    estimate : int64[jobs], ns >= 1, how long the scheduler believes that it will run; more or less than `run`.
+    easy : backfill; without, no job starts before one that is ahead of it.
+    log : keep every run for `starts`.
+
+    No duration is above 2**61 ns.  An object is for one thread at a time.
+
+    Raises
+    ------
+    ValueError naming the argument, its index and value.
+    """
+
+    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef readonly Py_ssize_t machines, jobs
+    cdef readonly long long now
+    cdef readonly bint easy, log
+    cdef const int[::1] nodes
+    cdef const long long[::1] length, estimate
+    cdef char[::1] status
+    cdef long long[::1] first_start, start, finish, cut
+    # What is not at the queue's instant yet, in order; all that were ever submitted are in it, up to n_coming.
+    cdef int[::1] coming
+    cdef long long[::1] coming_at
+    cdef Py_ssize_t n_coming, came
+    cdef Waiting queue
+    # the running jobs by their ends, and by their estimates: there the latest first, then the highest number, as most
+    # that comes and goes is short, and little has to be moved
+    cdef Entry* ends
+    cdef Believed* believed
+    cdef Py_ssize_t n_running
+    cdef int[::1] spans                    # of the machines of each job, the first
+    # the machines
+    cdef Occupancy occupancy
+    cdef char[::1] down
+    cdef long long[::1] busy, done, interrupted
+    cdef long long ended
+    cdef bint changed                      # machines have failed or are back, and the queue was not looked at since
+    # The head does not fit, and apart from what is submitted nothing has changed since that was found out.
+    cdef bint blocked
+    cdef long long shadow, extra           # of the head, where machines are free; _NEVER for no shadow
+    cdef RunLog past
+
+    def __cinit__(self, machines, nodes, run, estimate, *, bint easy=True, bint log=False):
+        cdef Py_ssize_t k
+        if isinstance(machines, bool) or not isinstance(machines, int | np.integer) or not 1 <= machines < 2**31:
+            raise ValueError(f"machines must be in 1..{2**31 - 1}, got {machines!r}")
+        self.machines, self.easy, self.log = machines, easy, log
+        self.nodes = indices(nodes, "nodes", 1, self.machines + 1).astype(np.int32)
+        self.length = indices(run, "run", 1, _LONGEST + 1)
+        self.estimate = indices(estimate, "estimate", 1, _LONGEST + 1)
+        self.jobs = self.nodes.shape[0]
+        check_lengths(self.jobs, self.length.shape[0], "nodes", "run")
+        check_lengths(self.jobs, self.estimate.shape[0], "nodes", "estimate")
+        if self.jobs >= 2**31 - 1:
+            raise ValueError(f"nodes must have fewer than {2**31 - 1} entries, got {self.jobs}")
+        self.status = np.zeros(self.jobs, np.int8)
+        self.first_start = np.full(self.jobs, -1, np.int64)
+        self.start = np.full(self.jobs, -1, np.int64)
+        self.finish = np.full(self.jobs, -1, np.int64)
+        self.cut = np.zeros(self.jobs, np.int64)
+        self.coming = np.zeros(self.jobs, np.int32)
+        self.coming_at = np.zeros(self.jobs, np.int64)
+        self.spans = np.full(self.jobs, -1, np.int32)
+        self.down = np.zeros(self.machines, np.int8)
+        self.busy = np.zeros(self.machines, np.int64)
+        self.done = np.zeros(self.machines, np.int64)
+        self.interrupted = np.zeros(self.machines, np.int64)
+        # of all jobs that run at once each has a machine of its own
+        k = min(self.jobs, self.machines) + 1
+        self.ends = <Entry*> grown(NULL, k * sizeof(Entry))
+        self.believed = <Believed*> grown(NULL, k * sizeof(Believed))
+        waiting_make(&self.queue, self.jobs)
+        occupancy_make(&self.occupancy, self.machines)
+        self._clear()
+
+    def __dealloc__(self):
+        free(self.ends)
+        free(self.believed)
+        waiting_free(&self.queue)
+        occupancy_free(&self.occupancy)
+        runlog_free(&self.past)
+
+    cdef void _clear(self) noexcept nogil:
+        """Nobody waits, nobody runs, all machines that are up are idle."""
+        cdef Py_ssize_t k
+        waiting_clear(&self.queue)
+        occupancy_clear(&self.occupancy)
+        for k in range(self.jobs):
+            self.spans[k] = -1
+        self.n_running = 0
+        self.blocked = False
+        for k in range(self.machines):
+            if not self.down[k]:
+                occupancy_add(&self.occupancy, k)
+
+    # -- what there is --------------------------------------------------------------------------------------
+
+    def next_end(self):
+        """The first instant at which a running job ends, 2**63 - 1 for none."""
+        cdef _Held alone = hold(&self.occupied)
+        return self.ends[0].at if self.n_running else _NEVER
+
+    def totals(self):
+        """Copies of what has happened so far.
+
+        Per job: first_start, the earliest start, of a run that was cut off too; start, of the last run; finish (ns,
+        -1 for never); cut, how often it was cut off.  Per machine: busy (ns), of runs that have ended or were cut
+        off; tasks, the jobs that were completed on it; interrupted, those cut off on it, whichever machine of
+        theirs it was that failed.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        return {"first_start": np.array(self.first_start), "start": np.array(self.start),
+                "finish": np.array(self.finish), "cut": np.array(self.cut), "busy": np.array(self.busy),
+                "tasks": np.array(self.done), "interrupted": np.array(self.interrupted)}
+
+    def starts(self):
+        """(machine, job, start ns, end ns, completed) int64[k], a row for each machine of each run.
+
+        Those of runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.  A
+        run that was cut off at the instant of its start has none.  Empty without ``log``.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k
+        of = np.zeros((2, self.past.n), np.int64)
+        cdef long long[:, ::1] key = of
+        for k in range(self.past.n):
+            key[0, k], key[1, k] = self.past.run[k].job, self.past.run[k].start
+        found = np.zeros((5, runlog_machines(&self.past)), np.int64)
+        runlog_rows(&self.past, np.lexsort(of), found)
+        return tuple(found)
+
+    # -- checkpoints ----------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """What has changed since the queue was made; see `gridcore.common.state`."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k
+        cdef int job
+        on = np.full(self.machines, -1, np.int32)
+        for k in range(self.n_running):
+            job = self.believed[k].job
+            occupancy_mark(&self.occupancy, self.spans[job], job, on)
+        runs, masks = np.empty((self.past.n, 5), np.int64), np.empty(self.past.n_parts, np.uint64)
+        words = np.empty(self.past.n_parts, np.int64)
+        runlog_copy(&self.past, runs, masks, words)
+        coming = np.stack((np.asarray(self.coming)[self.came:self.n_coming],
+                           np.asarray(self.coming_at)[self.came:self.n_coming]), axis=1).astype(np.int64)
+        return shown({**self._columns(), "now": self.now, "changed": int(self.changed), "coming": coming, "on": on,
+                      "runs": runs, "masks": masks, "words": words})
+
+    def setstate(self, state):
+        """Go on from what `getstate` of a queue made with the same arguments gave.
+
+        Raises ValueError for a state that cannot be its own.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k, u
+        read, known = State(state), self._columns()
+        lows = {"status": (0, ENDED), "down": (0, 1), "first_start": (-1, _LAST), "start": (-1, _LAST),
+                "finish": (-1, _LAST)}
+        given = {name: read.array(name, column.dtype, column.shape, *lows.get(name, (0, _LAST)))
+                 for name, column in known.items()}
+        now, changed = read.whole("now"), read.whole("changed", 0, 1)
+        coming = read.array("coming", np.int64, (None, 2), 0, _LAST)
+        on_array = read.array("on", np.int32, (self.machines,), -1, self.jobs - 1)
+        runs = read.array("runs", np.int64, (None, 5), 0, _LAST)
+        masks = read.array("masks", np.uint64, (None,))
+        words = read.array("words", np.int64, (len(masks),), 0, self.occupancy.words - 1)
+        status, nodes = given["status"], np.asarray(self.nodes)
+        check_coming(coming, now, status == COMING, status > COMING)
+        check_running(on_array, given["down"], status == RUNNING, nodes, given["start"], np.asarray(self.length), now)
+        check_log(runs, masks, words, nodes, self.machines)
+        cdef const long long[:, ::1] later = coming
+        cdef const int[::1] on = on_array
+        runlog_fill(&self.past, runs, masks, words)
+        for name, column in known.items():
+            column[...] = given[name]
+        self.now, self.changed, self.ended = now, changed, int((status == ENDED).sum())
+        self._clear()
+        self.n_coming = 0
+        for k in range(self.jobs):
+            if self.status[k] > COMING:
+                self.coming[self.n_coming], self.coming_at[self.n_coming] = <int> k, 0
+                self.n_coming += 1
+            if self.status[k] == WAITING:
+                self._join(<int> k)
+        self.came = self.n_coming
+        for k in range(later.shape[0]):
+            self.coming[self.n_coming], self.coming_at[self.n_coming] = <int> later[k, 0], later[k, 1]
+            self.n_coming += 1
+        # who is last submitted comes after all that are queued, whether they still wait or not
+        self.queue.tail = self.coming[self.came - 1] + 1 if self.came else 0
+        for u in range(self.machines - 1, -1, -1):
+            if on[u] >= 0:
+                occupancy_take_one(&self.occupancy, &self.spans[on[u]], u)
+        for k in range(self.jobs):
+            if self.status[k] == RUNNING:
+                self._schedule(<int> k)
+
+    cdef dict _columns(self):
+        """What changes, a value per machine or job."""
+        return {name: np.asarray(column) for name, column in (
+            ("status", self.status), ("first_start", self.first_start), ("start", self.start),
+            ("finish", self.finish), ("cut", self.cut), ("down", self.down), ("busy", self.busy),
+            ("done", self.done), ("interrupted", self.interrupted))}
+
+    # -- what happens ---------------------------------------------------------------------------------------
+
+    def submit(self, jobs, now):
+        """The `jobs` (int64[k], ascending) join the end of the queue at `now` ns; nothing starts before `run`.
+
+        now : one instant for all, or int64[k], not descending.  Not before the instant reached, nor before an
+            earlier submission; what is later than the instant reached is kept until then.
+
+        Each job is submitted once, after all those with lower numbers that ever are.  ValueError naming the index
+        of a bad job or instant.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] who = indices(jobs, "jobs", 0, self.jobs)
+        cdef const long long[::1] at
+        cdef Py_ssize_t k
+        cdef long long last = self.coming[self.n_coming - 1] if self.n_coming else -1
+        cdef long long since = max(self.now, self.coming_at[self.n_coming - 1] if self.n_coming else 0)
+        cdef long long one = 0
+        cdef bint many = not isinstance(now, int | np.integer)
+        if many:
+            at = integers(now, "now")
+            check_lengths(who.shape[0], at.shape[0], "jobs", "now")
+        elif not since <= now <= _LAST:
+            raise ValueError(f"now must be in {since}..{_LAST}, got {now}")
+        else:
+            one = now
+        for k in range(who.shape[0]):
+            if who[k] <= last:
+                raise ValueError(f"jobs[{k}] must be above {last}, submitted before it, got {who[k]}")
+            if many and not since <= at[k] <= _LAST:
+                raise ValueError(f"now[{k}] must be in {since}..{_LAST}, got {at[k]}")
+            last, since = who[k], at[k] if many else one
+        for k in range(who.shape[0]):
+            self.coming[self.n_coming], self.coming_at[self.n_coming] = <int> who[k], at[k] if many else one
+            self.status[who[k]] = COMING
+            self.n_coming += 1
+
+    def run(self, long long until):
+        """Handle everything that is due up to, and with, `until` ns.  Returns how many jobs have ended so far.
+
+        Running to t1 and then to t2 equals running to t2.  MemoryError; OverflowError if a job ends after 2**62 ns,
+        with the queue as it is before that start.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef int failed
+        with nogil:
+            failed = self._run(until)
+        if failed == 1:
+            raise MemoryError
+        if failed == 2:
+            raise OverflowError("a job ends after the last instant")
+        return self.ended
+
+    def fail(self, machines, long long now):
+        """The `machines` (int64[k], ascending) go away at `now` ns, the instant reached by `run`.
+
+        Jobs that run on any of them are cut off on all their machines and go back to their place in the queue.
+        No job is started on them until `restore`; those that are away already stay so.
+
+        Returns int64[m], the jobs cut off, ascending.  O(machines of running jobs) for all together.  ValueError
+        naming the index of a bad machine.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] who = self._machines(machines, now)
+        cdef Py_ssize_t k, n = 0, left
+        cdef unsigned long long[::1] hit = np.zeros(self.occupancy.words, np.uint64)
+        for k in range(who.shape[0]):
+            hit[who[k] >> 6] |= <unsigned long long> (not self.down[who[k]]) << (who[k] & 63)
+        cut = np.zeros(self.n_running, np.int64)
+        cdef long long[::1] out = cut
+        for k in range(self.n_running):
+            if occupancy_meets(&self.occupancy, self.spans[self.believed[k].job], &hit[0]):
+                out[n] = self.believed[k].job
+                n += 1
+        cut = np.sort(cut[:n])
+        out = cut
+        for k in range(n):
+            if not self._leave(<int> out[k], False):
+                raise MemoryError
+        if n:
+            left = 0
+            for k in range(self.n_running):
+                if self.status[self.believed[k].job] == RUNNING:
+                    self.believed[left] = self.believed[k]
+                    left += 1
+            left = 0
+            for k in range(self.n_running):
+                if self.status[self.ends[k].number] == RUNNING:
+                    heap_push(self.ends, left, self.ends[k])
+                    left += 1
+            self.n_running = left
+        for k in range(who.shape[0]):
+            if self.down[who[k]]:
+                continue
+            self.down[who[k]] = True
+            occupancy_remove(&self.occupancy, who[k])
+            self.changed = True
+        return cut
+
+    def restore(self, machines, long long now):
+        """The `machines` (int64[k], ascending) are back at `now` ns, the instant reached by `run`.
+
+        Those not away stay as they are.  ValueError naming the index of a bad machine.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef const long long[::1] who = self._machines(machines, now)
+        cdef Py_ssize_t k
+        for k in range(who.shape[0]):
+            if self.down[who[k]]:
+                self.down[who[k]] = False
+                occupancy_add(&self.occupancy, who[k])
+                self.changed = True
+
+    cdef const long long[::1] _machines(self, machines, long long now):
+        cdef const long long[::1] who = indices(machines, "machines", 0, self.machines)
+        cdef Py_ssize_t k
+        if now != self.now:
+            raise ValueError(f"now must be the instant reached, {self.now} ns, got {now}")
+        for k in range(1, who.shape[0]):
+            if who[k] <= who[k - 1]:
+                raise ValueError(f"machines[{k}] must be above {who[k - 1]}, the one before it, got {who[k]}")
+        return who
+
+    cdef int _run(self, long long until) noexcept nogil:
+        """0, or 1 without memory, or 2 if a job ends too late."""
+        cdef long long at
+        cdef Py_ssize_t first
+        cdef int failed
+        while until >= self.now:
+            at = _NEVER
+            if self.n_running > 0:
+                at = self.ends[0].at
+            if self.came < self.n_coming and self.coming_at[self.came] < at:
+                at = self.coming_at[self.came]
+            if self.changed:
+                at = self.now
+            elif at > until or at == _NEVER:
+                self.now = until
+                break
+            self.now = at
+            while self.n_running > 0 and self.ends[0].at <= at:
+                if not self._end():
+                    return 1
+            first = self.queue.tail
+            while self.came < self.n_coming and self.coming_at[self.came] <= at:
+                self._join(self.coming[self.came])
+                self.came += 1
+            failed = self._look(first)
+            if failed:
+                # when it is tried again, all of the queue is looked at
+                self.changed = True
+                return failed
+            self.changed = False
+        return 0
+
+    # -- the queue ------------------------------------------------------------------------------------------
+
+    cdef inline void _join(self, int job) noexcept nogil:
+        """The job waits, at its place."""
+        self.status[job] = WAITING
+        waiting_join(&self.queue, job, self.nodes[job], self.estimate[job])
+
+    cdef int _look(self, Py_ssize_t first) noexcept nogil:
+        """Start what starts now; those from `first` on have just been submitted.  Failures as of `_run`."""
+        cdef long long before_it
+        if not self.blocked or self.changed:
+            self.blocked = False
+            waiting_find_head(&self.queue)
+            while self.queue.head < self.queue.tail and self.queue.nodes[self.queue.head] <= self.occupancy.n_idle:
+                if not self._start(self.queue.head):
+                    return 2
+                waiting_find_head(&self.queue)
+            if self.queue.head == self.queue.tail:
+                return 0
+            self.blocked = True
+            first = self.queue.head + 1
+            if self.easy and self.occupancy.n_idle > 0:
+                self._reserve()
+        elif self.easy and self.occupancy.n_idle > 0 and self.shadow < self.now:
+            # Jobs that run beyond their estimates have moved the shadow along.  Nobody ends by it, so those that
+            # waited before start only if more machines are free then.  Otherwise who did not start does not now:
+            # there is less time to the shadow and no more room.
+            before_it = self.extra
+            self._reserve()
+            if self.extra != before_it:
+                first = self.queue.head + 1
+        if not self.easy or self.occupancy.n_idle == 0:
+            return 0
+        return self._fill(first)
+
+    cdef void _reserve(self) noexcept nogil:
+        """Shadow and extra of the head, which does not fit."""
+        cdef long long n = self.occupancy.n_idle, need = self.queue.nodes[self.queue.head]
+        cdef Py_ssize_t k = self.n_running
+        while k > 0 and n < need:
+            k -= 1
+            n += self.believed[k].nodes
+        if n < need:
+            self.shadow, self.extra = _NEVER, self.machines
+            return
+        self.shadow = max(self.believed[k].at, self.now)
+        while k > 0 and self.believed[k - 1].at <= self.shadow:
+            k -= 1
+            n += self.believed[k].nodes
+        self.extra = n - need
+
+    cdef int _fill(self, Py_ssize_t j) noexcept nogil:
+        """Start who may go before the head, from job j on."""
+        cdef long long slack = self.shadow - self.now
+        while self.occupancy.n_idle > 0:
+            j = waiting_next(&self.queue, j, self.occupancy.n_idle, self.extra, slack)
+            if j == self.queue.tail:
+                break
+            if self.queue.estimate[j] > slack:
+                self.extra -= self.queue.nodes[j]
+            if not self._start(j):
+                return 2
+            j += 1
+        return 0
+
+    # -- the running jobs -----------------------------------------------------------------------------------
+
+    cdef inline Py_ssize_t _place(self, long long at, int job) noexcept nogil:
+        """The first running job that is not after (at, job), by the estimates."""
+        cdef Py_ssize_t low = 0, high = self.n_running, middle
+        while low < high:
+            middle = (low + high) // 2
+            if self.believed[middle].at > at or (self.believed[middle].at == at
+                                                 and self.believed[middle].job > job):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    cdef bint _start(self, Py_ssize_t job) noexcept nogil:
+        """Start a job that fits; False if it ends too late."""
+        if self.length[job] > _LAST - self.now:
+            return False
+        waiting_leave(&self.queue, job)
+        self.start[job] = self.now
+        if self.first_start[job] < 0:
+            self.first_start[job] = self.now
+        self.spans[job] = occupancy_take(&self.occupancy, self.nodes[job])
+        self._schedule(<int> job)
+        return True
+
+    cdef void _schedule(self, int job) noexcept nogil:
+        """The job runs since `start`, on machines that it has."""
+        cdef long long at = self.start[job] + self.estimate[job]
+        cdef Py_ssize_t k = self._place(at, job)
+        cdef Entry end
+        self.status[job] = RUNNING
+        memmove(&self.believed[k + 1], &self.believed[k], (self.n_running - k) * sizeof(Believed))
+        self.believed[k].at, self.believed[k].job, self.believed[k].nodes = at, job, self.nodes[job]
+        end.at, end.number = self.start[job] + self.length[job], job
+        heap_push(self.ends, self.n_running, end)
+        self.n_running += 1
+
+    cdef bint _end(self) noexcept nogil:
+        """The first of the running jobs ends; False without memory for the log."""
+        cdef int job = <int> self.ends[0].number
+        cdef Py_ssize_t k
+        if not self._leave(job, True):
+            return False
+        self.finish[job] = self.now
+        self.status[job] = ENDED
+        self.ended += 1
+        k = self._place(self.start[job] + self.estimate[job], job)
+        heap_pop(self.ends, self.n_running)
+        self.n_running -= 1
+        memmove(&self.believed[k], &self.believed[k + 1], (self.n_running - k) * sizeof(Believed))
+        return True
+
+    cdef bint _leave(self, int job, bint completed) noexcept nogil:
+        """A job leaves its machines, to wait again if it is not completed."""
+        cdef long long ran = self.now - self.start[job]
+        cdef int s = self.spans[job]
+        cdef Py_ssize_t base, u
+        cdef unsigned long long mask
+        if self.log and ran > 0 and not self._note(job, completed):
+            return False
+        while s >= 0:
+            mask, base = self.occupancy.span[s].mask, 64 * <Py_ssize_t> self.occupancy.span[s].word
+            if mask == ~(<unsigned long long> 0):
+                for u in range(base, base + 64):
+                    self.busy[u] += ran
+                    self.done[u] += completed
+            else:
+                while mask:
+                    u = base + lowest_bit(mask)
+                    self.busy[u] += ran
+                    self.done[u] += completed
+                    mask &= mask - 1
+            if not completed:
+                mask = self.occupancy.span[s].mask
+                while mask:
+                    self.interrupted[base + lowest_bit(mask)] += 1
+                    mask &= mask - 1
+            s = occupancy_return(&self.occupancy, s)
+        self.spans[job] = -1
+        self.blocked = False
+        if not completed:
+            self.cut[job] += 1
+            self._join(job)
+        return True
+
+    cdef bint _note(self, int job, bint completed) noexcept nogil:
+        """Put the run of a job into the log; False without memory."""
+        cdef const Span* span
+        cdef int s = self.spans[job]
+        if not runlog_add(&self.past, job, self.start[job], self.now, completed,
+                          min(<Py_ssize_t> self.nodes[job], self.occupancy.words)):
+            return False
+        while s >= 0:
+            span = &self.occupancy.span[s]
+            runlog_add_part(&self.past, span.word, span.mask)
+            s = span.next
+        return True

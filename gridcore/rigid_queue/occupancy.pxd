@@ -1,0 +1,154 @@
+"""Which machines are free, and which each job has, 64 of them a word: for `gridcore.rigid_queue.backfill`.
+
+The machines of a job are a list of spans, one for each word that it has any of; who has them keeps the first
+span, -1 for none.
+"""
+
+from libc.stdlib cimport free
+
+from gridcore.common.bits cimport count_bits, lowest_bit
+from gridcore.common.memory cimport grown
+
+cdef struct Span:
+    unsigned long long mask             # machines of a word
+    int word, next
+
+
+cdef struct Occupancy:
+    unsigned long long* idle            # bits: free and up
+    unsigned long long* some            # bits: words of `idle` that are not 0
+    Py_ssize_t machines, words
+    Py_ssize_t n_idle
+    Span* span
+    int unused
+
+
+cdef inline int occupancy_make(Occupancy* o, Py_ssize_t machines) except -1:
+    """No machine is idle; see `occupancy_clear`."""
+    o.machines, o.words = machines, (machines + 63) >> 6
+    o.idle = <unsigned long long*> grown(NULL, o.words * sizeof(unsigned long long))
+    o.some = <unsigned long long*> grown(NULL, ((o.words + 63) >> 6) * sizeof(unsigned long long))
+    # of all jobs that run at once each span has a machine of its own
+    o.span = <Span*> grown(NULL, machines * sizeof(Span))
+    occupancy_clear(o)
+    return 0
+
+
+cdef inline void occupancy_free(Occupancy* o) noexcept nogil:
+    free(o.idle)
+    free(o.some)
+    free(o.span)
+
+
+cdef inline void occupancy_clear(Occupancy* o) noexcept nogil:
+    """No machine is idle, and nobody has any."""
+    cdef Py_ssize_t k
+    for k in range(o.words):
+        o.idle[k] = 0
+    for k in range((o.words + 63) >> 6):
+        o.some[k] = 0
+    for k in range(o.machines):
+        o.span[k].next = <int> (k + 1) if k + 1 < o.machines else -1
+    o.unused = 0
+    o.n_idle = 0
+
+
+cdef inline void occupancy_set(Occupancy* o, int word, unsigned long long mask) noexcept nogil:
+    o.idle[word] |= mask
+    o.some[word >> 6] |= <unsigned long long> 1 << (word & 63)
+
+
+cdef inline void occupancy_unset(Occupancy* o, int word, unsigned long long mask) noexcept nogil:
+    o.idle[word] &= ~mask
+    if o.idle[word] == 0:
+        o.some[word >> 6] &= ~(<unsigned long long> 1 << (word & 63))
+
+
+cdef inline void occupancy_add(Occupancy* o, Py_ssize_t u) noexcept nogil:
+    """Machine u is idle from now on."""
+    occupancy_set(o, <int> (u >> 6), <unsigned long long> 1 << (u & 63))
+    o.n_idle += 1
+
+
+cdef inline void occupancy_remove(Occupancy* o, Py_ssize_t u) noexcept nogil:
+    """Machine u, which was idle, is so no longer."""
+    occupancy_unset(o, <int> (u >> 6), <unsigned long long> 1 << (u & 63))
+    o.n_idle -= 1
+
+
+cdef inline int occupancy_span(Occupancy* o, int word, unsigned long long mask) noexcept nogil:
+    """A further span."""
+    cdef int s = o.unused
+    o.unused = o.span[s].next
+    o.span[s].mask, o.span[s].word, o.span[s].next = mask, word, -1
+    return s
+
+
+cdef inline int occupancy_take(Occupancy* o, int n) noexcept nogil:
+    """The lowest n machines that are idle, of which there are as many: their first span."""
+    cdef int first = -1, last = -1, word, count, s
+    cdef Py_ssize_t k = 0
+    cdef unsigned long long mask, rest
+    o.n_idle -= n
+    while n > 0:
+        while o.some[k] == 0:
+            k += 1
+        word = <int> (64 * k) + lowest_bit(o.some[k])
+        mask = o.idle[word]
+        count = count_bits(mask)
+        if count > n:
+            rest = mask
+            for count in range(n):
+                rest &= rest - 1
+            mask ^= rest
+            count = n
+        n -= count
+        occupancy_unset(o, word, mask)
+        s = occupancy_span(o, word, mask)
+        if last < 0:
+            first = s
+        else:
+            o.span[last].next = s
+        last = s
+    return first
+
+
+cdef inline void occupancy_take_one(Occupancy* o, int* first, Py_ssize_t u) noexcept nogil:
+    """Machine u, which is idle, goes to who has those from span `first` on, all of them above it."""
+    cdef int word = <int> (u >> 6), s = first[0]
+    occupancy_remove(o, u)
+    if s < 0 or o.span[s].word != word:
+        s = occupancy_span(o, word, 0)
+        o.span[s].next = first[0]
+        first[0] = s
+    o.span[s].mask |= <unsigned long long> 1 << (u & 63)
+
+
+cdef inline int occupancy_return(Occupancy* o, int s) noexcept nogil:
+    """The machines of a span are idle again; the span after it."""
+    cdef int after = o.span[s].next
+    occupancy_set(o, o.span[s].word, o.span[s].mask)
+    o.n_idle += count_bits(o.span[s].mask)
+    o.span[s].next = o.unused
+    o.unused = s
+    return after
+
+
+cdef inline bint occupancy_meets(const Occupancy* o, int s, const unsigned long long* bits) noexcept nogil:
+    """Whether any of the machines from span s on is one of `bits`."""
+    while s >= 0:
+        if o.span[s].mask & bits[o.span[s].word]:
+            return True
+        s = o.span[s].next
+    return False
+
+
+cdef inline void occupancy_mark(const Occupancy* o, int s, int job, int[::1] on) noexcept nogil:
+    """The machines from span s on are those of `job`."""
+    cdef unsigned long long mask
+    while s >= 0:
+        mask = o.span[s].mask
+        while mask:
+            on[64 * <Py_ssize_t> o.span[s].word + lowest_bit(mask)] = job
+            mask &= mask - 1
+        s = o.span[s].next

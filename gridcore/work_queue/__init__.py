@@ -1,0 +1,1 @@
+"""Work queues with replication and checkpoints (WQR-FT)."""

@@ -1,0 +1,702 @@
+"""Work queues with replication and checkpoints: which task goes to which machine, and what becomes of it.
+
+WQR-FT (Anglano & Canonico, EGC 2005) and the information-aware selections of Arora et al.  Times are int64
+nanoseconds.  At one instant tasks end first, then machines fail and come back, then free machines get tasks.
+
+`tests.reference.dispatch` is the same in plain Python, with scans in the place of each index.
+"""
+
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+from gridcore.work_queue.agenda cimport ABSENT, Agenda, agenda_set
+from gridcore.common.arguments cimport POSITIVE, _Held, check_array, check_lengths, doubles, hold, indices, integers
+from gridcore.common.heap cimport Entry
+from gridcore.common.memory cimport grown, prefetch
+from gridcore.work_queue.outlook cimport KEPT, PAST, TOLD, Prediction, outlook_free, outlook_make, outlook_up
+from gridcore.work_queue.progress cimport NEVER, lasts
+from gridcore.work_queue.selection cimport next_bag, pick_machine, pick_task
+from gridcore.work_queue.tournament cimport (
+    OUT, tournament_best, tournament_free, tournament_make, tournament_set,
+)
+from gridcore.work_queue.work cimport (
+    ALL, ASK_MACHINE, ASK_TASK, BEGUN, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task, Work,
+    work_change, work_clear, work_complete, work_drop_ranking, work_enrank, work_forget_ranking, work_is_idle, work_link,
+    work_make_ranking, work_newest, work_queue_failed, work_room_for_rows, work_save, work_set_idle, work_start,
+)
+
+import numpy as np
+
+from gridcore.work_queue import state as states
+from gridcore.common.state import shown
+
+__all__ = ["WorkQueue"]
+
+cdef enum:                              # why it stops; less than 0: an error
+    REACHED, BLOCKS, DECIDE, DONE, OVER
+
+_WHY = ("reached", "blocks", "decide", "done", "over")
+
+if (sizeof(Task), sizeof(Machine), sizeof(Bag), sizeof(Row)) != (
+        states.TASK.itemsize, states.MACHINE.itemsize, states.BAG.itemsize, states.ROW.itemsize):
+    raise ImportError("the tables of gridcore.work_queue.state are not the structs of gridcore/work_queue/work.pxd")
+
+
+cdef object instants(object values, str name, long long low):
+    """`values` as int64, none of which is before `low`."""
+    array = integers(values, name)
+    if len(array) and array.min() < low:
+        k = int(np.argmax(array < low))
+        raise ValueError(f"{name}[{k}] must be >= {low}, got {array[k]}")
+    return array
+
+
+cdef object table(void* rows, Py_ssize_t n, dtype):
+    """A copy of n structs of this type."""
+    result = np.zeros(n, dtype)
+    cdef unsigned char[::1] raw = result.view(np.uint8)
+    if n:
+        memcpy(&raw[0], rows, raw.shape[0])
+    return result
+
+
+cdef int fill(void* rows, object given) except -1:
+    """Structs from a table."""
+    cdef const unsigned char[::1] raw = given.view(np.uint8)
+    if raw.shape[0]:
+        memcpy(rows, &raw[0], raw.shape[0])
+    return 0
+
+
+cdef int check(int what) except -1:
+    if what == NO_MEMORY:
+        raise MemoryError
+    if what == TOO_LATE:
+        raise OverflowError("a task ends after the last instant")
+    return 0
+
+
+cdef inline void read_ahead(const Work* w) noexcept nogil:
+    """Fetch the machines of which one is next."""
+    cdef Py_ssize_t k, u
+    for k in range(1, min(<Py_ssize_t> 5, w.due.n)):
+        u = w.due.item[k].number
+        prefetch(&w.machine[u])
+        prefetch(&w.machine[u].busy)
+
+
+cdef class WorkQueue:
+    """Tasks of bags on machines that fail: work queue with replication and checkpoints.
+
+    Bags go in the order of their numbers (first come, first served).  Of the first bag that has one, the next
+    task is: the one that has been without an instance the longest, of those that lost all of them; else the
+    next of the sequence of those never started; else, of the tasks with the fewest instances, if those are
+    fewer than `max_replicas`, the one that `order` says.  It goes to the free machine that `choice` says.  An
+    instance goes on from the newest checkpoint; the first that completes the task ends the others.
+
+    Parameters
+    ----------
+    speed : float64[machines], Mflop/s > 0.
+    tasks : int64[bags] >= 1, how many tasks each bag has.
+    sizes : float64[all tasks], Mflop > 0, bag after bag.
+    up_until : int64[machines], ns, when each machine is predicted to fail first; `NEVER` if it is not.
+    order : "random", "small" or "great" (residual, ties: the lowest index), "ask" (see `candidates`).
+    choice : "none" (the lowest index), "cpu" (the fastest), "avail" (predicted to stay up the longest), "all"
+        (the fastest of those predicted to be up until the task is done, else the fastest), "ask"; ties: the
+        lowest index.
+    max_replicas : instances that a task may have at a time, 1..1024.
+    interval, checkpoint, restore : ns >= 0; computing between two checkpoints (0: none are written), writing
+        one, reading one; at most 10**18.
+    local : checkpoints stay on their machine, which keeps the one of the last task that it lost; else the
+        newest of a task is on the server.
+    printed : choices as the figures of the paper have them: machine 0 counts where it is not free.
+    prediction : "told": `up_until`, and with each return its own; "past": mean of the machine's last 32 up times
+        that were longer than its age; "age": for as long again as it has been up.
+    faults : whether machines fail; they do so as `feed` tells.
+    seed : of the random order, >= 0.
+    log : keep every instance for `instances`.
+    period, factors, series, first : machines have `factors[series[u], (first[u] + t // period) % steps]` of their
+        speed at t ns; period 0: the whole, at most 10**16.
+    step : `run` ends with "decide" before each start, as with "ask"; `pick_task`, `pick_machine` and `assign` (or
+        `wait`, if there is no machine) then do what it would have done.
+
+    Raises
+    ------
+    ValueError naming the argument, its index and value.
+    """
+
+    cdef bint occupied                      # see `gridcore.common.arguments.hold`
+    cdef readonly Py_ssize_t machines, bags
+    cdef readonly bint log
+    cdef Work w
+    cdef bint faults, dirty, fed, step
+    cdef const long long[::1] by_rank, rank
+    cdef const double[:, ::1] factors
+    cdef const int[::1] series, first_step
+    # the block of failures
+    cdef const long long[::1] fault_time, fault_machine, fault_until
+    cdef const unsigned char[::1] fault_up
+    cdef Py_ssize_t fault
+
+    def __cinit__(self, speed, tasks, sizes, up_until, *, order, choice, max_replicas, interval=0,
+                  checkpoint=0, restore=0, bint local=False, bint printed=False, prediction="told",
+                  bint faults=False, seed=0, bint log=False, period=0, factors=None, series=None, first=None,
+                  bint step=False):
+        cdef Work* w = &self.w
+        cdef Py_ssize_t u
+        cdef const double[::1] speeds = doubles(speed, "speed")
+        cdef const double[::1] size = doubles(sizes, "sizes")
+        cdef const long long[::1] counts = indices(tasks, "tasks", 1, 2**31)
+        cdef const long long[::1] told = instants(up_until, "up_until", 0)
+        check_array(speeds, "speed", POSITIVE)
+        check_array(size, "sizes", POSITIVE)
+        check_lengths(speeds.shape[0], told.shape[0], "speed", "up_until")
+        states.check_rules(max_replicas, interval, checkpoint, restore, period, seed)
+        w.machines, w.bags, w.tasks = speeds.shape[0], counts.shape[0], size.shape[0]
+        if w.machines > 2**30 or w.tasks >= 2**31 - 1:
+            raise ValueError(f"sizes must be fewer than {2**31 - 1}, on at most {2**30} machines")
+        total = int(np.sum(counts))
+        if total != w.tasks:
+            raise ValueError(f"sizes must be {total}, as many as there are tasks, got {w.tasks}")
+        w.order = states.named("order", order, ("random", "small", "great", "ask"))
+        w.choice = states.named("choice", choice, ("none", "cpu", "avail", "all", "ask"))
+        by = states.named("prediction", prediction, ("told", "past", "age"))
+        w.most, w.local, w.printed, w.log, w.chance, w.left = max_replicas, local, printed, log, seed, w.tasks
+        w.rules.interval, w.rules.checkpoint, w.rules.restore = interval, checkpoint, restore
+        self.step = step
+        self.machines, self.bags, self.log, self.faults, self.fed = w.machines, w.bags, log, faults, not faults
+        self._set_pace(period, factors, series, first)
+        if w.choice in (CPU, ALL):
+            self.by_rank = np.argsort(-np.asarray(speeds), kind="stable")
+        else:
+            self.by_rank = np.arange(w.machines)
+        self.rank = np.argsort(np.asarray(self.by_rank), kind="stable")
+        if w.machines:
+            w.by_rank, w.rank = &self.by_rank[0], &self.rank[0]
+        self.fault_time = self.fault_machine = self.fault_until = np.zeros(0, np.int64)
+        self.fault_up = np.zeros(0, np.uint8)
+        outlook_make(&w.outlook, w.machines, <Prediction> <int> by)
+        self._make()
+        for u in range(w.machines):
+            w.machine[u].run.speed, w.machine[u].run.machine = speeds[u], u
+            outlook_up(&w.outlook, u, 0, told[u])
+            work_set_idle(w, u)
+        self._make_tasks(counts, size)
+
+    cdef int _make(self) except -1:
+        """Memory, and machines that are up and free."""
+        cdef Work* w = &self.w
+        cdef Py_ssize_t u
+        w.task = <Task*> calloc(w.tasks + 1, sizeof(Task))
+        w.machine_block = calloc(w.machines + 2, sizeof(Machine))
+        w.bag = <Bag*> calloc(w.bags + 1, sizeof(Bag))
+        w.ranking = <Agenda**> calloc(w.bags + 1, sizeof(void*))
+        w.seen = <unsigned long long**> calloc(w.bags + 1, sizeof(void*))
+        w.sequence = <int*> grown(NULL, (w.tasks + 1) * sizeof(int))
+        w.place = <int*> grown(NULL, (w.tasks + 1) * sizeof(int))
+        w.due.position = <int*> grown(NULL, (w.machines + 1) * sizeof(int))
+        if w.task == NULL or w.machine_block == NULL or w.bag == NULL or w.ranking == NULL or w.seen == NULL:
+            raise MemoryError
+        w.machine = <Machine*> ((<size_t> w.machine_block + 127) & ~<size_t> 127)
+        # so that four machines of which one is next share a cache line
+        w.due.room = w.machines + 1
+        w.due_block = grown(NULL, w.due.room * sizeof(Entry) + 128)
+        w.due.item = <Entry*> (((<size_t> w.due_block + 63) & ~<size_t> 63) + 64 - sizeof(Entry))
+        tournament_make(&w.idle, w.machines)
+        tournament_make(&w.ready, w.bags)
+        w.up = w.machines
+        for u in range(w.machines):
+            work_clear(&w.machine[u])
+            w.machine[u].local_task = w.machine[u].met = -1
+            w.machine[u].up = True
+            w.due.position[u] = ABSENT
+        return 0
+
+    cdef int _make_tasks(self, const long long[::1] counts, const double[::1] size) except -1:
+        cdef Work* w = &self.w
+        cdef Py_ssize_t b, k = 0, end
+        for b in range(w.bags):
+            w.bag[b].first, w.bag[b].tasks, w.bag[b].left = k, counts[b], counts[b]
+            w.bag[b].failed = w.bag[b].last_failed = w.bag[b].first_start = w.bag[b].finish = -1
+            end = k + counts[b]
+            while k < end:
+                w.task[k].size, w.task[k].head, w.task[k].after = size[k], -1, -1
+                w.task[k].bag, w.sequence[k], w.place[k] = <int> b, <int> k, ABSENT
+                k += 1
+        return 0
+
+    cdef int _set_pace(self, period, factors, series, first) except -1:
+        cdef Work* w = &self.w
+        w.rules.pace.period = period
+        if period == 0:
+            return 0
+        self.factors = np.array(factors, np.float64, ndmin=2)
+        if not (np.isfinite(self.factors).all() and (np.asarray(self.factors) > 0).all()):
+            raise ValueError("factors must be finite and > 0")
+        rows, steps = self.factors.shape[0], self.factors.shape[1]
+        self.series = np.asarray(indices(series, "series", 0, rows)).astype(np.int32)
+        self.first_step = np.asarray(indices(first, "first", 0, steps)).astype(np.int32)
+        check_lengths(w.machines, self.series.shape[0], "speed", "series")
+        check_lengths(w.machines, self.first_step.shape[0], "speed", "first")
+        w.rules.pace.steps = steps
+        w.rules.pace.factor = &self.factors[0, 0]
+        if w.machines:
+            w.rules.pace.series, w.rules.pace.first = &self.series[0], &self.first_step[0]
+        return 0
+
+    def __dealloc__(self):
+        cdef Work* w = &self.w
+        cdef Py_ssize_t b
+        for b in range(w.bags):
+            if w.ranking != NULL:
+                work_forget_ranking(w, b)
+            if w.seen != NULL:
+                free(w.seen[b])
+        free(w.task)
+        free(w.machine_block)
+        free(w.bag)
+        free(w.ranking)
+        free(w.seen)
+        free(w.sequence)
+        free(w.place)
+        free(w.due.position)
+        free(w.due_block)
+        free(w.row)
+        tournament_free(&w.idle)
+        tournament_free(&w.ready)
+        outlook_free(&w.outlook)
+
+    @property
+    def now(self):
+        """The instant reached, ns."""
+        return self.w.now
+
+    @property
+    def left(self):
+        """Tasks not completed, of all bags."""
+        return self.w.left
+
+    @property
+    def looked(self):
+        """Machines looked at when one was chosen by "all"."""
+        return self.w.looked
+
+    # -- what comes from outside ------------------------------------------------------------------------
+
+    def submit(self, Py_ssize_t bag, sequence):
+        """The `bag` is released now; its tasks are started for the first time in this order.
+
+        sequence : int64[tasks of the bag], its tasks, counted from 0 within the bag.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Work* w = &self.w
+        cdef Bag* b
+        cdef const long long[::1] given
+        cdef Py_ssize_t k
+        if not 0 <= bag < w.bags:
+            raise ValueError(f"bag must be in 0..{w.bags - 1}, got {bag}")
+        b = &w.bag[bag]
+        given = indices(sequence, "sequence", 0, b.tasks)
+        check_lengths(b.tasks, given.shape[0], "tasks of the bag", "sequence")
+        if b.unstarted > 0 or b.first_start >= 0:
+            raise ValueError(f"bag {bag} is released already")
+        met_array = np.zeros(b.tasks, np.uint8)
+        cdef unsigned char[::1] met = met_array
+        for k in range(b.tasks):
+            if met[given[k]]:
+                raise ValueError(f"sequence[{k}] must be a task that it has not had, got {given[k]}")
+            met[given[k]] = True
+        for k in range(b.tasks):
+            w.sequence[b.first + k] = <int> (b.first + given[k])
+        b.unstarted = b.open = b.tasks
+        tournament_set(&w.ready, bag, 0)
+        self.dirty = True
+        if w.outlook.by != TOLD:
+            for k in range(w.machines):
+                if w.machine[k].task < 0:
+                    work_set_idle(w, k)
+
+    def feed(self, time, machine, up, until):
+        """The next changes of machines, in order of time, machine, and down before up; no rows: there are no more.
+
+        time : int64[k], ns, not before now.  machine : int64[k].  up : bool[k].  until : int64[k], ns, when a
+        machine that comes back is predicted to fail again.  Only when `run` has asked for them.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t k
+        if self.fed or self.fault < self.fault_time.shape[0]:
+            raise ValueError("feed must wait until run asks for blocks")
+        cdef const long long[::1] times = instants(time, "time", self.w.now)
+        whose, predicted = indices(machine, "machine", 0, self.w.machines), instants(until, "until", 0)
+        back = np.ascontiguousarray(up, np.bool_).view(np.uint8)
+        for name, given in (("machine", whose), ("up", back), ("until", predicted)):
+            check_lengths(times.shape[0], len(given), "time", name)
+        for k in range(1, times.shape[0]):
+            if times[k] < times[k - 1]:
+                raise ValueError(f"time[{k}] must not be before time[{k - 1}], got {times[k]}")
+        self.fault_time, self.fault_machine, self.fault_up, self.fault_until = times, whose, back, predicted
+        self.fault, self.fed = 0, times.shape[0] == 0
+
+    def run(self, long long until):
+        """Let happen what is due before `until` ns, and say why that ends.
+
+        "reached": all of it has happened, and it is `until` now, unless that is `NEVER`; "blocks": `feed` must
+        come first; "decide": a task or a machine must be chosen, see `candidates` and `idle_machines`; "done":
+        the last task of all bags was completed, now; "over": the last machine went for good, now.
+
+        OverflowError if a task would end after the last instant.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef int why
+        with nogil:
+            why = self._run(until)
+        check(-why if why < 0 else FINE)
+        return _WHY[why]
+
+    cdef int _run(self, long long until) noexcept nogil:
+        cdef Work* w = &self.w
+        cdef long long at
+        cdef int why
+        if until <= w.now:
+            return DONE if w.left == 0 else REACHED
+        while w.left > 0:
+            if self.fault == self.fault_time.shape[0] and not self.fed:
+                return BLOCKS
+            at = w.due.item[0].at if w.due.n > 0 else NEVER
+            if self.fault < self.fault_time.shape[0]:
+                at = min(at, self.fault_time[self.fault])
+            if self.dirty:
+                at = w.now
+            if at == NEVER and w.up == 0:
+                return OVER
+            if at >= until:
+                if until != NEVER:
+                    w.now = until
+                return REACHED
+            w.now = at
+            while w.due.n > 0 and w.due.item[0].at == at:
+                read_ahead(w)
+                if w.machine[w.due.item[0].number].run.end == at:
+                    work_complete(w, w.due.item[0].number)
+                    self.dirty = True
+                else:
+                    work_save(w, w.due.item[0].number)
+            if w.left == 0:
+                break
+            while self.fault < self.fault_time.shape[0] and self.fault_time[self.fault] == at:
+                if not work_change(w, self.fault_machine[self.fault], self.fault_up[self.fault] != 0,
+                                   self.fault_until[self.fault]):
+                    return -NO_MEMORY
+                self.fault += 1
+                self.dirty = True
+            if self.fault == self.fault_time.shape[0] and not self.fed:
+                continue                # there may be more of this instant
+            if not self.dirty:
+                continue                # a checkpoint was written, which frees nobody
+            why = self._match()
+            if why != REACHED:
+                return why
+            self.dirty = False
+        return DONE
+
+    cdef int _match(self) noexcept nogil:
+        """Tasks begin on machines that are free."""
+        cdef Work* w = &self.w
+        cdef Py_ssize_t b, k, u
+        cdef int what
+        while tournament_best(&w.idle) != OUT:
+            b = next_bag(w)
+            if b < 0:
+                break
+            if w.order == ASK_TASK or w.choice == ASK_MACHINE or self.step:
+                self.dirty = True
+                return DECIDE
+            k = pick_task(w, b)
+            if k < 0:
+                return -NO_MEMORY
+            u = pick_machine(w, k)
+            if u < 0:
+                break
+            what = work_start(w, k, u)
+            if what != FINE:
+                return -what
+        return REACHED
+
+    # -- decisions from outside -------------------------------------------------------------------------
+
+    def candidates(self):
+        """(bag, tasks int64[k], residual float64[k] Mflop): of which tasks one is next; k = 0 if there is none.
+
+        Tasks are counted from 0 within the bag, and ascend.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Work* w = &self.w
+        cdef Py_ssize_t b = next_bag(w), k
+        cdef Bag* bag
+        cdef int fewest = w.most
+        if b < 0:
+            return -1, np.zeros(0, np.int64), np.zeros(0)
+        bag = &w.bag[b]
+        if bag.failed >= 0:
+            chosen = [bag.failed]
+        else:
+            for k in range(bag.first, bag.first + bag.tasks):
+                if w.task[k].state & COMPLETED == 0:
+                    fewest = min(fewest, w.task[k].running)
+            chosen = [k for k in range(bag.first, bag.first + bag.tasks)
+                      if w.task[k].state & COMPLETED == 0 and w.task[k].running == fewest]
+        residual = [w.task[k].size - work_newest(w, k) for k in chosen]
+        return b, np.array(chosen, np.int64) - bag.first, np.array(residual, np.float64)
+
+    def idle_machines(self):
+        """(machines int64[k], until int64[k] ns): who is free, ascending, and until when predicted to be up."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef Work* w = &self.w
+        chosen = [u for u in range(w.machines) if work_is_idle(w, u)]
+        until = [w.idle.round[0][w.rank[u]] for u in chosen]
+        return np.array(chosen, np.int64), np.array(until, np.int64)
+
+    def lasts(self, Py_ssize_t bag, Py_ssize_t task, machines):
+        """int64[k] ns: how long `task` of `bag` would take on `machines` at whole speed, as "all" reckons."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef Work* w = &self.w
+        cdef Py_ssize_t k = self._left(bag, task)
+        cdef const long long[::1] who = indices(machines, "machines", 0, self.machines)
+        saved = work_newest(w, k)
+        return np.array([lasts(&w.rules, saved, w.task[k].size, w.machine[u].run.speed) for u in who],
+                        np.int64)
+
+    def pick_task(self):
+        """(bag, task): which task is next by `order`; (-1, -1) if there is none.  Chance is used up."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef Work* w = &self.w
+        cdef Py_ssize_t b = next_bag(w), k
+        if b < 0:
+            return -1, -1
+        if w.order == ASK_TASK:
+            raise ValueError("order must be said, the task is to be chosen from outside")
+        k = pick_task(w, b)
+        if k < 0:
+            raise MemoryError
+        return b, k - w.bag[b].first
+
+    def pick_machine(self, Py_ssize_t bag, Py_ssize_t task):
+        """Which machine is to have `task` of `bag` by `choice`; -1 if none."""
+        cdef _Held alone = hold(&self.occupied)
+        if self.w.choice == ASK_MACHINE:
+            raise ValueError("choice must be said, the machine is to be chosen from outside")
+        return pick_machine(&self.w, self._left(bag, task))
+
+    def assign(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine):
+        """`task` of `bag` begins on `machine`.  ValueError for a task that is not next, or a machine not free."""
+        cdef _Held alone = hold(&self.occupied)
+        cdef Work* w = &self.w
+        cdef Py_ssize_t k = self._task(bag, task)
+        cdef Task* t = &w.task[k]
+        if bag != next_bag(w) or t.state & COMPLETED or t.running >= w.most or (
+                w.bag[bag].failed >= 0 and w.bag[bag].failed != k):
+            raise ValueError(f"task must be one of those that are next, got {task} of bag {bag}")
+        if not 0 <= machine < w.machines or not work_is_idle(w, machine):
+            raise ValueError(f"machine must be free, got {machine}")
+        check(work_start(w, k, machine))
+
+    def wait(self):
+        """Who is free gets nothing before something changes."""
+        cdef _Held alone = hold(&self.occupied)
+        self.dirty = False
+
+    def weigh(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine):
+        """What there is to say of giving `task` of `bag`, which is next, to `machine`, which is free.
+
+        (instances that it has; whether it ever had one; tasks, itself among them, that are next but for the order,
+        or failed as it did; machines that are free; until when `machine` is predicted to be up; how long it takes
+        there, see `lasts`), times in ns.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Work* w = &self.w
+        cdef Py_ssize_t k = self._left(bag, task), j, u, alike = 0, free = 0
+        cdef Task* t = &w.task[k]
+        if not 0 <= machine < w.machines or not work_is_idle(w, machine):
+            raise ValueError(f"machine must be free, got {machine}")
+        if t.running == 0 and t.state & BEGUN:
+            j = w.bag[bag].failed
+            while j >= 0:
+                alike += 1
+                j = w.task[j].after
+        else:
+            for j in range(w.bag[bag].first, w.bag[bag].first + w.bag[bag].tasks):
+                alike += (w.task[j].running == t.running and w.task[j].state & COMPLETED == 0
+                          and w.task[j].state & BEGUN == t.state & BEGUN)
+        for u in range(w.machines):
+            free += work_is_idle(w, u)
+        need = lasts(&w.rules, work_newest(w, k), t.size, w.machine[machine].run.speed)
+        return t.running, t.state & BEGUN != 0, alike, free, w.idle.round[0][w.rank[machine]], need
+
+    cdef Py_ssize_t _left(self, Py_ssize_t bag, Py_ssize_t task) except -1:
+        """As `_task`, of one that is not completed: of others nothing is left."""
+        cdef Py_ssize_t k = self._task(bag, task)
+        if self.w.task[k].state & COMPLETED:
+            raise ValueError(f"task must not be completed, got {task} of bag {bag}")
+        return k
+
+    cdef Py_ssize_t _task(self, Py_ssize_t bag, Py_ssize_t task) except -1:
+        if not 0 <= bag < self.w.bags:
+            raise ValueError(f"bag must be in 0..{self.w.bags - 1}, got {bag}")
+        if not 0 <= task < self.w.bag[bag].tasks:
+            raise ValueError(f"task must be in 0..{self.w.bag[bag].tasks - 1}, got {task}")
+        return self.w.bag[bag].first + task
+
+    # -- what has come of it ----------------------------------------------------------------------------
+
+    def totals(self):
+        """Per bag int64: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines that
+        began a task of it), resubmitted (how often a task was left without an instance), replicas (instances
+        begun while another ran), killed (instances that another was faster than), undisturbed (tasks completed
+        that were never resubmitted); and float64, Mflop: redundant, lost, overhead, slowed (see `cycles` of
+        `gridsim.scheduling.contract.Outcome`).  Per machine int64: busy (ns), tasks (completed), interrupted (instances
+        that ran when it failed), ended (instances that another was faster than).
+        """
+        cdef _Held alone = hold(&self.occupied)
+        bags = table(self.w.bag, self.w.bags, states.BAG)
+        machines = table(self.w.machine, self.w.machines, states.MACHINE)
+        return {
+            "completed": bags["tasks"] - bags["left"], "nodes_used": bags["nodes"].copy(),
+            **{name: bags[name].copy() for name in states.BAG_TOTALS},
+            "tasks": machines["done"].copy(),
+            **{name: machines[name].copy() for name in ("busy", "interrupted", "ended")},
+        }
+
+    def instances(self):
+        """Columns of all instances that are over, as they ended; empty without ``log``.
+
+        machine, bag, task (within the bag), start, end (ns), completed (0 or 1) int64; begin float64, Mflop of
+        the task that were done before.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Py_ssize_t b
+        rows = table(self.w.row, self.w.n_rows, states.ROW)
+        first = np.array([self.w.bag[b].first for b in range(self.w.bags)], np.int64)
+        task = rows["task"].astype(np.int64)
+        bag = np.searchsorted(first, task, side="right") - 1
+        return {
+            "machine": rows["machine"].astype(np.int64), "bag": bag,
+            "task": task - first[bag] if len(task) else task,
+            "start": rows["start"].copy(), "end": rows["end"].copy(),
+            "completed": rows["completed"].astype(np.int64), "begin": rows["begin"].copy(),
+        }
+
+    # -- checkpoints ------------------------------------------------------------------------------------
+
+    def getstate(self):
+        """What has changed since the queue was made; see `gridcore.common.state`.
+
+        Tables as they are; lists and heaps as their members in order, of which they are made again.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Work* w = &self.w
+        cdef Py_ssize_t k, u, b, n, words = (w.machines + 63) >> 6
+        due, until = np.zeros(w.machines, np.int64), np.zeros(w.machines, np.int64)
+        running, failed, ranked = [], [], []
+        for k in range(w.tasks):
+            u = w.task[k].head
+            while u >= 0:
+                running.append(u)
+                u = w.machine[u].next
+        for u in range(w.machines):
+            due[u] = w.due.item[w.due.position[u]].at if w.machine[u].task >= 0 else 0
+            until[u] = w.idle.round[0][w.rank[u]]
+        for b in range(w.bags):
+            k = w.bag[b].failed
+            while k >= 0:
+                failed.append(k)
+                k = w.task[k].after
+            for n in range(w.most if w.ranking[b] != NULL else 0):
+                ranked += [w.ranking[b][n].item[k].number for k in range(w.ranking[b][n].n)]
+        met = [b for b in range(w.bags) if w.seen[b] != NULL]
+        kept = KEPT if w.outlook.by == PAST else 0
+        whole = np.dtype(np.int64)
+        tasks, machines = table(w.task, w.tasks, states.TASK), table(w.machine, w.machines, states.MACHINE)
+        bags = table(w.bag, w.bags, states.BAG)
+        states.without_links(tasks, machines, bags)
+        return shown({
+            "now": w.now, "looked": w.looked, "dirty": int(self.dirty), "fed": int(self.fed),
+            "chance": np.array([w.chance], np.uint64),
+            "tasks": tasks, "machines": machines, "bags": bags, "rows": table(w.row, w.n_rows, states.ROW),
+            "sequence": table(w.sequence, w.tasks, np.int32), "due": due, "until": until,
+            "since": table(w.outlook.since, w.machines, whole), "told": table(w.outlook.told, w.machines, whole),
+            "up_times_ended": table(w.outlook.failures, w.machines, whole),
+            "up_times": table(w.outlook.up_time, w.machines * kept, whole),
+            "running": np.array(running, np.int64), "failed": np.array(failed, np.int64),
+            "ranked_bags": np.array([b for b in range(w.bags) if w.ranking[b] != NULL], np.int64),
+            "ranked": np.array(ranked, np.int64), "seen_of": np.array(met, np.int64),
+            "seen": np.array([table(w.seen[b], words, np.uint64) for b in met], np.uint64).reshape(len(met), words),
+            "faults": np.stack((self.fault_time, self.fault_machine, np.asarray(self.fault_up).astype(np.int64),
+                                self.fault_until), axis=1)[self.fault:],
+        })
+
+    def setstate(self, state):
+        """Go on from what `getstate` of a queue made with the same arguments gave.
+
+        Raises ValueError for a state that cannot be its own.
+        """
+        cdef _Held alone = hold(&self.occupied)
+        cdef Work* w = &self.w
+        cdef Py_ssize_t k, u, b, words = (w.machines + 63) >> 6
+        cdef const long long[::1] due, until
+        mine = (table(w.task, w.tasks, states.TASK), table(w.machine, w.machines, states.MACHINE),
+                table(w.bag, w.bags, states.BAG))
+        given = states.check_state(state, *mine, KEPT if w.outlook.by == PAST else 0, w.most, self.faults)
+        w.now, w.looked, self.dirty, self.fed = given["now"], given["looked"], given["dirty"], given["fed"]
+        w.chance, w.up, w.due.n = int(given["chance"][0]), int(given["machines"]["up"].sum()), 0
+        # in tables that were checked, what leads from row to row is empty
+        fill(w.task, given["tasks"])
+        fill(w.machine, given["machines"])
+        fill(w.bag, given["bags"])
+        fill(w.sequence, given["sequence"])
+        fill(w.outlook.since, given["since"])
+        fill(w.outlook.told, given["told"])
+        fill(w.outlook.failures, given["up_times_ended"])
+        fill(w.outlook.up_time, given["up_times"])
+        for k in range(w.tasks):
+            w.place[k] = ABSENT
+        due, until = given["due"], given["until"]
+        for u in range(w.machines):
+            w.due.position[u] = ABSENT
+            tournament_set(&w.idle, w.rank[u], until[u])
+        on = given["task_of"]
+        for u in reversed(given["running"].tolist()):
+            work_link(w, on[u], u)
+            agenda_set(&w.due, u, due[u])
+        for k in given["failed"].tolist():
+            work_queue_failed(w, k)
+        w.left = 0
+        for b in range(w.bags):
+            w.left += w.bag[b].left
+            tournament_set(&w.ready, b, 0 if w.bag[b].open else OUT)
+            work_forget_ranking(w, b)
+            free(w.seen[b])
+            w.seen[b] = NULL
+        made = True
+        for b in given["ranked_bags"].tolist():
+            made = made and work_make_ranking(w, b)
+        for k in given["ranked"].tolist():
+            made = made and work_enrank(w, k)
+        if not made:
+            for b in range(w.bags):
+                work_drop_ranking(w, b)
+            raise MemoryError
+        # which checkpoints are looked at is kept, too
+        for u in given["running"].tolist():
+            agenda_set(&w.due, u, due[u])
+        for k, b in enumerate(given["seen_of"].tolist()):
+            w.seen[b] = <unsigned long long*> calloc(words + 1, sizeof(long long))
+            if w.seen[b] == NULL:
+                raise MemoryError
+            fill(w.seen[b], given["seen"][k])
+        self.fault_time, self.fault_machine, up, self.fault_until = np.ascontiguousarray(given["faults"].T)
+        self.fault_up, self.fault = (up != 0).view(np.uint8), 0
+        w.n_rows = len(given["rows"])
+        if not work_room_for_rows(w):
+            w.n_rows = 0
+            raise MemoryError
+        fill(w.row, given["rows"])

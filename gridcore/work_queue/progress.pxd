@@ -1,0 +1,197 @@
+"""How far instances of tasks have come: for `gridcore.work_queue.dispatch`.
+
+An instance that takes up a checkpoint reads it first, for `restore` ns.  Then it computes, and after each
+`interval` ns of computing it writes a checkpoint, for `checkpoint` ns; none when it is through with its task.  A
+checkpoint counts when it has been written.
+
+Where other load takes its share of a machine, the machine has a series of factors, one a period, over and over.
+"""
+
+from libc.math cimport llrint
+
+cdef extern from *:
+    """
+    #define GRIDCORE_NEVER 9223372036854775807LL
+    #define GRIDCORE_LONGEST 9200000000000000000LL
+    """
+    const long long NEVER "GRIDCORE_NEVER"        # as gridcore.NEVER
+    const long long LONGEST "GRIDCORE_LONGEST"    # ns; what is longer is not computed with
+
+
+cdef struct Pace:
+    long long period                    # ns; 0: machines have their whole speed all the time
+    Py_ssize_t steps
+    const double* factor                # a row of steps for each series
+    const int* series                   # by machine
+    const int* first                    # by machine, the step at time 0
+
+
+cdef struct Rules:
+    long long interval, checkpoint, restore     # ns; interval 0: no checkpoints
+    Pace pace
+
+
+cdef struct Instance:
+    long long start, end                # ns; it ends if nothing happens to it
+    long long marks                     # checkpoints until its end
+    double begin                        # Mflop of the task that were done before it
+    double speed                        # Mflop/s
+    Py_ssize_t machine
+
+
+# -- computing ----------------------------------------------------------------------------------------------
+
+cdef inline double pace_done(const Pace* p, Py_ssize_t u, long long start, long long end) noexcept nogil:
+    """ns at whole speed that machine u does from `start` to `end` ns."""
+    cdef long long k, edge
+    cdef double done = 0.0
+    if p.period == 0:
+        return <double> (end - start)
+    k = start // p.period
+    while start < end:
+        edge = min((k + 1) * p.period, end)
+        done += p.factor[p.series[u] * p.steps + (p.first[u] + k) % p.steps] * <double> (edge - start)
+        start = edge
+        k += 1
+    return done
+
+
+cdef inline long long pace_end(const Pace* p, Py_ssize_t u, long long start, double work,
+                               long long limit) noexcept nogil:
+    """When machine u, which has a series, has done `work` ns at whole speed, from `start` ns on.
+
+    At least 1 ns later, and NEVER if that is after `limit` ns.
+    """
+    cdef long long k, edge
+    cdef double factor, room
+    k = start // p.period
+    while start < limit:
+        edge = min((k + 1) * p.period, limit)
+        factor = p.factor[p.series[u] * p.steps + (p.first[u] + k) % p.steps]
+        room = factor * <double> (edge - start)
+        if work <= room + 0.5 * factor:         # but for rounding
+            return min(start + max(<long long> 1, llrint(work / factor)), limit)
+        work -= room
+        start = edge
+        k += 1
+    return NEVER
+
+
+# -- an instance --------------------------------------------------------------------------------------------
+
+cdef inline long long lasts(const Rules* rules, double begin, double size, double speed) noexcept nogil:
+    """ns that the rest of a task takes at whole speed, with reading and writing checkpoints; NEVER if too long."""
+    cdef double work = (size - begin) / speed * 1e9, total
+    cdef long long computing, marks = 0
+    if not work < <double> LONGEST:
+        return NEVER
+    computing = max(<long long> 1, llrint(work))
+    if rules.interval > 0:
+        marks = (computing - 1) // rules.interval
+    total = <double> computing + <double> marks * <double> rules.checkpoint + <double> rules.restore
+    if not total < <double> LONGEST:
+        return NEVER
+    return computing + marks * rules.checkpoint + (rules.restore if begin > 0.0 else 0)
+
+
+cdef inline bint instance_begin(Instance* it, const Rules* rules, Py_ssize_t u, double speed, double begin,
+                                double size, long long now) noexcept nogil:
+    """Machine u begins the rest of a task; False if that would end after the last instant."""
+    cdef long long length, window, latest
+    cdef double work
+    it.machine, it.speed, it.begin, it.start = u, speed, begin, now
+    it.marks = 0
+    if rules.pace.period == 0:
+        length = lasts(rules, begin, size, speed)
+        if length > NEVER - 1 - now:
+            return False
+        it.end = now + length
+        if rules.interval > 0:
+            length -= rules.restore if begin > 0.0 else 0
+            it.marks = (length - 1) // (rules.interval + rules.checkpoint)
+        return True
+    work = (size - begin) / speed * 1e9
+    # what is added must fit: no sum is after LONGEST
+    if not work < <double> LONGEST or now > LONGEST - (rules.restore if begin > 0.0 else 0):
+        return False
+    window = _computing_from(it, rules)
+    latest = LONGEST
+    while True:
+        if rules.interval > 0:
+            if window > LONGEST - rules.interval:
+                return False
+            latest = window + rules.interval
+        it.end = pace_end(&rules.pace, u, window, work, latest)
+        if it.end != NEVER:
+            return True
+        if rules.interval == 0 or latest > LONGEST - rules.checkpoint:
+            return False
+        work -= pace_done(&rules.pace, u, window, latest)
+        it.marks += 1
+        window = latest + rules.checkpoint
+
+
+cdef inline long long _computing_from(const Instance* it, const Rules* rules) noexcept nogil:
+    return it.start + (rules.restore if it.begin > 0.0 else 0)
+
+
+cdef inline long long instance_marks(const Instance* it, const Rules* rules, long long now) noexcept nogil:
+    """How many checkpoints it has written by `now` ns."""
+    cdef long long since = now - _computing_from(it, rules)
+    if rules.interval == 0 or since <= 0:
+        return 0
+    return min(it.marks, since // (rules.interval + rules.checkpoint))
+
+
+cdef inline long long instance_mark_at(const Instance* it, const Rules* rules, long long number) noexcept nogil:
+    """When it has written its checkpoint of this number (from 1), ns."""
+    return _computing_from(it, rules) + number * (rules.interval + rules.checkpoint)
+
+
+cdef inline double instance_saved(const Instance* it, const Rules* rules, long long now) noexcept nogil:
+    """Mflop of the task in its newest checkpoint at `now` ns: what it began with, if it has written none."""
+    cdef long long marks = instance_marks(it, rules, now), k, window
+    cdef double done = 0.0
+    if marks == 0:
+        return it.begin
+    if rules.pace.period == 0:
+        done = <double> (marks * rules.interval)
+    else:
+        window = _computing_from(it, rules)
+        for k in range(marks):
+            done += pace_done(&rules.pace, it.machine, window, window + rules.interval)
+            window += rules.interval + rules.checkpoint
+    return it.begin + done / 1e9 * it.speed
+
+
+cdef struct Spent:                      # Mflop: nominal speed times the time it ran
+    double computed, fresh, overhead, slowed
+
+
+cdef inline Spent instance_spent(const Instance* it, const Rules* rules, long long now) noexcept nogil:
+    """What it has made of its machine's cycles until `now` ns.
+
+    computed : for its task; fresh : of that, since its newest checkpoint; overhead : reading and writing checkpoints; slowed : what other load had.
+    """
+    cdef long long ran = now - it.start, marks = instance_marks(it, rules, now), k, window, computing, reading
+    cdef double done
+    cdef Spent spent
+    reading = min(ran, rules.restore if it.begin > 0.0 else 0)
+    window = it.start + reading + marks * (rules.interval + rules.checkpoint)
+    # in hand: computing, then a checkpoint that is not complete, unless it is the end of the task
+    computing = now - window
+    if marks < it.marks:
+        computing = min(computing, rules.interval)
+    done = pace_done(&rules.pace, it.machine, window, window + computing)
+    spent.fresh = done / 1e9 * it.speed
+    if rules.pace.period == 0:
+        done += <double> (marks * rules.interval)
+    else:
+        for k in range(marks):
+            window = it.start + reading + k * (rules.interval + rules.checkpoint)
+            done += pace_done(&rules.pace, it.machine, window, window + rules.interval)
+    computing += marks * rules.interval
+    spent.computed = done / 1e9 * it.speed
+    spent.overhead = <double> (ran - computing) / 1e9 * it.speed
+    spent.slowed = (<double> computing - done) / 1e9 * it.speed
+    return spent

@@ -1,0 +1,424 @@
+"""Tasks, their instances and machines, and what becomes of them: for `gridcore.work_queue.dispatch`."""
+
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy
+
+from gridcore.work_queue.agenda cimport ABSENT, Agenda, agenda_drop, agenda_reserve, agenda_set, bunch_add, bunch_drop
+from gridcore.work_queue.outlook cimport Outlook, outlook_down, outlook_until, outlook_up
+from gridcore.work_queue.progress cimport (
+    Instance, Rules, Spent, instance_begin, instance_mark_at, instance_marks, instance_saved, instance_spent,
+)
+from gridcore.work_queue.tournament cimport OUT, Tournament, tournament_set
+
+cdef enum:                              # orders of tasks, choices of machines
+    RANDOM, SMALL, GREAT, ASK_TASK
+    FIRST = 0, CPU, AVAIL, ALL, ASK_MACHINE
+
+cdef enum:                              # what has come of it
+    FINE, NO_MEMORY, TOO_LATE
+
+cdef enum:                              # of a task
+    BEGUN = 1, COMPLETED = 2, RESUBMITTED = 4
+
+
+cdef struct Task:
+    double size                         # Mflop
+    double saved                        # of it, in the newest checkpoint on the server that has been looked at
+    double spent                        # Mflop computed by instances that have ended without completing it
+    int head                            # machine of one of its instances, -1
+    int after                           # the task that failed next
+    int running, state
+    int bag, unused
+
+
+cdef struct Machine:                    # two cache lines, the first with all that its instance is about
+    Instance run
+    int task                            # that it runs, -1
+    int previous, next                  # other machines that run it, -1
+    int up
+    long long busy, done, interrupted, ended
+    double local_saved                  # of the last task that failed on it
+    int local_task
+    int met                             # the bag of its last task
+    double unused[2]
+
+
+cdef struct Bag:
+    long long first, tasks              # its tasks
+    long long left                      # not completed
+    long long open                      # not completed, and with fewer instances than there may be
+    long long unstarted, at             # tasks never started, and where in the sequence they begin
+    long long failed, last_failed       # without an instance, oldest first; -1
+    long long first_start, finish, nodes, resubmitted, replicas, killed, undisturbed
+    double redundant, lost, overhead, slowed
+
+
+cdef struct Row:                        # an instance that is over
+    double begin
+    long long start, end
+    int machine, task, completed, unused
+
+
+cdef struct Work:
+    Py_ssize_t machines, bags, tasks
+    Py_ssize_t up                       # how many machines are
+    long long now, left                 # ns; tasks not completed
+    long long looked                    # places looked at when machines were chosen by ALL
+    int order, choice, most
+    bint local, printed, log
+    unsigned long long chance
+    Rules rules
+    Outlook outlook
+    Task* task
+    Machine* machine
+    void* machine_block                 # memory of the machines, and of who is due
+    void* due_block
+    Bag* bag
+    Agenda** ranking                    # by bag, then by number of instances, 1 first; NULL until it is needed
+    unsigned long long** seen           # by bag, machines that began a task of it
+    int* sequence                       # by bag, of tasks not yet started
+    int* place                          # of tasks in rankings
+    const long long* by_rank            # machines
+    const long long* rank               # of machines
+    Agenda due                          # machines, by what their instances do next
+    Tournament idle                     # by rank: until when it is predicted to be up
+    Tournament ready                    # bags with a task that may be started
+    Row* row
+    Py_ssize_t n_rows, row_room
+
+
+# -- tasks that may have a further instance -----------------------------------------------------------------
+
+cdef inline double work_newest(const Work* w, Py_ssize_t k) noexcept nogil:
+    """Mflop of task k in its newest checkpoint on the server."""
+    cdef double saved = w.task[k].saved
+    cdef Py_ssize_t v = w.task[k].head
+    if w.local:
+        return 0.0
+    while v >= 0:
+        saved = max(saved, instance_saved(&w.machine[v].run, &w.rules, w.now))
+        v = w.machine[v].next
+    return saved
+
+
+cdef inline long long work_residual(const Work* w, Py_ssize_t k) noexcept nogil:
+    """A number in the order in which tasks are taken, which are told apart to the last bit of their residuals."""
+    cdef double residual = max(0.0, w.task[k].size - w.task[k].saved)
+    cdef long long bits
+    memcpy(&bits, &residual, sizeof(double))
+    return -bits if w.order == GREAT else bits
+
+
+cdef inline Agenda* work_ranking(Work* w, Py_ssize_t k) noexcept nogil:
+    """Where task k is, if it may have a further instance."""
+    return &w.ranking[w.task[k].bag][w.task[k].running - 1]
+
+
+cdef inline void work_watch(Work* w, Py_ssize_t u, bint checkpoints) noexcept nogil:
+    """Machine u is due when its instance ends, or when it has written its next checkpoint."""
+    cdef const Instance* run = &w.machine[u].run
+    cdef long long at = run.end, number
+    if checkpoints:
+        number = instance_marks(run, &w.rules, w.now) + 1
+        if number <= run.marks:
+            at = instance_mark_at(run, &w.rules, number)
+    agenda_set(&w.due, u, at)
+
+
+cdef inline bint work_room_in(Work* w, Py_ssize_t b, Py_ssize_t running) noexcept nogil:
+    """Room for a further task of bag b with so many instances, if these are ranked; False without memory."""
+    cdef Agenda* group
+    if w.ranking[b] == NULL or running == 0 or running >= w.most:
+        return True
+    group = &w.ranking[b][running - 1]
+    return agenda_reserve(group, group.n + 1)
+
+
+cdef inline bint work_enrank(Work* w, Py_ssize_t k) noexcept nogil:
+    """Task k may get a further instance, if so; False without memory."""
+    cdef Task* t = &w.task[k]
+    cdef Py_ssize_t v = t.head
+    cdef Agenda* group
+    if w.ranking[t.bag] == NULL or t.running == 0 or t.running >= w.most:
+        return True
+    if not work_room_in(w, t.bag, t.running):
+        return False
+    group = work_ranking(w, k)
+    if w.order == RANDOM:
+        bunch_add(group, k)
+        return True
+    t.saved = work_newest(w, k)
+    agenda_set(group, k, work_residual(w, k))
+    if not w.local:
+        while v >= 0:
+            work_watch(w, v, True)
+            v = w.machine[v].next
+    return True
+
+
+cdef inline void work_unrank(Work* w, Py_ssize_t k) noexcept nogil:
+    if w.ranking[w.task[k].bag] != NULL and w.place[k] != ABSENT:
+        if w.order == RANDOM:
+            bunch_drop(work_ranking(w, k), k)
+        else:
+            agenda_drop(work_ranking(w, k), k)
+
+
+cdef inline bint work_make_ranking(Work* w, Py_ssize_t b) noexcept nogil:
+    """From now on tasks of bag b are ranked; False without memory."""
+    cdef int group
+    w.ranking[b] = <Agenda*> calloc(w.most, sizeof(Agenda))
+    if w.ranking[b] == NULL:
+        return False
+    for group in range(w.most):
+        w.ranking[b][group].position = w.place
+    return True
+
+
+cdef inline void work_forget_ranking(Work* w, Py_ssize_t b) noexcept nogil:
+    cdef int group
+    if w.ranking[b] != NULL:
+        for group in range(w.most):
+            free(w.ranking[b][group].item)
+        free(w.ranking[b])
+        w.ranking[b] = NULL
+
+
+cdef inline void work_drop_ranking(Work* w, Py_ssize_t b) noexcept nogil:
+    """The same while tasks are in it."""
+    cdef Py_ssize_t k
+    for k in range(w.bag[b].first, w.bag[b].first + w.bag[b].tasks):
+        w.place[k] = ABSENT
+    work_forget_ranking(w, b)
+
+
+cdef inline void work_open(Work* w, Py_ssize_t b) noexcept nogil:
+    """A further task of the bag may be started."""
+    w.bag[b].open += 1
+    if w.bag[b].open == 1:
+        tournament_set(&w.ready, b, 0)
+
+
+cdef inline void work_close(Work* w, Py_ssize_t b) noexcept nogil:
+    """A task of the bag may not be started any more."""
+    w.bag[b].open -= 1
+    if w.bag[b].open == 0:
+        tournament_set(&w.ready, b, OUT)
+
+
+cdef inline void work_queue_failed(Work* w, Py_ssize_t k) noexcept nogil:
+    """Task k is without an instance now."""
+    cdef Bag* b = &w.bag[w.task[k].bag]
+    w.task[k].after = -1
+    if b.failed < 0:
+        b.failed = k
+    else:
+        w.task[b.last_failed].after = <int> k
+    b.last_failed = k
+
+
+# -- instances ----------------------------------------------------------------------------------------------
+
+cdef inline void work_set_idle(Work* w, Py_ssize_t u) noexcept nogil:
+    """Machine u, which runs nothing, may get a task if it is up."""
+    if w.machine[u].up:
+        tournament_set(&w.idle, w.rank[u], outlook_until(&w.outlook, u, w.now))
+
+
+cdef inline bint work_is_idle(const Work* w, Py_ssize_t u) noexcept nogil:
+    return w.idle.round[0][w.rank[u]] != OUT
+
+
+cdef inline bint work_room_for_rows(Work* w) noexcept nogil:
+    """Room to note all instances that run, and a further one; False without memory."""
+    cdef Row* wider
+    cdef Py_ssize_t need = w.n_rows + w.due.n + 1, room
+    if w.log and need > w.row_room:
+        room = need + w.row_room + 256
+        wider = <Row*> realloc(w.row, room * sizeof(Row))
+        if wider == NULL:
+            return False
+        w.row, w.row_room = wider, room
+    return True
+
+
+cdef inline bint work_room_to_meet(Work* w, Py_ssize_t b) noexcept nogil:
+    """Room for who has worked for bag b; False without memory."""
+    if w.seen[b] == NULL:
+        w.seen[b] = <unsigned long long*> calloc((w.machines + 63) >> 6, sizeof(unsigned long long))
+    return w.seen[b] != NULL
+
+
+cdef inline void work_meet(Work* w, Py_ssize_t b, Py_ssize_t u) noexcept nogil:
+    """Count machine u for bag b, once."""
+    cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
+    if w.machine[u].met == b:
+        return
+    w.machine[u].met = <int> b
+    w.bag[b].nodes += w.seen[b][u >> 6] & bit == 0
+    w.seen[b][u >> 6] |= bit
+
+
+cdef inline void work_clear(Machine* m) noexcept nogil:
+    m.task = m.previous = m.next = -1
+
+
+cdef inline void work_link(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
+    """An instance of task k is on machine u."""
+    cdef Machine* m = &w.machine[u]
+    cdef Task* t = &w.task[k]
+    m.task, m.previous, m.next = <int> k, -1, t.head
+    if t.head >= 0:
+        w.machine[t.head].previous = <int> u
+    t.head = <int> u
+    t.running += 1
+
+
+cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
+    """Task k begins on machine u, which is free."""
+    cdef Machine* m = &w.machine[u]
+    cdef Task* t = &w.task[k]
+    cdef Py_ssize_t number = t.bag
+    cdef Bag* b = &w.bag[number]
+    cdef double begin
+    if w.local:
+        begin = m.local_saved if m.local_task == k else 0.0
+    else:
+        begin = work_newest(w, k)
+    # all that may want memory comes before anything is changed
+    if not work_room_for_rows(w) or not work_room_in(w, number, t.running + 1) or not work_room_to_meet(w, number):
+        return NO_MEMORY
+    if not instance_begin(&m.run, &w.rules, u, m.run.speed, begin, t.size, w.now):
+        return TOO_LATE
+    work_meet(w, number, u)
+    work_unrank(w, k)
+    if t.running > 0:
+        b.replicas += 1
+    elif t.state & BEGUN:
+        b.failed = t.after
+    else:
+        t.state |= BEGUN
+        b.unstarted -= 1
+        if b.first_start < 0:
+            b.first_start = w.now
+    tournament_set(&w.idle, w.rank[u], OUT)
+    work_link(w, k, u)
+    if t.running == w.most:
+        work_close(w, number)
+    work_watch(w, u, False)
+    work_enrank(w, k)
+    return FINE
+
+
+cdef inline Spent work_leave(Work* w, Py_ssize_t u, bint completed) noexcept nogil:
+    """The instance on machine u is over; what it made of the cycles."""
+    cdef Machine* m = &w.machine[u]
+    cdef Py_ssize_t k = m.task
+    cdef Task* t = &w.task[k]
+    cdef Bag* b = &w.bag[t.bag]
+    cdef Spent spent = instance_spent(&m.run, &w.rules, w.now)
+    cdef Row* row
+    b.overhead += spent.overhead
+    b.slowed += spent.slowed
+    m.busy += w.now - m.run.start
+    agenda_drop(&w.due, u)
+    if m.previous >= 0:
+        w.machine[m.previous].next = m.next
+    else:
+        t.head = m.next
+    if m.next >= 0:
+        w.machine[m.next].previous = m.previous
+    t.running -= 1
+    work_clear(m)
+    if w.log:
+        row = &w.row[w.n_rows]          # there is room: it was made at the start
+        w.n_rows += 1
+        row.machine, row.task, row.start, row.end = <int> u, <int> k, m.run.start, w.now
+        row.completed, row.begin, row.unused = completed, m.run.begin, 0
+    return spent
+
+
+cdef inline void work_complete(Work* w, Py_ssize_t u) noexcept nogil:
+    """The instance on machine u has completed its task, and ends the others."""
+    cdef Py_ssize_t k = w.machine[u].task, v
+    cdef Task* t = &w.task[k]
+    cdef Py_ssize_t number = t.bag
+    cdef Bag* b = &w.bag[number]
+    cdef Spent spent
+    work_unrank(w, k)
+    if t.running < w.most:
+        work_close(w, number)
+    while t.head >= 0:
+        v = t.head
+        spent = work_leave(w, v, v == u)
+        if v != u:
+            t.spent += spent.computed
+            b.killed += 1
+            w.machine[v].ended += 1
+        work_set_idle(w, v)
+    b.redundant += max(0.0, t.spent - w.machine[u].run.begin)       # but for rounding
+    t.state |= COMPLETED
+    b.undisturbed += t.state & RESUBMITTED == 0
+    b.left -= 1
+    w.left -= 1
+    w.machine[u].done += 1
+    b.finish = w.now
+    if b.left == 0:
+        work_forget_ranking(w, number)
+
+
+cdef inline void work_save(Work* w, Py_ssize_t u) noexcept nogil:
+    """The instance on machine u has written a checkpoint that somebody looks at."""
+    cdef Py_ssize_t k = w.machine[u].task
+    w.task[k].saved = max(w.task[k].saved, instance_saved(&w.machine[u].run, &w.rules, w.now))
+    if w.place[k] != ABSENT:
+        agenda_set(work_ranking(w, k), k, work_residual(w, k))
+    work_watch(w, u, w.place[k] != ABSENT)
+
+
+cdef inline void work_fail(Work* w, Py_ssize_t u) noexcept nogil:
+    """The instance on machine u is lost; there is room for its task where it comes then."""
+    cdef Machine* m = &w.machine[u]
+    cdef Py_ssize_t k = m.task
+    cdef Task* t = &w.task[k]
+    cdef Py_ssize_t number = t.bag
+    cdef Bag* b = &w.bag[number]
+    cdef double saved = instance_saved(&m.run, &w.rules, w.now)
+    cdef Spent spent
+    work_unrank(w, k)
+    spent = work_leave(w, u, False)
+    t.spent += spent.computed - spent.fresh
+    b.lost += spent.fresh
+    m.interrupted += 1
+    if w.local:
+        m.local_task, m.local_saved = <int> k, saved
+    else:
+        t.saved = max(t.saved, saved)
+    if t.running == w.most - 1:
+        work_open(w, number)
+    if t.running > 0:
+        work_enrank(w, k)
+        return
+    t.state |= RESUBMITTED
+    b.resubmitted += 1
+    work_queue_failed(w, k)
+
+
+cdef inline bint work_change(Work* w, Py_ssize_t u, bint up, long long until) noexcept nogil:
+    """Machine u comes back, until when it is predicted to be up, or fails; False without memory."""
+    cdef Machine* m = &w.machine[u]
+    if up and not m.up:
+        m.up = True
+        w.up += 1
+        outlook_up(&w.outlook, u, w.now, until)
+        work_set_idle(w, u)
+    elif m.up and not up:
+        if m.task >= 0 and not work_room_in(w, w.task[m.task].bag, w.task[m.task].running - 1):
+            return False
+        outlook_down(&w.outlook, u, w.now)
+        m.up = False
+        w.up -= 1
+        tournament_set(&w.idle, w.rank[u], OUT)
+        if m.task >= 0:
+            work_fail(w, u)
+    return True

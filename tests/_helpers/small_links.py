@@ -1,0 +1,63 @@
+"""Links of a few machines, and what they carry."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gridcore.network import links
+from tests.reference import links as twin
+
+BOTH = pytest.mark.parametrize("module", [links, twin])
+NEVER = links.NEVER
+# Kind 0 is bare, 1 carries a tag, 2 is deferred and carries more.
+WIDTHS = (16, 24, 40)
+DEFERRED = (False, False, True)
+COUNTERS = ("sent", "delivered", "dropped", "traffic", "bytes_out", "bytes_in")
+# lost messages of kind 1 are handed back
+KEEP = (False, True, False)
+# where the tag stands, if a log is kept
+SUBJECTS = (-1, 16, 24)
+
+
+def records(kind, rows, tag=0):
+    """uint8[k, width] of (receiver, sender) rows, tagged in order where there is room."""
+    words = np.full((len(rows), WIDTHS[kind] // 8), tag, np.int64)
+    words[:, :2] = np.array(rows, np.int64).reshape(-1, 2)
+    words[:, 2:] += np.arange(len(rows))[:, None]
+    return words.view(np.uint8).reshape(len(rows), WIDTHS[kind])
+
+
+def words_of(batch):
+    return batch.reshape(len(batch), -1).view(np.int64).tolist()
+
+
+def counters(one):
+    return {name: getattr(one, name).tolist() for name in COUNTERS}
+
+
+def make(module, machine_of, machines, latency=10, bandwidth=1e9, fifo=True, jitter=0):
+    return module.Links(
+        machine_of,
+        machines,
+        latency=latency,
+        bandwidth=bandwidth,
+        widths=WIDTHS,
+        deferred=DEFERRED,
+        fifo=fifo,
+        keep=KEEP,
+        jitter=jitter,
+        seed=7,
+        level_of=[node % 3 for node in range(len(machine_of))],
+    )
+
+
+def deliveries(one, limit=10**9):
+    """[(time, kind, words)] of everything, in order."""
+    result = []
+    while (at := one.advance(limit)) != NEVER:
+        for kind, batch in one.collect(at):
+            result += [(at, kind, row) for row in words_of(batch)]
+    for kind, batch, ends in one.drain(limit):
+        result += [(at, kind, row) for at, row in zip(ends.tolist(), words_of(batch), strict=True)]
+    return result

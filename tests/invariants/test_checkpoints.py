@@ -1,0 +1,523 @@
+"""A run that was cut off goes on from its checkpoint, and ends as if nothing had happened.
+
+That this holds for every scheduler and scenario is one of the laws of `check_scheduler`; here is what lies
+around it: the file, processes that are killed, and what is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.simulation.checkpoint import Checkpoint, save
+from gridsim.simulation.simulate import Options, Simulation
+from gridsim.support.provenance import code_version
+from tests.golden.test_golden_digests import (
+    CASES,
+    MAPPING,
+    QUEUES,
+    RIGID,
+    SCHEDULERS,
+    SEARCHES,
+    WALKERS,
+    WAVES,
+)
+from tests.golden.test_golden_digests import scenario as golden_scenario
+
+
+class Cut(Exception):
+    """The run ends here."""
+
+
+def cut_at(path: Path, wave: int, scenario: gs.Scenario, scheduler: gs.Scheduler, **options: Any) -> None:
+    """Run up to some wave, or to the last one before the end, keep it in a file, and go no further."""
+    for _ in range(2):
+        simulation = Simulation(scenario, scheduler, Options(**options))
+        seen = Seen(simulation, path, wave)
+        simulation.engine.at_wave_end(seen)
+        with suppress(Cut):
+            simulation.run()
+            wave = seen.waves - 1  # of the last one the run knows that it ends
+    assert path.exists()
+
+
+class Seen:
+    """Counts the waves of a run, keeps it at one of them, and ends it there."""
+
+    def __init__(self, simulation: Simulation, path: Path, last: int) -> None:
+        self.simulation, self.path, self.last, self.waves = simulation, path, last, 0
+
+    def __call__(self) -> None:
+        self.waves += 1
+        if self.waves == self.last:
+            save(self.path, self.simulation, self.simulation.about(600.0))
+            raise Cut
+
+
+#: Of each scheduler, with all that can be under way: failures, jitter, queues, and none of it.
+CHOSEN = [
+    case
+    for case in CASES
+    if case.split("; ", 1)[1]
+    in ("fifo; no failures", "jitter; outages", "equal; outages", "fifo; resets", "fifo; nights")
+    and case not in ("fair-tree, to the end; fifo; resets", "fair-tree, to the end; jitter; outages")
+]
+
+
+@pytest.mark.parametrize("case", CHOSEN)
+def test_it_ends_as_it_would_have(case: str, tmp_path: Path) -> None:
+    name, network, faults = CASES[case]
+    scenario = golden_scenario(name, network, faults)
+    scheduler = (SCHEDULERS | RIGID | QUEUES | MAPPING | SEARCHES | WALKERS | WAVES)[name]
+    whole = gs.simulate(scenario, scheduler, record=True)
+    file = tmp_path / "run.checkpoint"
+    for wave in (1, 7, 40):
+        cut_at(file, wave, scenario, scheduler, record=True)
+        again = gs.resume(file)
+        assert again.digest == whole.digest and again.tables == whole.tables
+        assert again.provenance["events"] == whole.provenance["events"]
+        assert again.provenance["resumed"] == 1 and again.scheduler == whole.scheduler
+
+
+def test_cohorts_and_threads(tmp_path: Path) -> None:
+    scenario, scheduler = golden_scenario("fair-tree", "equal", "outages"), SCHEDULERS["fair-tree"]
+    whole = gs.simulate(scenario, scheduler)
+    file = tmp_path / "run.checkpoint"
+    for options in ({"cohort_limit": 2}, {"threads": 2}):
+        cut_at(file, 12, scenario, scheduler, **options)
+        for threads in (1, 2):
+            assert gs.resume(file, threads=threads).digest == whole.digest
+
+
+def test_keeping_it_changes_nothing(tmp_path: Path) -> None:
+    scenario, scheduler = golden_scenario("fair-tree", "equal", "outages"), SCHEDULERS["fair-tree"]
+    file = tmp_path / "run.checkpoint"
+    kept = gs.simulate(scenario, scheduler, checkpoint=file, checkpoint_every=0.0)
+    assert kept.digest == gs.simulate(scenario, scheduler).digest
+    assert kept.provenance["resumed"] == 0
+    # and again from what is left: from the last wave before the end
+    once = gs.resume(file)
+    assert once.digest == kept.digest and once.provenance["wall_seconds"] > 0.0
+    assert gs.resume(file).digest == kept.digest
+    assert [path.name for path in tmp_path.iterdir()] == ["run.checkpoint"]
+
+
+def test_taken_up_again_and_again(tmp_path: Path) -> None:
+    """Each time a little further, from what the one before has left."""
+    scenario = golden_scenario("fair-tree", "jitter", "outages")
+    scheduler = SCHEDULERS["fair-tree, on change"]
+    whole = gs.simulate(scenario, scheduler)
+    file = tmp_path / "run.checkpoint"
+    cut_at(file, 5, scenario, scheduler)
+    for _ in range(6):
+        simulation = Simulation(scenario, scheduler, Options())
+        with Checkpoint(file) as kept:
+            kept.restore(simulation)
+        simulation.engine.at_wave_end(Seen(simulation, file, 9))
+        with pytest.raises(Cut):
+            simulation.run()
+    assert gs.resume(file).digest == whole.digest
+
+
+# -- processes that are killed ------------------------------------------------------------------------------
+
+LONG = ["--nodes", "200", "--applications", "40", "--seed", "5", "--no-progress"]
+
+
+def command(*arguments: object, cwd: Path, **further: Any) -> Any:
+    return subprocess.Popen(
+        [sys.executable, "-m", "gridsim", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **further,
+    )
+
+
+def answer(process: Any) -> Any:
+    said, complaint = process.communicate()
+    assert process.returncode == 0, complaint
+    return json.loads(said)
+
+
+def kill_and_resume(count: int, folder: Path, scheduler: str, chance: random.Random) -> None:
+    """`count` runs, each killed at a moment of its life, and taken up again until it is through."""
+    whole = answer(command("run", *LONG, "--scheduler", scheduler, "--json", cwd=folder))
+    life = whole["wall_seconds"]
+    killed = 0
+    while killed < count:
+        for file in folder.iterdir():
+            file.unlink()
+        process = command(
+            "run", *LONG, "--scheduler", scheduler, "--checkpoint-every", "0", "--json", cwd=folder
+        )
+        file = folder / "gridsim.simulation.checkpoint"
+        while not file.exists() and process.poll() is None:
+            time.sleep(0.002)
+        time.sleep(chance.uniform(0.0, 2.0 * life))  # keeping it takes time too
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        if process.returncode == 0:
+            continue  # it was through
+        killed += 1
+        end = answer(command("resume", "gridsim.simulation.checkpoint", "--json", cwd=folder))
+        assert end["digest"] == whole["digest"]
+        assert end["provenance"]["resumed"] == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
+    kill_and_resume(3, tmp_path, "fair-tree", random.Random(1))
+
+
+@pytest.mark.claims
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+@pytest.mark.parametrize("scheduler", ["fair-tree", "mincent-once"])  # the others are through too soon
+def test_twenty_that_are_killed(scheduler: str, tmp_path: Path) -> None:
+    kill_and_resume(20, tmp_path, scheduler, random.Random(2))
+
+
+SAVES = """
+import sys, gridsim as gs
+from gridsim.simulation.checkpoint import Checkpoint, save
+from gridsim.support.provenance import code_version
+from gridsim.simulation.simulate import Options, Simulation
+with Checkpoint(sys.argv[1]) as kept:
+    about = kept.about
+    simulation = Simulation(
+        gs.Scenario.from_toml(about.scenario), gs.FairTree(), Options()
+    )
+    kept.restore(simulation)
+print("ready", flush=True)
+while True:
+    save(sys.argv[1], simulation, about)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_killed_while_it_is_written(tmp_path: Path) -> None:
+    """A process that does nothing but write: at any moment the file is one of the two, whole."""
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=300, seed=1), gs.Workload.bags(20, interarrival=4.0, seed=2), seed=3
+    )
+    whole = gs.simulate(scenario, gs.FairTree()).digest
+    file, chance = tmp_path / "run.checkpoint", random.Random(4)
+    cut_at(file, 25, scenario, gs.FairTree())
+    for _ in range(5):
+        process = subprocess.Popen(
+            [sys.executable, "-c", SAVES, str(file)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        time.sleep(chance.uniform(0.0, 0.1))
+        process.kill()
+        process.communicate()
+        with Checkpoint(file) as kept:
+            assert kept.about.resumed == 0
+        assert gs.resume(file).digest == whole
+        assert list(tmp_path.iterdir()) == [file]  # what was left is removed
+
+
+# -- what is refused ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("kept") / "run.checkpoint"
+    cut_at(file, 20, golden_scenario("fair-tree", "fifo", "outages"), SCHEDULERS["fair-tree"])
+    return file
+
+
+def test_damage_is_found(kept: Path, tmp_path: Path) -> None:
+    good, bad = kept.read_bytes(), tmp_path / "bad.checkpoint"
+    chance = random.Random(3)
+    for _ in range(40):
+        damaged = bytearray(good)
+        damaged[chance.randrange(len(good))] ^= 1 << chance.randrange(8)
+        bad.write_bytes(damaged)
+        try:
+            gs.resume(bad)  # padding, dates and the like are not looked at
+        except gs.GridSimError as error:
+            assert str(error).startswith(str(bad)) or "has changed" in str(error) or "must be" in str(error)
+    for length in (0, 10, len(good) // 2, len(good) - 1):
+        bad.write_bytes(good[:length])
+        with pytest.raises(gs.GridSimError, match="not a sound checkpoint"):
+            gs.resume(bad)
+
+
+def rewritten(source: Path, target: Path, **changes: Any) -> Path:
+    """A checkpoint with another `checkpoint.json`."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "checkpoint.json":
+                content = json.dumps(json.loads(content) | changes).encode()
+            new.writestr(name, content)
+    return target
+
+
+def test_another_version_or_machine(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in (("code", "0.1.0+0123456789abcdef"), ("byteorder", "middle"), ("format", 99)):
+        with pytest.raises(gs.GridSimError, match=re.escape(f"a checkpoint of {key} {value!r}")):
+            gs.resume(rewritten(kept, tmp_path / "other", **{key: value}))
+    code_version.cache_clear()
+    monkeypatch.setattr(np, "__version__", "9.9.9")
+    with pytest.raises(gs.GridSimError, match="a checkpoint of code .* goes on only with what it began"):
+        gs.resume(kept)
+    monkeypatch.undo()
+    code_version.cache_clear()
+    gs.resume(kept)
+
+
+@pytest.mark.parametrize("state", [None, 3, {"state": {}}, {"list": []}, {"what": 1}, {"dict": [[1, 2]]}])
+def test_a_state_that_is_none(kept: Path, tmp_path: Path, state: Any) -> None:
+    file = rewritten(kept, tmp_path / "other", state=state)
+    with pytest.raises(gs.GridSimError, match="not a sound checkpoint"):
+        gs.resume(file)
+
+
+def entry(state: Any, *path: str) -> Any:
+    """The state or the value that lies there."""
+    for name in path:
+        state = state["state"][name]
+    return state
+
+
+def without(state: Any, *path: str) -> None:
+    del entry(state, *path[:-1])["state"][path[-1]]
+
+
+def instead(value: Any, *path: str) -> Any:
+    def change(state: Any) -> None:
+        entry(state, *path[:-1])["state"][path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(
+            lambda state, path=path: without(state, *path)
+            for path in (
+                ["network"], ["released"], ["policy", "accepted"], ["policy", "flow"], ["engine", "now"],
+                ["policy", "tree", "nodes"], ["outages", "up"], ["released", "count"],
+            )
+        ),
+        instead(-1, "engine"),
+        instead(-1, "policy"),
+        instead({"state": {}}, "policy", "accepted"),
+        instead({"set": [1]}, "policy", "updates"),
+        instead(1.5, "policy", "reported"),
+        instead(5, "policy", "on_release"),
+        instead("boo", "scenario"),
+        instead({"dict": [[1, {"tuple": [0, 0]}]]}, "engine", "periods"),
+        instead(10**12, "outages", "taken"),
+        instead(-1, "outages", "at"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_or_of_another_kind(kept: Path, tmp_path: Path, change: Any) -> None:
+    """One line, before anything is run."""
+    with zipfile.ZipFile(kept) as archive:
+        state = json.loads(archive.read("checkpoint.json"))["state"]
+    change(state)
+    with pytest.raises(gs.GridSimError, match="other: not a sound checkpoint"):
+        gs.resume(rewritten(kept, tmp_path / "other", state=state))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"options": {"what": 1}}, {"options": []}, {"options": {"cohort_limit": 0}}, {"files": []},
+        {"resumed": None}, {"worked": "x"}, {"scheduler": []}, {"scenario": 3}, {"every": -1.0}, {"more": 1},
+        {"scenario": "nodes = "}, {"files": {"none": "x"}},
+    ],
+)  # fmt: skip
+def test_what_it_says_of_the_run(kept: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+    with zipfile.ZipFile(kept) as archive:
+        about = json.loads(archive.read("checkpoint.json"))["about"]
+    with pytest.raises((gs.GridSimError, FileNotFoundError)):
+        gs.resume(rewritten(kept, tmp_path / "other", about=about | change))
+
+
+def test_a_loss_of_an_application_that_there_is_not(kept: Path, tmp_path: Path) -> None:
+    """It reaches the kernels in a message only, and they look."""
+    with zipfile.ZipFile(kept) as archive:
+        state = json.loads(archive.read("checkpoint.json"))["state"]
+    losses = entry(state, "policy", "recovery", "losses")["dict"]
+    for number in (-1, 9, 2**40):
+        at = entry(state, "engine", "now") + 1
+        losses[:] = [[at, {"dict": [[number, 3]]}]]
+        done = subprocess.run(
+            [sys.executable, "-m", "gridsim", "resume", rewritten(kept, tmp_path / "other", state=state)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode in (0, 2) and done.stderr.count("\n") <= 1, done.stderr
+
+
+def test_another_scheduler(kept: Path) -> None:
+    with pytest.raises(gs.ScenarioError, match="scheduler must be the run's"):
+        gs.resume(kept, scheduler=gs.FairTree(bound=2.0))
+    with pytest.raises(gs.ScenarioError, match="scheduler must be the run's"):
+        gs.resume(kept, scheduler=gs.Fcfs())
+
+
+def test_a_trace_that_has_changed(tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    line = "{} {} -1 10 1 -1 -1 1 -1 -1 1 1 1 1 -1 -1 -1 -1\n"
+    log.write_text("".join(line.format(i, 10 * i) for i in range(1, 9)))
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=9, seed=1), gs.Workload.from_log(log, seed=1), seed=1
+    )
+    file = tmp_path / "run.checkpoint"
+    cut_at(file, 3, scenario, gs.FairTree())
+    assert gs.resume(file).digest == gs.simulate(scenario, gs.FairTree()).digest
+    log.write_text(log.read_text() + line.format(9, 95))
+    with pytest.raises(
+        gs.ScenarioError, match=r"log.swf has changed since the run of .*run.checkpoint began"
+    ):
+        gs.resume(file)
+
+
+class Stateless(gs.Scheduler, frozen=True, kw_only=True):
+    """One that does not say what of it changes."""
+
+    def start(self, run: gs.Run) -> gs.Policy:
+        policy = gs.Fcfs().start(run)
+        policy.__class__ = type("Forgetful", (type(policy),), {"STATE": None})
+        return policy
+
+
+def test_a_scheduler_that_cannot_be_kept(tmp_path: Path) -> None:
+    """It is told before the run."""
+    scenario = golden_scenario("fair-tree", "fifo", "no failures")
+    with pytest.raises(gs.SchedulerError, match="Forgetful does not say what of it changes while it runs"):
+        gs.simulate(scenario, Stateless(), checkpoint=tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    scenario = golden_scenario("fair-tree", "fifo", "no failures")
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        gs.simulate(scenario, gs.Fcfs(), checkpoint=tmp_path / "none" / "file")
+    (tmp_path / "folder").mkdir()
+    with pytest.warns(gs.CheckpointWarning, match="folder: no checkpoint could be written"):
+        kept = gs.simulate(scenario, gs.Fcfs(), checkpoint=tmp_path / "folder", checkpoint_every=0.0)
+    assert kept.digest == gs.simulate(scenario, gs.Fcfs()).digest
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+@pytest.mark.parametrize("every", [-1.0, float("nan"), "often"])
+def test_how_often(every: Any, tmp_path: Path) -> None:
+    scenario = golden_scenario("fair-tree", "fifo", "no failures")
+    with pytest.raises(gs.ScenarioError, match="checkpoint_every must be"):
+        gs.simulate(scenario, gs.Fcfs(), checkpoint=tmp_path / "file", checkpoint_every=every)
+
+
+# -- nodes of one's own --------------------------------------------------------------------------------------
+
+
+def test_nodes_whose_memory_is_plain(tmp_path: Path) -> None:
+    class Node(gs.LocalPolicy):
+        def on_start(self, view: Any) -> None:
+            self.seen: dict[tuple[int, str], list[Any]] = {}
+            self.total, self.set = np.float64(0.0), {3, 1}
+
+        def on_release(self, view: Any, application: Any, tasks: int) -> None:
+            self.seen[application.number, "released"] = [application, tasks, view.now]
+            self.total += view.random.uniform()
+            for neighbour in view.neighbours:
+                view.send(neighbour, "ask", application=application.number)
+            view.enqueue(application.number, tasks)
+            view.timer(self.total, "tick")
+
+        def on_message(self, view: Any, message: Any) -> None:
+            self.last = message
+            view.timer(view.random.uniform(), "tick")
+
+        def on_timer(self, view: Any, name: str) -> None:
+            if hasattr(self, "last") and view.random.uniform() < 0.5:
+                view.send(self.last.sender, "ask", application=self.last.application)
+
+    class Asks(gs.LocalScheduler, frozen=True, kw_only=True):
+        name = "asks"
+        policy = Node
+        messages = {"ask": gs.Message(100, application=int)}
+        timers = ("tick",)
+
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=9, seed=1),
+        gs.Workload.bags(4, interarrival=5.0, tasks_per_node=2.0, task_size=9000.0, seed=2),
+        seed=3,
+        faults=gs.Faults.of([2, 5], [6.0, 9.0], [6.0, 15.0]),
+    )
+    whole = gs.simulate(scenario, Asks())
+    assert whole.messages["sent"][0] > 50
+    for wave in (3, 20, 50):
+        cut_at(tmp_path / "file", wave, scenario, Asks())
+        assert gs.resume(tmp_path / "file", scheduler=Asks()).digest == whole.digest
+    with pytest.raises(gs.ScenarioError, match="not known by a name: say --scheduler"):
+        gs.resume(tmp_path / "file")
+
+    class Opaque(Node):
+        def on_start(self, view: Any) -> None:
+            super().on_start(view)
+            self.stream = sys.stdout
+
+    class Opens(Asks, frozen=True, kw_only=True):
+        policy = Opaque
+
+    with pytest.raises(gs.SchedulerError, match=r"nodes\[0\]\['stream'\] cannot be kept"):
+        gs.simulate(scenario, Opens(), checkpoint=tmp_path / "opens", checkpoint_every=0.0)
+    assert not (tmp_path / "opens").exists()
+
+
+# -- mistakes of one's own -----------------------------------------------------------------------------------
+
+
+class Late(gs.LocalPolicy):
+    """A node that does not know what to do with the third application."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        if application.number == 2:
+            raise ValueError("my own mistake")
+        view.enqueue(application.number, tasks)
+
+
+class Lately(gs.LocalScheduler, frozen=True, kw_only=True):
+    policy = Late
+
+
+def test_a_mistake_of_ones_own_is_not_damage(tmp_path: Path) -> None:
+    """It has its traceback in a run that goes on, too; what cannot be put back is damage all the same."""
+    scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=9, seed=1), gs.Workload.bags(4, seed=2))
+    file = tmp_path / "file"
+    with pytest.raises(ValueError, match="^my own mistake$"):
+        gs.simulate(scenario, Lately(), checkpoint=file, checkpoint_every=0.0)
+    with pytest.raises(ValueError, match="^my own mistake$"):
+        gs.resume(file, scheduler=Lately())
+    with pytest.raises(gs.GridSimError, match="other: not a sound checkpoint"):
+        gs.resume(rewritten(file, tmp_path / "other", state={}), scheduler=Lately())

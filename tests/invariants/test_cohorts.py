@@ -1,0 +1,198 @@
+"""A cohort means what its rows one by one would mean, and a run is its scenario and its seed, no more.
+
+Whole cohorts over FIFO interfaces run in the compiled `TreeFlow`; cohorts that are cut go through the
+Python handlers, message by message.  So the first law proves the flow as well.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import gridsim as gs
+from gridcore.fair_tree.summaries import _vector_level
+from gridsim.testing import scenarios
+from tests._helpers.scenarios import CENTRAL, fair_trees
+
+QUICK = settings(max_examples=14, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LONG = settings(QUICK, max_examples=300)
+
+
+def check_cohorts(scenario: gs.Scenario, scheduler: gs.Scheduler) -> None:
+    whole = gs.simulate(scenario, scheduler)
+    for limit in (1, 3):
+        cut = gs.simulate(scenario, scheduler, cohort_limit=limit)
+        assert cut.digest == whole.digest, f"cohorts of at most {limit} change the result"
+
+
+@QUICK
+@given(scenarios(), fair_trees())
+def test_cohorts_of_the_fair_tree(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+    check_cohorts(scenario, scheduler)
+
+
+@pytest.mark.claims
+@LONG
+@given(scenarios(), fair_trees())
+def test_cohorts_of_the_fair_tree_at_length(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+    check_cohorts(scenario, scheduler)
+
+
+@QUICK
+@given(scenarios(), fair_trees(spread="heartbeat", update_on="completion", run_on=True))
+def test_cohorts_of_the_flow(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+    """Where the flow has most to do: FIFO interfaces, a report for each task, until the machines are idle."""
+    fifo = gs.Network(
+        latency=scenario.network.latency, bandwidth=scenario.network.bandwidth, interfaces="fifo"
+    )
+    check_cohorts(gs.Scenario(scenario.platform, scenario.workload, fifo, scenario.seed), scheduler)
+
+
+def test_the_flow_keeps_the_tolerance_of_the_queues() -> None:
+    """Leaves report the minimum stretch that `TaskQueues.minimum_stretch` gives, not the exact one."""
+    coarse = gs.FairTree(stretch="bisection", tolerance=0.5)
+    assert gs.simulate(everyday(), coarse).digest != gs.simulate(everyday(), gs.FairTree()).digest
+    check_cohorts(everyday(), coarse)
+
+
+@pytest.mark.parametrize(("threads", "level"), [(1, 1), (2, 1), (1, 0)])
+def test_summaries_of_either_width(threads: int, level: int) -> None:
+    """Empty, leaves count more small tasks than 16 bits hold; busy, fewer.  With and without vectors."""
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=600, seed=1),
+        gs.Workload.bags(8, interarrival=20.0, tasks_per_node=4.0, task_size=[1.0, 200_000.0], seed=2),
+        gs.Network(interfaces="equal"),
+        seed=3,
+    )
+    _vector_level(level)
+    try:
+        whole = gs.simulate(scenario, gs.FairTree(samples=(6, 6, 3)), threads=threads)
+    finally:
+        _vector_level(1)
+    grid = whole.facts["grid"]
+    empty = grid["stretch"][-1] * grid["size"][-1] * scenario.platform.speeds / grid["task_size"][0]
+    assert (empty > 2**16).all()
+    cut = gs.simulate(scenario, gs.FairTree(samples=(6, 6, 3)), cohort_limit=500)
+    assert cut.digest == whole.digest
+
+
+@pytest.mark.parametrize("mode", CENTRAL)
+@settings(QUICK, max_examples=10)
+@given(scenario=scenarios())
+def test_cohorts_of_the_baselines(mode: str, scenario: gs.Scenario) -> None:
+    check_cohorts(scenario, CENTRAL[mode])
+
+
+def everyday() -> gs.Scenario:
+    return gs.Scenario(
+        gs.Platform.desktop_grid(nodes=20, seed=1),
+        gs.Workload.bags(8, interarrival=5.0, task_size=[4000.0, 9000.0], seed=2),
+        seed=3,
+    )
+
+
+ALL = {"fair-tree": gs.FairTree(), **CENTRAL}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_progress_changes_nothing(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    quiet = gs.simulate(everyday(), ALL[name])
+    assert capsys.readouterr() == ("", "")
+    shown = gs.simulate(everyday(), ALL[name], progress="force")
+    out, err = capsys.readouterr()
+    assert (out, ALL[name].name in err) == ("", True)
+    assert shown.digest == quiet.digest
+    assert shown.provenance["events"] == quiet.provenance["events"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_same_seed_same_digest(name: str) -> None:
+    digests = {gs.simulate(everyday(), ALL[name]).digest for _ in range(3)}
+    assert len(digests) == 1
+
+
+def test_only_the_random_baseline_depends_on_the_seed() -> None:
+    first = everyday()
+    other = gs.Scenario(first.platform, first.workload, first.network, seed=4)
+    for name, scheduler in ALL.items():
+        same = gs.simulate(first, scheduler).digest == gs.simulate(other, scheduler).digest
+        assert same == (name != "random"), name
+
+
+def many(interfaces: str) -> gs.Scenario:
+    """So many leaves that act at once that threads share them."""
+    return gs.Scenario(
+        gs.Platform.desktop_grid(nodes=1500, seed=1),
+        gs.Workload.bags(5, interarrival=20.0, task_size=[40_000.0, 90_000.0], seed=2),
+        gs.Network(interfaces=interfaces),
+        seed=3,
+    )
+
+
+@pytest.mark.parametrize(
+    ("interfaces", "parameters"),
+    [
+        ("equal", {}),
+        ("fifo", {}),
+        ("equal", {"release_cell": 30.0, "update_on": "change"}),
+        ("equal", {"refresh": 7.0, "update_rate": 0.0}),
+        ("equal", {"spread": "change"}),
+    ],
+)
+def test_threads_change_nothing(interfaces: str, parameters: dict[str, object]) -> None:
+    tree = gs.FairTree(samples=(6, 4, 3), **parameters)
+    one, *more = (gs.simulate(many(interfaces), tree, threads=threads) for threads in (1, 2, 3))
+    assert [result.digest for result in more] == [one.digest] * 2
+    assert more[0].provenance["threads"] == 2
+
+
+def test_threads_change_nothing_where_machines_fail() -> None:
+    failing = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=1500, seed=1),
+        gs.Workload.bags(2, interarrival=20.0, tasks_per_node=2.0, task_size=40_000.0, seed=2),
+        gs.Network(interfaces="equal"),
+        faults=gs.Faults.poisson(2000.0, 5),
+    )
+    tree = gs.FairTree(samples=(6, 4, 3))
+    one, two = (gs.simulate(failing, tree, threads=threads) for threads in (1, 2))
+    assert one.digest == two.digest and one.machines["failures"].sum() > 20
+
+
+def test_threads_are_a_count() -> None:
+    for threads in (0, -1, 1.5, 5000):
+        with pytest.raises(gs.ScenarioError, match="threads must be a whole number in 1..1024, got"):
+            gs.simulate(everyday(), gs.FairTree(), threads=threads)
+
+
+CHILD = """
+import sys
+import gridsim as gs
+from gridsim.testing import scenarios
+from gridsim.schedulers import FairTree, Fcfs, IdealTree, MinCent
+scenario = gs.Scenario.from_toml(sys.stdin.read())
+bound = MinCent(), MinCent(mode="once"), IdealTree()
+schedulers = FairTree(), *bound, Fcfs(), Fcfs(mode="pull"), Fcfs(mode="random")
+print(*(gs.simulate(scenario, scheduler).digest for scheduler in schedulers))
+"""
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "4242"])
+def test_another_process_has_the_same_digests(hash_seed: str, tmp_path: Path) -> None:
+    # the same gridsim as here, whether installed or in the source tree
+    package = str(Path(gs.__file__).parents[1])
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": package}
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD],
+        input=everyday().to_toml(),
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert child.stdout.split() == [gs.simulate(everyday(), scheduler).digest for scheduler in ALL.values()]

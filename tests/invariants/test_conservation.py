@@ -1,0 +1,156 @@
+"""What no scheduler may break: tasks, messages, bytes and machine time are conserved, and bounds hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.support.clock import NS
+from gridsim.testing import scenarios
+from tests._helpers.scenarios import CENTRAL, Witness, fair_trees
+
+QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SIZES = {"spread": "spread_bytes", "request": "request_bytes", "accept": "accept_bytes"}
+
+any_scheduler = st.one_of(fair_trees(), fair_trees(), st.sampled_from(list(CENTRAL.values())))
+
+
+def fluid_bound(release: Any, size: Any, speed: float) -> float:
+    """Lower bound on the maximum stretch: the load is divisible, the platform one machine of `speed`.
+
+    For each k, all applications released from r_k on are served from r_k on; the smallest maximum of
+    (C_j - r_j) / w_j of such a set is Lawler's: again and again put that one last which bears it best.
+    """
+    worst = 0.0
+    for begin in release:
+        waiting = [(r, w) for r, w in zip(release, size, strict=True) if r >= begin]
+        end = begin + sum(w for _, w in waiting) / speed
+        while waiting:
+            bears = [(end - r) / w for r, w in waiting]
+            worst = max(worst, min(bears))
+            end -= waiting.pop(bears.index(min(bears)))[1] / speed
+    return worst
+
+
+def test_fluid_bound() -> None:
+    assert fluid_bound([5.0], [100.0], 10.0) == pytest.approx(0.1)
+    # (0, w=4) and (1, w=1) on speed 1: the small one goes first, and the large one ends at 5
+    assert fluid_bound([0.0, 1.0], [4.0, 1.0], 1.0) == pytest.approx(1.25)
+    # released together: the large one last, at 5
+    assert fluid_bound([0.0, 0.0], [4.0, 1.0], 1.0) == pytest.approx(1.25)
+    # the last one alone bounds from below, whatever was before
+    assert fluid_bound([0.0, 9.0], [1.0, 4.0], 2.0) == pytest.approx(0.5)
+
+
+@QUICK
+@given(scenarios(), any_scheduler)
+def test_tasks_and_machine_time_are_conserved(scenario: gs.Scenario, scheduler: gs.Scheduler) -> None:
+    outcomes: list[gs.Outcome] = []
+    result = gs.simulate(scenario, Witness(inner=scheduler, outcomes=outcomes))
+    given_applications = scenario.workload.realize(scenario.platform)
+    (outcome,) = outcomes
+    done, machines = outcome.applications, outcome.machines
+    tasks, release_ns = given_applications.tasks, given_applications.release_ns
+
+    # each task once, and none before its time
+    assert (done["completed"] == tasks).all()
+    assert (done["resubmitted"] == 0).all()
+    assert machines["tasks"].sum() == tasks.sum()
+    assert (done["first_start"] >= release_ns).all()
+    longest = given_applications.task_size / scenario.platform.speeds.max() * NS
+    assert (done["finish"] - done["first_start"] >= np.floor(longest)).all()
+    assert (done["nodes_used"] >= 1).all()
+    assert (done["nodes_used"] <= np.minimum(tasks, scenario.platform.nodes)).all()
+
+    # nothing overlaps on a machine: all its work fits between the first start and the last end
+    span = done["finish"].max() - done["first_start"].min()
+    assert (machines["busy"] <= span).all()
+    assert (machines["tasks"] > 0).tolist() == (machines["busy"] > 0).tolist()
+    worked = math.fsum(machines["busy"] / NS * scenario.platform.speeds)
+    rounding = tasks.sum() * scenario.platform.speeds.max() / NS
+    assert worked == pytest.approx(given_applications.size.sum(), rel=1e-9, abs=rounding)
+
+    # and no schedule is better than the divisible load on one fast machine
+    bound = fluid_bound(
+        given_applications.release.tolist(),
+        given_applications.size.tolist(),
+        scenario.platform.aggregate_speed,
+    )
+    slack = float(tasks.sum()) / NS / given_applications.size.min()
+    assert result.max_stretch >= bound * (1 - 1e-9) - slack
+    alone = given_applications.task_size / scenario.platform.speeds.max() / given_applications.size
+    assert (result.applications["stretch"] >= alone * (1 - 1e-9) - slack).all()
+
+
+@QUICK
+@given(scenarios(), fair_trees())
+def test_messages_and_bytes_are_conserved(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+    result = gs.simulate(scenario, scheduler)
+    messages, machines = result.messages, result.machines
+    kinds = messages["kind"].tolist()
+    size = {kind: getattr(scheduler, field) for kind, field in SIZES.items()}
+    size |= {"completion": scheduler.completion_bytes, "summary": result.facts["summary_bytes"]}
+    nbytes = np.array([size[kind] for kind in kinds])
+
+    sent, delivered, dropped = messages["sent"], messages["delivered"], messages["dropped"]
+    assert (sent == delivered + dropped + messages["in_flight"]).all()
+    assert (messages["in_flight"] >= 0).all() and (delivered >= 0).all()
+    assert (dropped == 0).all()
+    assert (messages["bytes"] == sent * nbytes).all()
+    assert machines["bytes_out"].sum() == (sent * nbytes).sum()
+    assert machines["bytes_in"].sum() == (delivered * nbytes).sum()
+    if scenario.platform.nodes == 1:
+        assert sent.sum() == 0
+    # every share that left its machine was announced: requests that climb or go down, at most one an edge
+    requests = result.tables["requests"]
+    steps = int(requests["steps_up"].sum()) + int(result.applications["nodes_used"].sum()) * (
+        scenario.platform.nodes.bit_length()
+    )
+    assert sent[kinds.index("request")] <= steps + len(result.applications)
+
+
+@QUICK
+@given(scenarios(), fair_trees(run_on=False))
+def test_nothing_after_the_last_placement_changes_the_schedule(
+    scenario: gs.Scenario, scheduler: gs.FairTree
+) -> None:
+    cut = gs.simulate(scenario, scheduler)
+    on = gs.simulate(scenario, msgspec.structs.replace(scheduler, run_on=True))
+    assert cut.applications == on.applications
+    for column in ("speed", "busy", "tasks", "peak_queue", "utilization"):
+        assert (cut.machines[column] == on.machines[column]).all()
+    for column in ("router", "steps_up", "promised", "kept"):
+        assert (cut.tables["requests"][column] == on.tables["requests"][column]).all()
+    assert cut.facts["ledger_end_s"] == on.facts["ledger_end_s"]
+    assert (on.messages["sent"] >= cut.messages["sent"]).all()
+    assert on.facts["tasks_accepted_known"] >= cut.facts["tasks_accepted_known"]
+
+
+@QUICK
+@given(scenarios(), fair_trees(run_on=True))
+def test_what_the_submitters_know_is_true(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+    result = gs.simulate(scenario, scheduler)
+    total = int(result.applications["tasks"].sum())
+    messages = dict(zip(result.messages["kind"].tolist(), result.messages["in_flight"].tolist(), strict=True))
+    for fact, kind in (("tasks_accepted_known", "accept"), ("tasks_completed_known", "completion")):
+        assert result.facts[fact] <= total
+        assert (result.facts[fact] == total) == (messages[kind] == 0), kind
+
+
+def test_a_queue_never_works_on_two_tasks_at_once() -> None:
+    """On one machine the finish of everything is the sum of all durations."""
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0]), gs.Workload.of([0.0, 0.0, 1.0], [3, 2, 4], [1000.0, 500.0, 250.0])
+    )
+    for scheduler in (gs.FairTree(), *CENTRAL.values()):
+        result = gs.simulate(scenario, scheduler)
+        assert result.applications["finish"].max() == 5.0
+        assert result.machines["busy"][0] == 5.0
+        assert result.machines["utilization"][0] == 1.0

@@ -1,0 +1,678 @@
+"""Whatever fails, whenever: every task is completed once, messages add up, and cohorts may be cut."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import islice
+from math import inf
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridcore.centralized.pull_queue import PullQueue
+from gridcore.queues.task_queues import TaskQueues
+from gridsim.model.faults import Faults
+from gridsim.schedulers.centralized import immediate as bound
+from gridsim.schedulers.centralized import pull as central
+from gridsim.scheduling.contract import Policy, Run
+from gridsim.simulation.simulate import Options, Simulation
+from gridsim.testing import scenarios
+from gridsim.testing.resuming import differing_end
+from gridsim.validation.results import validate_result
+from tests._helpers.one_list import OneList
+from tests._helpers.scenarios import CENTRAL, fair_trees
+
+each_central = pytest.mark.parametrize("name", CENTRAL)
+QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def check(result: gs.Result) -> None:
+    """Tasks are checked by `simulate` itself; here are messages and the time machines were up."""
+    messages = result.tables["messages"]
+    sent, delivered, dropped = (messages[name] for name in ("sent", "delivered", "dropped"))
+    assert (messages["in_flight"] == sent - delivered - dropped).all()
+    assert (messages["in_flight"] >= 0).all() and (dropped >= 0).all()
+    assert (result.machines["tasks"] >= 0).all()
+    assert result.machines["tasks"].sum() == result.applications["tasks"].sum()
+    # a task that a failure cuts off is done again
+    assert 0 <= result.machines["interrupted"].sum() <= result.applications["resubmitted"].sum()
+
+
+@QUICK
+@given(scenarios(faults=True), fair_trees(), st.sampled_from((None, 0.0, 0.07, 25.0)))
+def test_the_fair_tree_completes_every_task_once(
+    scenario: gs.Scenario, scheduler: gs.FairTree, detection: float | None
+) -> None:
+    parameters = {name: getattr(scheduler, name) for name in scheduler.__struct_fields__}
+    scheduler = gs.FairTree(**{**parameters, "detection": detection})
+    whole = gs.simulate(scenario, scheduler)
+    check(whole)
+    assert gs.simulate(scenario, scheduler, cohort_limit=1).digest == whole.digest
+    assert gs.simulate(scenario, scheduler, cohort_limit=3).digest == whole.digest
+    requests = whole.tables["requests"]
+    if scenario.platform.nodes > 1:
+        # what was submitted again came out of losses, and each request was accepted somewhere
+        again = np.zeros(len(whole.applications["tasks"]), np.int64)
+        np.add.at(again, requests["application"], requests["tasks"])
+        given_tasks = whole.applications["tasks"]
+        assert (again <= given_tasks + whole.applications["resubmitted"]).all()
+
+
+def test_no_promise_is_impossible_when_it_is_made() -> None:
+    """Lost tasks keep their release, and no request is promised a stretch that it has already passed."""
+    seen = 0
+
+    @settings(max_examples=30, deadline=None)
+    @given(
+        fair_trees(samples=720, update_on="completion"),
+        st.integers(2, 12),
+        st.integers(0, 2**20),
+        st.sampled_from((300.0, 2000.0)),
+        st.sampled_from((None, 0.0, 25.0)),
+    )
+    def law(scheduler: gs.FairTree, nodes: int, seed: int, mean: float, detection: float | None) -> None:
+        nonlocal seen
+        scenario = gs.Scenario(
+            gs.Platform.desktop_grid(nodes, seed),
+            gs.Workload.bags(12, 200.0, 20.0, 0.9, (5e4, 2e5), seed=seed),
+            faults=Faults.poisson(mean, seed),
+            seed=seed,
+        )
+        result = gs.simulate(scenario, msgspec.structs.replace(scheduler, detection=detection))
+        requests = result.tables["requests"]
+        waited = requests["accepted"] - requests["release"]
+        assert (requests["promised"] * requests["size"] >= waited * (1 - 1e-12) - 1e-9).all()
+        assert ((requests["guaranteed"] == 1) == np.isfinite(requests["promised"])).all()
+        seen += len(waited)
+
+    law()
+    assert seen >= 10_000
+
+
+def grid(**of: Any) -> gs.Scenario:
+    """Eight machines and two bags, and these faults."""
+    return gs.Scenario(
+        gs.Platform.of([1000.0, 2000.0] * 4),
+        gs.Workload.of(release=[0.0, 2.0], tasks=[40, 16], task_size=[1000.0, 3000.0], submitter=[5, 2]),
+        faults=Faults.of(**of),
+    )
+
+
+WHAT_MAY_HAPPEN = pytest.mark.parametrize(
+    "of",
+    [
+        {"machine": [5], "down": [0.0], "up": [0.0]},  # the submitter, as it submits
+        {"machine": [5], "down": [0.02], "up": [inf]},  # and for good
+        {"machine": [1, 3], "down": [0.12, 0.12], "up": [0.12, 0.12]},  # father and child at one instant
+        {"machine": [0, 1, 2], "down": [0.11] * 3, "up": [50.0] * 3},  # the upper routers, during the descent
+        {"machine": [0], "down": [0.03], "up": [0.03]},  # the root, during the first summaries' flight
+        {"machine": list(range(7)), "down": [1.0] * 7, "up": [inf] * 7},  # all but one
+        {"machine": list(range(8)), "down": [1.0] * 8, "up": [90.0] * 8},  # everybody, for a while
+        {"machine": [3, 3, 3], "down": [1.0, 2.0, 3.0], "up": [1.0, 2.5, 3.0]},  # one again and again
+        {"machine": [6, 7], "down": [0.0, 0.0], "up": [10.0, 400.0]},  # two that join later
+    ],
+)
+
+
+@WHAT_MAY_HAPPEN
+@pytest.mark.parametrize("detection", [None, 0.0])
+def test_what_may_happen(of: dict[str, Any], detection: float | None) -> None:
+    scheduler = gs.FairTree(samples=(6, 4, 3), detection=detection)
+    result = gs.simulate(grid(**of), scheduler)
+    check(result)
+    late = sum(down == 0 < up for down, up in zip(of["down"], of["up"], strict=True))
+    assert result.machines["failures"].sum() == len(of["machine"]) - late
+    assert gs.simulate(grid(**of), scheduler, cohort_limit=1).digest == result.digest
+
+
+def test_who_leaves_for_good_works_no_more() -> None:
+    result = gs.simulate(grid(machine=list(range(7)), down=[1.0] * 7, up=[inf] * 7), gs.FairTree())
+    assert (result.machines["busy"][:7] <= 1.0).all()
+    assert result.machines["tasks"][7] >= 56 - 7
+    assert result.applications["resubmitted"].sum() > 0
+
+
+@pytest.mark.parametrize("name", ["fair-tree", *CENTRAL])
+def test_nobody_is_ever_up(name: str) -> None:
+    scheduler = gs.FairTree(detection=0.0) if name == "fair-tree" else CENTRAL[name]
+    with pytest.raises(gs.ScenarioError, match="faults must leave a machine up until all is done; at 0 s"):
+        gs.simulate(grid(machine=range(8), down=[0.0] * 8, up=[inf] * 8), scheduler)
+
+
+def test_who_joins_later_works_later() -> None:
+    early = gs.simulate(grid(machine=[7], down=[0.0], up=[inf]), gs.FairTree(samples=(6, 4, 3)))
+    assert early.machines["tasks"][7] == 0 and early.machines["busy"][7] == 0.0
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * 4),
+        gs.Workload.of(release=[0.0, 40.0], tasks=[4, 40], task_size=[1000.0, 1000.0], submitter=[0, 1]),
+        faults=Faults.of([3], [0.0], [20.0]),
+    )
+    late = gs.simulate(scenario, gs.FairTree(samples=(6, 4, 3)))
+    assert late.machines["tasks"][3] > 0
+
+
+def test_nothing_lost_is_noticed_before_its_time() -> None:
+    of: dict[str, Any] = {"machine": [1], "down": [0.5], "up": [inf]}
+    makespans = [
+        gs.simulate(grid(**of), gs.FairTree(samples=(6, 4, 3), detection=detection)).makespan
+        for detection in (0.0, 100.0, None)
+    ]
+    assert makespans[0] < 100.0 < makespans[1] < 300.0 < makespans[2]
+
+
+def test_nobody_left() -> None:
+    everybody: dict[str, Any] = {"machine": list(range(8)), "down": [1.0] * 8, "up": [inf] * 8}
+    with pytest.raises(gs.ScenarioError, match=r"^faults must leave .*; at 1 s .* with 5\d tasks left"):
+        gs.simulate(grid(**everybody), gs.FairTree())
+
+
+# -- the centralized ones -------------------------------------------------------------------------------
+
+
+class Watched(gs.Scheduler, frozen=True):
+    """A centralized scheduler whose machines are looked at: who is down runs nothing and gets nothing."""
+
+    inner: gs.Scheduler
+
+    def start(self, run: Run) -> Policy:
+        class Pulling(PullQueue):
+            def run(self, *arguments: Any) -> int:
+                before = len(self.starts()[0])
+                count = super().run(*arguments)
+                machine, _, start, _ = (column[before:] for column in self.starts())
+                assert run.up[machine].all()
+                assert (start >= latest[machine]).all()
+                return count
+
+        class Queues(TaskQueues):
+            def enqueue(self, machines: Any, *arguments: Any) -> None:
+                assert run.up[machines].all()
+                assert not self.is_busy(np.flatnonzero(~run.up)).any()
+                super().enqueue(machines, *arguments)
+
+        latest = np.zeros(len(run.speeds), np.int64)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(central, "PullQueue", lambda *arguments, log: Pulling(*arguments, log=True))
+            patch.setattr(bound, "TaskQueues", Queues)
+            policy = self.inner.start(run)
+        inner = policy.on_faults
+
+        def on_faults(failed: Any, back: Any) -> None:
+            inner(failed, back)
+            latest[failed] = latest[back] = run.engine.now
+
+        policy.on_faults = on_faults
+        return policy
+
+
+@each_central
+@QUICK
+@given(scenario=scenarios(faults=True))
+def test_each_centralized_scheduler_completes_every_task_once(name: str, scenario: gs.Scenario) -> None:
+    whole = gs.simulate(scenario, CENTRAL[name])
+    check(whole)
+    assert len(whole.tables["messages"]["sent"]) == 0
+    for limit in (1, 3):
+        assert gs.simulate(scenario, CENTRAL[name], cohort_limit=limit).digest == whole.digest
+    watched = gs.simulate(scenario, Watched(inner=CENTRAL[name]))
+    for table in ("applications", "machines"):
+        for column, values in whole.tables[table].items():
+            assert values.tolist() == watched.tables[table][column].tolist(), column
+    used, tasks = whole.applications["nodes_used"], whole.applications["tasks"]
+    again = whole.applications["resubmitted"]
+    assert (used >= 1).all() and (used <= scenario.platform.nodes).all() and (used <= tasks + again).all()
+
+
+@QUICK
+@given(scenario=scenarios(faults=True))
+def test_once_asks_for_those_that_are_like_it(scenario: gs.Scenario) -> None:
+    """Machines of one kind are all up or none, and have room for the same."""
+    share = central.Once.share
+
+    def checked(policy: central.Once, application: int, count: int, now: int) -> Any:
+        up, first, kind = policy.run.up, policy._first, policy._kind
+        assert (up == up[first][kind]).all()
+        tasks = share(policy, application, count, now)
+        new = [
+            getattr(policy.run.applications, name)[application] for name in ("release", "size", "task_size")
+        ]
+        for factor in (0.5, 1.0, 3.0):
+            room = policy.queues.available(factor * policy.promised[-1], *new, now)
+            assert (room == room[first][kind]).all()
+        assert tasks.sum() == count and not tasks[~up].any()
+        return tasks
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(central.Once, "share", checked)
+        gs.simulate(scenario, CENTRAL["once"])
+
+
+@QUICK
+@given(scenario=scenarios(faults=True))
+def test_ect_knows_when_machines_are_free(scenario: gs.Scenario) -> None:
+    share = bound.EarliestEnd.share
+
+    def checked(policy: bound.EarliestEnd, application: int, count: int, now: int) -> Any:
+        sizes, before = policy.run.applications.task_size, policy.free_at.copy()
+        tasks = share(policy, application, count, now)
+        policy.queues.advance(now)
+        for u, speed in enumerate(policy.run.speeds.tolist()):
+            waiting, counts, running, end = policy.queues.queue(u)
+            lengths = np.rint(sizes[waiting] / speed * 1e9).astype(np.int64)
+            end = max(end, now) if running < 0 else end
+            assert max(int(before[u]), now) == end + int(lengths @ counts)
+        assert tasks.sum() == count and not tasks[~policy.run.up].any()
+        return tasks
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bound.EarliestEnd, "share", checked)
+        gs.simulate(scenario, CENTRAL["ect"])
+
+
+@each_central
+@WHAT_MAY_HAPPEN
+def test_what_may_happen_to_a_centralized_scheduler(of: dict[str, Any], name: str) -> None:
+    result = gs.simulate(grid(**of), CENTRAL[name])
+    check(result)
+    end = result.applications["finish"].max()
+    assert result.provenance["clock_seconds"] == end
+    assert result.machines["failures"].sum() == sum(
+        at < end for at, up in zip(of["down"], of["up"], strict=True) if at > 0 or up == 0
+    )
+    assert gs.simulate(grid(**of), CENTRAL[name], cohort_limit=1).digest == result.digest
+
+
+@each_central
+def test_faults_that_never_come_change_nothing(name: str) -> None:
+    """With faults a run goes in steps and looks for its end; what it decides is the same."""
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=30, seed=4), gs.Workload.bags(applications=12, seed=2), seed=3
+    )
+    late = gs.Scenario(
+        scenario.platform, scenario.workload, seed=3, faults=Faults.of([0, 1], [5e6, 6e6], [inf, inf])
+    )
+    assert gs.simulate(late, CENTRAL[name]).digest == gs.simulate(scenario, CENTRAL[name]).digest
+
+
+@each_central
+def test_endless_failures_end_with_the_last_task(name: str) -> None:
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=30, seed=4),
+        gs.Workload.bags(applications=12, seed=2),
+        faults=Faults.poisson(mean=600.0, seed=6),
+    )
+    result = gs.simulate(scenario, CENTRAL[name])
+    check(result)
+    assert result.applications["resubmitted"].sum() > 10
+    assert result.provenance["clock_seconds"] == result.applications["finish"].max()
+
+
+@each_central
+def test_what_one_machine_loses(name: str) -> None:
+    """A task of 5 s is lost after 3 s, and done again at once by a machine that is up."""
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0]),
+        gs.Workload.of(release=[1.0], tasks=[2], task_size=[5000.0], submitter=[0]),
+        faults=Faults.of([0, 0], [4.0, 10.0], [4.0, 20.0]),
+    )
+    result = gs.simulate(scenario, CENTRAL[name])
+    # 1..4 lost, 4..9 done, 9..10 lost, 20..25 done
+    assert result.applications["finish"].tolist() == [25.0]
+    assert result.applications["first_start"].tolist() == [1.0]
+    # bound tasks are lost while they wait, too
+    waiting = 0 if name in ("pull", "replan") else 1
+    assert result.applications["resubmitted"].tolist() == [2 + waiting]
+    assert result.applications["nodes_used"].tolist() == [1]
+    assert result.machines["busy"].tolist() == [14.0]
+    assert result.machines["failures"].tolist() == [2]
+
+
+@each_central
+def test_a_centralized_scheduler_gives_no_work_to_who_left(name: str) -> None:
+    of: dict[str, Any] = {"machine": list(range(7)), "down": [0.9] * 7, "up": [inf] * 7}
+    result = gs.simulate(grid(**of), CENTRAL[name])
+    assert (result.machines["busy"][:7] <= 0.9).all()
+    assert result.machines["tasks"][7] >= 56 - 3
+    assert result.applications["resubmitted"].sum() >= 7
+
+
+@each_central
+def test_who_is_back_takes_part_again(name: str) -> None:
+    """7 of 8 are away for a while, in which the second application is bound; the third finds all."""
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * 8),
+        gs.Workload.of(
+            release=[0.0, 6.0, 200.0],
+            tasks=[16, 8, 400],
+            task_size=[2000.0, 1000.0, 1000.0],
+            submitter=[0, 0, 0],
+        ),
+        faults=Faults.of(range(1, 8), [1.0] * 7, [100.0] * 7),
+    )
+    result = gs.simulate(scenario, CENTRAL[name])
+    assert (result.machines["tasks"][1:] >= 20).all()
+    assert result.applications["nodes_used"].tolist() == [8, 1, 8]
+
+
+@each_central
+def test_a_centralized_scheduler_waits_for_somebody(name: str) -> None:
+    """Released and lost while nobody is up."""
+    everybody = list(range(8))
+    scenario = grid(machine=everybody, down=[1.0] * 8, up=[90.0] * 7 + [95.0])
+    result = gs.simulate(scenario, CENTRAL[name])
+    assert result.applications["first_start"][0] == 0.0
+    assert result.applications["first_start"][1] >= 90.0
+    from_the_beginning = grid(machine=everybody, down=[0.0] * 8, up=[90.0] * 8)
+    result = gs.simulate(from_the_beginning, CENTRAL[name])
+    assert (result.applications["first_start"] >= 90.0).all()
+    assert result.applications["resubmitted"].sum() == 0
+
+
+@each_central
+@pytest.mark.parametrize("at", [0.0, 1.0, 3.0])
+def test_nobody_left_for_a_centralized_scheduler(name: str, at: float) -> None:
+    everybody: dict[str, Any] = {"machine": list(range(8)), "down": [at] * 8, "up": [inf] * 8}
+    with pytest.raises(
+        gs.ScenarioError, match=rf"^faults must leave .*; at {at:g} s .* with [2-5]\d tasks left"
+    ):
+        gs.simulate(grid(**everybody), CENTRAL[name])
+
+
+@each_central
+def test_all_leave_when_all_is_done(name: str) -> None:
+    done = gs.simulate(grid(machine=[], down=[], up=[]), CENTRAL[name])
+    end = done.applications["finish"].max()
+    everybody: dict[str, Any] = {"machine": list(range(8)), "down": [end] * 8, "up": [inf] * 8}
+    at_the_end = gs.simulate(grid(**everybody), CENTRAL[name])
+    assert at_the_end.digest == done.digest
+
+
+# -- runs that might not end --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machines", [1, 2])
+@pytest.mark.parametrize("period", [50.0, 100.0, 300.0])
+def test_failures_in_step_with_the_heartbeat_do_not_keep_the_fair_tree_from_ending(
+    machines: int, period: float
+) -> None:
+    """All are away in the second half of each period, and heartbeats come as one ends."""
+    begins = np.arange(40) * period + period / 2
+    rows = [(u, at) for u in range(machines) for at in begins]
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * machines),
+        gs.Workload.of(release=[period / 2 - 1.5], tasks=[5], task_size=[1000.0], submitter=[0]),
+        faults=Faults.of([u for u, _ in rows], [at for _, at in rows], [at + period / 2 for _, at in rows]),
+    )
+    result = gs.simulate(scenario, gs.FairTree(samples=(6, 4, 3)))
+    check(result)
+    assert result.applications["resubmitted"].sum() >= 3
+    assert result.makespan < 700.0
+
+
+def endless() -> gs.Scenario:
+    """A task takes 10 s, and nobody is up for longer than 5."""
+    at = np.arange(1, 2000) * 5.0
+    return gs.Scenario(
+        gs.Platform.of([1000.0] * 2),
+        gs.Workload.of(release=[0.0], tasks=[3], task_size=[10_000.0], submitter=[0]),
+        faults=Faults.of(np.tile([0, 1], len(at)), np.repeat(at, 2), np.repeat(at, 2)),
+    )
+
+
+def in_step(offset: float) -> dict[str, Any]:
+    at = [300.0 * k + offset for k in range(200)]
+    return {"machine": [0] * len(at), "down": at, "up": at}
+
+
+@pytest.mark.parametrize(
+    ("machines", "tasks", "of"),
+    [
+        (1, 2, in_step(0.5)),
+        (2, 3, {k: [*v, *((1,) * len(v) if k == "machine" else v)] for k, v in in_step(0.5).items()}),
+        (8, 1, in_step(0.1)),
+        (8, 1, {**in_step(0.03), "machine": [2] * 200}),
+    ],
+)
+@pytest.mark.parametrize("parameters", [{}, {"bound": 0.0}, {"bound": 1.25, "minimum_of": "all"}])
+def test_failures_soon_after_each_heartbeat_do_not_either(
+    machines: int, tasks: int, of: dict[str, Any], parameters: dict[str, Any]
+) -> None:
+    """What is submitted again with a heartbeat would be lost forever."""
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * machines),
+        gs.Workload.of(release=[0.0], tasks=[tasks], task_size=[1000.0], submitter=[5 % machines]),
+        faults=Faults.of(**of),
+    )
+    result = gs.simulate(scenario, gs.FairTree(samples=(6, 4, 3), **parameters), time_limit=50_000.0)
+    check(result)
+    assert result.makespan < 12 * 300.0
+
+
+def test_a_machine_that_never_fails_beside_one_that_fails_with_each_heartbeat(tmp_path: Any) -> None:
+    (tmp_path / "p60.avt").write_text("a 1 0 60\nb 1 10 60\n")
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0, 2800.0]),
+        gs.Workload.of(release=[299.99], tasks=[1], task_size=[1000.0], submitter=[0]),
+        faults=Faults.trace(str(tmp_path / "p60.avt"), seed=2),
+    )
+    for parameters in ({}, {"bound": 0.0}, {"bound": 1.25, "minimum_of": "all"}):
+        check(gs.simulate(scenario, gs.FairTree(**parameters), time_limit=50_000.0))
+
+
+def test_a_trace_in_which_nothing_happens(tmp_path: Any) -> None:
+    """It is not repeated until the end of the clock."""
+    (tmp_path / "up.avt").write_text("a 1 0 1\nb 1 0 1\n")
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * 2),
+        gs.Workload.of(release=[0.0], tasks=[3], task_size=[1000.0], submitter=[0]),
+        faults=Faults.trace(str(tmp_path / "up.avt"), seed=2),
+    )
+    for scheduler in (gs.FairTree(samples=(6, 4, 3)), gs.MinCent()):
+        assert gs.simulate(scenario, scheduler).machines["failures"].sum() == 0
+
+
+@pytest.mark.parametrize("name", ["fair-tree", *CENTRAL])
+def test_a_time_limit_gives_up_a_run(name: str) -> None:
+    scheduler = gs.FairTree(samples=(6, 4, 3)) if name == "fair-tree" else CENTRAL[name]
+    with pytest.raises(
+        gs.ScenarioError, match=r"time_limit must let the run end, got 1000\.0 s: .* 400 failures"
+    ):
+        gs.simulate(endless(), scheduler, time_limit=1000.0)
+
+
+@pytest.mark.parametrize("name", ["fair-tree", *CENTRAL])
+def test_a_time_limit_changes_nothing_else(name: str) -> None:
+    """One without failures, which the engine ends, and one that ends in time."""
+    scheduler = gs.FairTree(samples=(6, 4, 3)) if name == "fair-tree" else CENTRAL[name]
+    calm = gs.Scenario(
+        gs.Platform.of([1000.0] * 4),
+        gs.Workload.of(release=[0.0, 3.0], tasks=[9, 9], task_size=[1000.0, 500.0], submitter=[0, 2]),
+    )
+    of: dict[str, Any] = {"machine": [0, 1], "down": [2.0, 3.0], "up": [2.0, 40.0]}
+    for scenario in (calm, grid(**of)):
+        whole = gs.simulate(scenario, scheduler)
+        for limit in (5000.0, 1e300):
+            assert gs.simulate(scenario, scheduler, time_limit=limit).digest == whole.digest
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, float("nan"), inf, "60", True])
+def test_time_limits_that_are_none(limit: Any) -> None:
+    with pytest.raises(gs.ScenarioError, match="time_limit must be a finite number > 0 s, got"):
+        gs.simulate(endless(), gs.Fcfs(), time_limit=limit)
+
+
+def test_who_joins_late_has_not_failed() -> None:
+    of: dict[str, Any] = {"machine": [0, 1, 1, 2], "down": [0.0, 0.0, 3.0, 0.0], "up": [1.0, 1.0, 3.0, 0.0]}
+    result = gs.simulate(grid(**of), gs.FairTree(samples=(6, 4, 3)))
+    assert result.machines["failures"].tolist() == [0, 1, 1, 0, 0, 0, 0, 0]
+
+
+def test_a_machine_that_gets_tasks_again_is_one_machine() -> None:
+    """Each machine of four is reset twice while it has tasks."""
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * 4),
+        gs.Workload.of(release=[0.0], tasks=[40], task_size=[5000.0], submitter=[0]),
+        faults=Faults.of([0, 1, 2, 3] * 2, [20.0] * 4 + [25.0] * 4, [20.0] * 4 + [25.0] * 4),
+    )
+    result = gs.simulate(scenario, gs.FairTree(samples=(6, 4, 3), detection=0.0))
+    assert result.applications["resubmitted"].tolist() > [40]
+    assert result.applications["nodes_used"].tolist() == [4]
+
+
+# -- failures by the block ----------------------------------------------------------------------------------
+
+
+def run(scenario: gs.Scenario, scheduler: gs.Scheduler, **options: Any) -> tuple[Simulation, gs.Result]:
+    simulation = Simulation(scenario, scheduler, Options(**options))
+    return simulation, simulation.run()
+
+
+def check_blocks(scenario: gs.Scenario, time_limit: float | None = None) -> gs.Result:
+    """A policy that takes blocks ends as one that is told of each failure, and so do the books of outages."""
+    (by_block, result), (told, wanted) = (
+        run(scenario, scheduler, record=True, time_limit=time_limit)
+        for scheduler in (OneList(), CENTRAL["pull"])
+    )
+    assert result.tables.keys() == wanted.tables.keys()
+    for name, table in wanted.tables.items():
+        for column, values in table.items():
+            assert result.tables[name][column].tolist() == values.tolist(), (name, column)
+    end = by_block.engine.now
+    assert end == told.engine.now
+    for until in (end, end + 10**9):
+        assert by_block.outages.down_time(until).tolist() == told.outages.down_time(until).tolist()
+    assert by_block.outages.up.tolist() == told.outages.up.tolist()
+    assert by_block.outages.over_at is None
+    return result
+
+
+#: Machines that come and go for ever, and are up for less than some tasks take.
+renewals = st.one_of(
+    st.builds(Faults.poisson, st.sampled_from((50.0, 200.0)), st.integers(0, 9)),
+    st.builds(Faults.exponential, st.just(50.0), st.sampled_from((0.0, 9.0, 300.0)), st.integers(0, 9)),
+    st.builds(Faults.weibull, st.just(0.7), st.just(60.0), st.just(1.5), st.just(20.0), st.integers(0, 9)),
+)
+
+
+@settings(QUICK, max_examples=25)
+@given(scenarios(faults=True, max_nodes=9), st.none() | renewals)
+def test_failures_by_the_block(scenario: gs.Scenario, faults: Faults | None) -> None:
+    if faults is not None:
+        scenario = dataclasses.replace(scenario, faults=faults)
+    result = check_blocks(scenario)
+    check(result)
+    assert validate_result(result) == []
+    assert gs.simulate(scenario, OneList(), cohort_limit=1).digest == result.digest
+    assert differing_end(scenario, OneList(), result, 1e7) is None
+
+
+@WHAT_MAY_HAPPEN
+def test_what_may_happen_by_the_block(of: dict[str, Any]) -> None:
+    check_blocks(grid(**of))
+
+
+def test_what_changes_as_the_run_ends() -> None:
+    """It ends before, also where everybody goes then."""
+    end = check_blocks(grid(machine=[0], down=[0.5], up=[0.75])).makespan
+    for up in (end, end + 1.0, inf):
+        everybody: dict[str, Any] = {
+            "machine": [0, *range(8)],
+            "down": [0.5] + [end] * 8,
+            "up": [0.75] + [up] * 8,
+        }
+        result = gs.simulate(grid(**everybody), OneList())
+        assert result.makespan == end and result.machines["failures"].sum() == 1
+        check_blocks(grid(**everybody))
+
+
+def test_many_blocks(tmp_path: Any) -> None:
+    """Rounds of a trace, blocks of drawn times."""
+    (tmp_path / "hosts.avt").write_text("a 2 0 10 20 30\nb 1 5 12\nc 1 0 30\n")
+    long = gs.Scenario(
+        gs.Platform.of([1000.0, 2000.0, 10.0]),
+        gs.Workload.of(release=[0.0, 7.0], tasks=[2000, 2000], task_size=[4000.0, 1000.0], submitter=[0, 0]),
+    )
+    for faults, blocks in (
+        (Faults.trace(tmp_path / "hosts.avt", seed=1), 100),
+        (Faults.exponential(2.0, 1.0, seed=1), 2),
+    ):
+        scenario = dataclasses.replace(long, faults=faults)
+        result = check_blocks(scenario)
+        assert result.machines["failures"].sum() > 200
+        simulation, _ = run(scenario, OneList())
+        assert simulation.outages._taken >= blocks
+
+
+@pytest.mark.parametrize("at", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("release", [0.0, 2.5])
+def test_nobody_left_by_the_block(at: float, release: float) -> None:
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * 2),
+        gs.Workload.of(release=[release, 9.0], tasks=[3, 4], task_size=[1000.0] * 2, submitter=[0, 0]),
+        faults=Faults.of([0, 1, 1], [at, 0.0, at + 0.5], [inf, 0.25, inf]),
+    )
+    said = []
+    for scheduler in (OneList(), CENTRAL["pull"]):
+        with pytest.raises(
+            gs.ScenarioError, match=r"^faults must leave .*; at [\d.]+ s .* with \d tasks left"
+        ) as e:
+            gs.simulate(scenario, scheduler)
+        said.append(str(e.value))
+    assert said[0] == said[1]
+
+
+def test_a_time_limit_gives_up_a_run_by_the_block() -> None:
+    said = r"time_limit must let the run end, got 1000\.0 s: one-list .* 400 failures"
+    with pytest.raises(gs.ScenarioError, match=said):
+        gs.simulate(endless(), OneList(), time_limit=1000.0)
+    for_ever = dataclasses.replace(endless(), faults=Faults.poisson(0.1, seed=1))
+    with pytest.raises(gs.ScenarioError, match="time_limit must let the run end, got 50.0 s"):
+        gs.simulate(for_ever, OneList(), time_limit=50.0)
+    of: dict[str, Any] = {"machine": [0, 1], "down": [2.0, 3.0], "up": [2.0, 40.0]}
+    for limit in (5000.0, 1e300):
+        check_blocks(grid(**of), time_limit=limit)
+
+
+def test_after_the_last_change_a_run_goes_on() -> None:
+    """A task that ends after the clock of faults: nothing fails any more."""
+    slow = gs.Scenario(
+        gs.Platform.of([1.0]),
+        gs.Workload.of(release=[0.0], tasks=[1], task_size=[2.25e9], submitter=[0]),
+        faults=Faults.of([0] * 3, [2e9, 4e9, 6e9], [2e9, 4e9, 6e9]),
+    )
+    assert check_blocks(slow).makespan == 8.25e9
+
+
+def test_a_state_that_cannot_be() -> None:
+    scenario = grid(machine=[0, 1], down=[1.0, 2.0], up=[1.0, 3.0])
+    good = Simulation(scenario, OneList(), Options()).outages.getstate()
+    for change in (
+        {"taken": 2}, {"taken": 10**12}, {"at": -1}, {"at": 1}, {"taken": 1, "at": 5},
+        {"up": np.ones(3, np.bool_)}, {"down": np.zeros(3, np.int64)}, {"more": 1},
+    ):  # fmt: skip
+        outages = Simulation(scenario, OneList(), Options()).outages
+        with pytest.raises((ValueError, StopIteration)):
+            outages.setstate({**good, **change})
+    told = Simulation(scenario, CENTRAL["pull"], Options()).outages
+    with pytest.raises(ValueError, match=r"state\['taken'\] must be at least 1, got 0"):
+        told.setstate({**good, "taken": 0})
+
+
+def test_a_feed() -> None:
+    """What a policy finds in it."""
+    faults = Faults.exponential(20.0, 5.0, seed=4)
+    scenario = dataclasses.replace(grid(machine=[], down=[], up=[]), faults=faults)
+    feed = Simulation(scenario, OneList(), Options()).outages
+    assert feed.mean_up_time == 20.0
+    course = faults.course(8)
+    assert feed.first.tolist() == course.first.tolist()
+    for block in islice(course.blocks, 3):
+        taken = feed.take()
+        assert taken is not None and taken.until.tolist() == block.until.tolist()
+    nothing = Simulation(grid(machine=[], down=[], up=[]), OneList(), Options()).outages
+    assert nothing.take() is None and nothing.take() is None and nothing.mean_up_time == inf

@@ -1,0 +1,253 @@
+"""Mapping heuristics: equality with the twin, small examples by hand, what they have in common, messages."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridcore import bind_earliest
+from gridcore.centralized import mapping
+from tests.reference import mapping as twin
+
+QUICK = settings(max_examples=150, deadline=None)
+IN_TURN = ("mct", "met", "olb", "switching", "kpb")
+BATCH = ("min-min", "max-min", "sufferage")
+# few values, so that ties are frequent, and some that are rounded when they are added
+TIMES = st.sampled_from([1.0, 1.0, 2.0, 3.0, 0.1, 1e6, 7.3])
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], list[int], np.ndarray[Any, Any]]:
+    rows, machines = draw(st.integers(0, 6)), draw(st.integers(1, 7))
+    etc = draw(st.lists(st.lists(TIMES, min_size=machines, max_size=machines), min_size=rows, max_size=rows))
+    counts = draw(st.lists(st.integers(0, 5), min_size=rows, max_size=rows))
+    ready = draw(st.lists(st.sampled_from([0.0, 0.0, 1.0, 2.5]), min_size=machines, max_size=machines))
+    return np.array(etc).reshape(rows, machines), counts, np.array(ready)
+
+
+@given(
+    problems(),
+    st.sampled_from(IN_TURN),
+    st.sampled_from([1e-3, 20.0, 100 / 7, 50.0, 99.9, 100.0]),
+    st.sampled_from([(0.6, 0.9), (0.0, 1.0), (0.2, 0.3)]),
+    st.booleans(),
+)
+@QUICK
+def test_in_turn_equals_twin(problem: Any, rule: Any, percent: float, between: Any, on_met: bool) -> None:
+    etc, counts, ready = problem
+    low, high = between
+    found = []
+    for kernel in (mapping, twin):
+        at = ready.copy()
+        machine, now = kernel.map_in_turn(
+            etc, counts, at, rule, percent=percent, low=low, high=high, on_met=on_met
+        )
+        assert machine.dtype == np.int64
+        found.append((machine.tolist(), now, at.tolist()))
+    assert found[0] == found[1]
+
+
+@given(problems(), st.sampled_from(BATCH))
+@QUICK
+def test_batch_equals_twin(problem: Any, rule: Any) -> None:
+    etc, counts, ready = problem
+    found = []
+    for kernel in (mapping, twin):
+        at = ready.copy()
+        row, machine = kernel.map_batch(etc, counts, at, rule)
+        found.append((row.tolist(), machine.tolist(), at.tolist()))
+        assert np.bincount(row, minlength=len(counts)).tolist() == counts
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("rule", BATCH)
+def test_batch_equals_twin_with_many_machines(rule: Any) -> None:
+    chance = np.random.default_rng(1)
+    etc, ready = np.outer(chance.uniform(1, 9, 60), chance.uniform(1, 3, 37)), chance.uniform(0, 9, 37)
+    counts, other = chance.integers(0, 4, 60), ready.copy()
+    mapped = mapping.map_batch(etc, counts, ready, rule)
+    again = twin.map_batch(etc, counts, other, rule)
+    assert [each.tolist() for each in mapped] == [each.tolist() for each in again]
+    assert ready.tolist() == other.tolist()
+
+
+@given(problems(), st.sampled_from(BATCH), st.lists(st.integers(0, 6), min_size=1, max_size=9))
+@QUICK
+def test_machines_of_a_kind_equal_twin_and_machines_alone(problem: Any, rule: Any, kind: list[int]) -> None:
+    """In whole numbers, of which sums are exact."""
+    etc, counts, _ = problem
+    etc = np.ceil(etc)
+    kind = [k % etc.shape[1] for k in kind]
+    begin = np.arange(len(kind)) % 3 * 2.0
+    found = []
+    for mapped in (
+        lambda at: mapping.map_batch(etc, counts, at, rule, kind=kind),
+        lambda at: twin.map_batch(etc, counts, at, rule, kind=kind),
+        lambda at: mapping.map_batch(etc[:, kind], counts, at, rule),
+    ):
+        at = begin.copy()
+        row, machine = mapped(at)
+        found.append((sorted(zip(row.tolist(), machine.tolist(), strict=True)), at.tolist(), row.tolist()))
+    assert found[0] == found[1] and found[0][:2] == found[2][:2]
+
+
+def in_turn(etc: Any, rule: Any, **more: Any) -> list[int]:
+    """What kernel and twin find."""
+    found, expected = (
+        kernel.map_in_turn(etc, [1] * len(etc), np.zeros(len(etc[0])), rule, **more)[0].tolist()
+        for kernel in (mapping, twin)
+    )
+    assert found == expected
+    return found
+
+
+def batch(etc: Any, rule: Any) -> list[tuple[int, int]]:
+    row, machine = mapping.map_batch(etc, [1] * len(etc), np.zeros(len(etc[0])), rule)
+    return list(zip(row.tolist(), machine.tolist(), strict=True))
+
+
+def refusal(error: type[Exception], name: str, **arguments: Any) -> str:
+    """In what words kernel and twin refuse the same."""
+    found = []
+    for kernel in (mapping, twin):
+        with pytest.raises(error) as caught:
+            getattr(kernel, name)(**arguments)
+        found.append(str(caught.value))
+    assert found[0] == found[1]
+    return found[0]
+
+
+def test_tasks_in_turn_by_hand() -> None:
+    etc = [[4.0, 6.0, 9.0], [3.0, 5.0, 8.0], [2.0, 4.0, 5.0], [1.0, 2.0, 3.0]]
+    assert in_turn(etc, "met") == [0, 0, 0, 0]
+    assert in_turn(etc, "olb") == [0, 1, 2, 0]  # ready at 4, 5, 5
+    assert in_turn(etc, "mct") == [0, 1, 2, 0]  # 4 | 7 5 | 6 9 5 | 5 7 8
+    # the two of three that take the least time: machines 0 and 1
+    assert in_turn(etc, "kpb", percent=50.0) == [0, 1, 0, 0]  # 4 | 7 5 | 6 9 | 7 7
+    assert in_turn(etc, "kpb", percent=100 / 3) == in_turn(etc, "met")
+    assert in_turn(etc, "kpb", percent=100.0) == in_turn(etc, "mct")
+    # a little more than one of three are two; if not told, 20 percent: one of five
+    assert in_turn(etc, "kpb", percent=33.5) == [0, 1, 0, 0]
+    assert in_turn([[1.0, 1.0, 3.0, 3.0, 3.0]] * 2, "kpb") == [0, 0]
+
+
+def test_switching_by_hand() -> None:
+    # balances before each task: none, 0, 3/4 = 0.75 >= 0.7: MET, 3/5 > 0.5, 3/6 <= 0.5: MCT
+    etc = [[4.0, 5.0], [3.0, 3.0], [1.0, 2.0], [1.0, 9.0], [3.0, 5.0]]
+    assert in_turn(etc, "switching", low=0.5, high=0.7) == [0, 1, 0, 0, 1]
+    machine, on_met = mapping.map_in_turn(etc[:3], [1, 1, 1], np.zeros(2), "switching", low=0.5, high=0.7)
+    assert machine.tolist() == [0, 1, 0] and on_met
+    # with nobody busy it stays as it is; if not told, it begins with MCT
+    for kernel in (mapping, twin):
+        assert kernel.map_in_turn([[2.0, 1.0]], [1], np.zeros(2), "switching", on_met=True)[1] is True
+        assert kernel.map_in_turn([[2.0, 1.0]], [1], np.zeros(2), "switching")[1] is False
+
+
+def test_batches_by_hand() -> None:
+    etc = [[1.0, 4.0], [2.0, 3.0], [6.0, 9.0]]
+    assert batch(etc, "min-min") == [(0, 0), (1, 0), (2, 0)]  # 1; 3 by both: machine 0; 9 by both
+    assert batch(etc, "max-min") == [(2, 0), (0, 1), (1, 1)]  # 6; then 4 and 3 by machine 1; 7
+    # all claim machine 0 and suffer 3, 1, 3: the first of equals keeps it; then 0, 2
+    assert batch(etc, "sufferage") == [(0, 0), (2, 0), (1, 1)]
+
+
+def test_who_suffers_more_takes_a_machine_within_a_pass() -> None:
+    # pass 1: row 0 claims machine 0 and is put off by row 1, which suffers 8; row 2 claims machine 1
+    etc = [[1.0, 2.0, 9.0], [1.0, 9.0, 9.0], [9.0, 3.0, 4.0]]
+    assert batch(etc, "sufferage") == [(1, 0), (2, 1), (0, 0)]
+
+
+@given(
+    st.lists(st.sampled_from([1.0, 2.0, 3.0, 7.0]), min_size=1, max_size=8),
+    st.lists(st.integers(0, 9), min_size=8, max_size=8),
+    st.integers(0, 40),
+)
+@QUICK
+def test_equal_tasks_are_bound_as_by_bind_earliest(
+    speeds: list[float], begins: list[int], tasks: int
+) -> None:
+    """All rules that look for the earliest completion time, on one row in whole ns."""
+    speed, free_at = np.array(speeds), np.array(begins[: len(speeds)], np.int64)
+    etc, ready = np.rint(42e-9 / speed * 1e9)[None], free_at.astype(np.float64)
+    bound = bind_earliest(free_at, speed, 42e-9, tasks, 0)
+    for mapped in (
+        lambda at: mapping.map_in_turn(etc, [tasks], at, "mct")[0],
+        *(lambda at, rule=rule: mapping.map_batch(etc, [tasks], at, rule)[1] for rule in BATCH),
+    ):
+        at = ready.copy()
+        assert np.bincount(mapped(at), minlength=len(speeds)).tolist() == bound.tolist()
+        assert at.tolist() == free_at.tolist()
+
+
+GOOD: dict[str, Any] = {"etc": [[1.0, 2.0]], "counts": [1], "ready": np.zeros(2), "rule": None}
+FROZEN = np.zeros(2)
+FROZEN.flags.writeable = False
+WRONG = [
+    ({"etc": [1.0, 2.0]}, ValueError, "etc must have two dimensions, got 1"),
+    ({"etc": [[1.0, 0.0]]}, ValueError, r"etc\[0, 1\] must be finite and > 0, got 0.0"),
+    ({"etc": [[1, 0]]}, ValueError, r"etc\[0, 1\] must be finite and > 0, got 0.0"),
+    ({"etc": [[1.0, np.nan]]}, ValueError, r"etc\[0, 1\] must be finite and > 0, got nan"),
+    ({"etc": [[1.0, np.inf]]}, ValueError, r"etc\[0, 1\] must be finite and > 0, got inf"),
+    (
+        {"etc": np.zeros((1, 0)), "ready": np.zeros(0)},
+        ValueError,
+        "ready must have an entry, there are 1 tasks",
+    ),
+    ({"counts": [1, 1]}, ValueError, "counts must have as many entries as etc, got 2 and 1"),
+    ({"counts": [-1]}, ValueError, r"counts\[0\] must be in 0..140737488355327, got -1"),
+    ({"counts": [2**47]}, ValueError, r"counts\[0\] must be in 0..140737488355327, got 140737488355328"),
+    ({"etc": [[1.0]] * 2, "counts": [2**46] * 2, "ready": np.zeros(1)}, ValueError, "less than 2..47, got"),
+    ({"counts": [1.5]}, TypeError, "counts"),
+    ({"ready": [0.0, 0.0]}, TypeError, "ready must be a float64 array, it is changed in place"),
+    ({"ready": np.zeros(2, int)}, TypeError, "ready must be a float64 array, it is changed in place"),
+    ({"ready": FROZEN}, ValueError, "ready must be contiguous and writable"),
+    ({"ready": np.zeros((1, 2))}, ValueError, "ready must have one dimension, got 2"),
+    ({"ready": np.zeros(3)}, ValueError, "ready must have as many entries as a row of etc, got 3 and 2"),
+    ({"ready": np.array([0.0, -1.0])}, ValueError, r"ready\[1\] must be finite and >= 0, got -1.0"),
+    ({"rule": "best"}, ValueError, "rule must be one of .*, got 'best'"),
+]
+WRONG_IN_TURN = [
+    ({"percent": 0.0}, "percent must be in 0..100 and not 0, got 0.0"),
+    ({"percent": 101.0}, "percent must be in 0..100 and not 0, got 101.0"),
+    ({"low": 0.9, "high": 0.6}, "low and high must be 0 <= low < high <= 1, got 0.9 and 0.6"),
+    ({"low": 0.9}, "low and high must be 0 <= low < high <= 1, got 0.9 and 0.9"),
+    ({"high": 1.5}, "low and high must be 0 <= low < high <= 1, got 0.6 and 1.5"),
+    ({"high": np.nan}, "low and high must be 0 <= low < high <= 1, got 0.6 and nan"),
+]
+
+
+@pytest.mark.parametrize(("change", "error", "said"), WRONG, ids=str)
+def test_wrong_arguments(change: Any, error: Any, said: str) -> None:
+    for function, rule in (("map_in_turn", "mct"), ("map_batch", "min-min")):
+        assert re.search(said, refusal(error, function, **{**GOOD, "rule": rule, **change}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "said"),
+    [
+        ([0, 2], ValueError, "kind[1] must be in 0..1, got 2"),
+        ([0, 1, 1], ValueError, "ready must have as many entries as kind, got 2 and 3"),
+        ([0.0, 1.0], TypeError, "kind must hold integers, got dtype float64"),
+    ],
+)
+def test_wrong_kinds(kind: Any, error: Any, said: str) -> None:
+    assert refusal(error, "map_batch", **{**GOOD, "rule": "min-min", "kind": kind}) == said
+
+
+@pytest.mark.parametrize(("change", "said"), WRONG_IN_TURN, ids=str)
+def test_wrong_parameters(change: Any, said: str) -> None:
+    assert refusal(ValueError, "map_in_turn", **{**GOOD, "rule": "kpb", **change}) == said
+
+
+def test_nothing_to_map() -> None:
+    for kernel in (mapping, twin):
+        assert kernel.map_in_turn(np.zeros((0, 0)), [], np.zeros(0), "mct", on_met=True)[1] is True
+        assert [len(each) for each in kernel.map_batch(np.ones((2, 3)), [0, 0], np.zeros(3), "min-min")] == [
+            0,
+            0,
+        ]

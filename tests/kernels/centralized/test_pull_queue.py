@@ -1,0 +1,567 @@
+"""Dispatch kernel: equality with its twin, the laws of pulling and binding, brute force, messages."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from gridcore.centralized import pull_queue as central
+from tests.reference import pull_queue as twin
+
+QUICK = settings(max_examples=60, deadline=None)
+NEVER = 2**63 - 1
+
+# Few values, so that ties are frequent; in Mflop/s and Mflop with tasks of nanoseconds up to minutes.
+SPEEDS = st.lists(st.sampled_from([1.0, 2.0, 2.0, 3.0, 1000.0, 1234.5]), min_size=1, max_size=7)
+SIZES = st.sampled_from([1e-9, 2e-9, 3e-9, 6e-9, 1.0, 10.0])
+
+Plan = list[tuple[int, list[int], list[tuple[int, int]]]]
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> tuple[list[float], list[float], Plan]:
+    """Speeds, task sizes, and steps (until, order, tasks that arrive before it)."""
+    speeds = draw(SPEEDS)
+    sizes = draw(st.lists(SIZES, min_size=1, max_size=4))
+    indices = st.integers(0, len(sizes) - 1)
+    new = list(draw(st.permutations(range(len(sizes)))))
+    steps = []
+    until = 0
+    for _ in range(draw(st.integers(1, 5))):
+        until += draw(st.sampled_from([0, 1, 2, 3, 5, 10**9, 10**10]))
+        arriving = [(new.pop(), draw(st.integers(0, 12))) for _ in range(draw(st.integers(0, len(new))))]
+        steps.append((until, draw(st.lists(indices, max_size=6)), arriving))
+    everything = list(draw(st.permutations(range(len(sizes)))))
+    steps.append((NEVER, everything, [(i, draw(st.integers(0, 12))) for i in new]))
+    return speeds, sizes, steps
+
+
+def play(kernel: Any, speeds: list[float], sizes: list[float], steps: Plan) -> list[Any]:
+    """Everything visible after each step."""
+    queue = kernel.PullQueue(speeds, len(sizes), log=True)
+    left = np.zeros(len(sizes), np.int64)
+    seen: list[Any] = []
+    for until, order, arriving in steps:
+        for i, tasks in arriving:
+            left[i] = tasks
+        seen += [queue.run(until, order, left, sizes), left.tolist(), queue.free_at.tolist(), queue.now]
+        seen += [queue.backlog(until // 2), {name: v.tolist() for name, v in queue.totals().items()}]
+    seen.append([column.tolist() for column in queue.starts()])
+    return seen
+
+
+# -- pulling --------------------------------------------------------------------------------------------
+
+
+@given(plans())
+@QUICK
+def test_pull_equals_twin(plan: tuple[list[float], list[float], Plan]) -> None:
+    assert play(central, *plan) == play(twin, *plan)
+
+
+def test_pull_equals_twin_with_many_machines() -> None:
+    """More machines than fit in one word of the set of machines seen."""
+    chance = np.random.default_rng(3)
+    speeds = 1000 + 200.0 * chance.integers(0, 11, 150)
+    sizes = chance.uniform(500, 5000, 5)
+    steps: Plan = [(0, [], [(0, 900), (1, 20)])]
+    steps += [
+        (at * 10**9, chance.permutation(5).tolist(), [(at // 2 + 1, 400)] if at in (2, 4, 6) else [])
+        for at in range(1, 12)
+    ]
+    steps.append((NEVER, [4, 3, 2, 1, 0], []))
+    assert play(central, speeds.tolist(), sizes.tolist(), steps) == play(
+        twin, speeds.tolist(), sizes.tolist(), steps
+    )
+
+
+@given(plans())
+@QUICK
+def test_pull_laws(plan: tuple[list[float], list[float], Plan]) -> None:
+    """Each task once, no overlap, no start that should have waited, and the totals add up."""
+    speeds, sizes, steps = plan
+    queue = central.PullQueue(speeds, len(sizes), log=True)
+    left = np.zeros(len(sizes), np.int64)
+    arrived = np.zeros(len(sizes), np.int64)
+    since = np.zeros(len(sizes), np.int64)
+    for until, order, arriving in steps:
+        for i, tasks in arriving:
+            left[i] = arrived[i] = tasks
+            since[i] = queue.now
+        reached = queue.now
+        before = len(queue.starts()[0])
+        count = queue.run(until, order, left, sizes)
+        start = queue.starts()[2][before:]
+        assert len(start) == count
+        assert ((reached <= start) & (start < until)).all()
+        assert (np.diff(start) >= 0).all()
+    machine, application, start, end = queue.starts()
+    totals = queue.totals()
+    assert (left == 0).all()
+    assert np.bincount(application, minlength=len(sizes)).tolist() == arrived.tolist()
+    assert (start >= since[application]).all()
+    for u, speed in enumerate(speeds):
+        mine = machine == u
+        assert all(s >= e for s, e in zip(start[mine][1:], end[mine], strict=False))
+        assert (end - start)[mine].tolist() == [round(sizes[i] / speed * 1e9) for i in application[mine]]
+        assert totals["busy"][u] == (end - start)[mine].sum()
+        assert totals["tasks"][u] == mine.sum()
+    for i in range(len(sizes)):
+        mine = application == i
+        assert totals["first_start"][i] == (start[mine].min() if mine.any() else -1)
+        assert totals["finish"][i] == (end[mine].max() if mine.any() else -1)
+        assert totals["completed"][i] == mine.sum()
+        assert totals["nodes_used"][i] == len(set(machine[mine].tolist()))
+
+
+@given(plans(), st.lists(st.integers(0, 40), max_size=4))
+@QUICK
+def test_running_in_pieces_changes_nothing(
+    plan: tuple[list[float], list[float], Plan], cuts: list[int]
+) -> None:
+    speeds, sizes, steps = plan
+    pieces: Plan = []
+    reached = 0
+    for until, order, arriving in steps:
+        stops = sorted({min(reached + cut, until) for cut in cuts} | {until})
+        pieces += [(stop, order, arriving if stop == stops[0] else []) for stop in stops]
+        reached = until
+    assert play(central, speeds, sizes, pieces)[-3:] == play(central, speeds, sizes, steps)[-3:]
+
+
+@given(plans())
+@QUICK
+def test_pull_is_work_conserving_and_follows_the_order(
+    plan: tuple[list[float], list[float], Plan],
+) -> None:
+    """With a constant order of all: no machine idles while a task waits, and the first one goes first."""
+    speeds, sizes, _ = plan
+    tasks = np.arange(5, 5 + len(sizes))
+    queue = central.PullQueue(speeds, len(sizes), log=True)
+    order = list(range(len(sizes)))[::-1]
+    queue.run(NEVER, order, tasks.copy(), sizes)
+    machine, application, start, end = queue.starts()
+    assert application.tolist() == [i for i in order for _ in range(tasks[i])]
+    last = start.max()
+    for u in range(len(speeds)):
+        mine = machine == u
+        edges = [0, *end[mine].tolist()]
+        # it starts its next task at once, and stays idle only when there is none
+        assert start[mine].tolist() == edges[:-1]
+        assert edges[-1] >= last
+
+
+@pytest.mark.parametrize("kernel", [central, twin])
+def test_who_ends_at_the_instant_is_free_again(kernel: Any) -> None:
+    """The faster machine ends at 1 s, when there is work again: it goes before the other, which is idle."""
+    queue = kernel.PullQueue([2.0, 1.0], 1, log=True)
+    for until in (10**9, 2 * 10**9):
+        queue.run(until, [0], np.array([1]), [2.0])
+    assert queue.starts()[0].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("kernel", [central, twin])
+def test_pulling_nothing_and_for_ever(kernel: Any) -> None:
+    nothing = kernel.PullQueue([], 0)
+    columns = [*nothing.totals().values(), *nothing.starts()]
+    assert {column.dtype for column in columns} == {np.dtype(np.int64)}
+    # 9.2e18 ns are for ever; without a log nothing is written down
+    queue = kernel.PullQueue([1.0], 1)
+    assert queue.run(1, [0], np.array([1]), [9.2e9]) == 1
+    assert queue.free_at.tolist() == [NEVER] and len(queue.starts()[0]) == 0
+
+
+def test_fastest_first_then_lowest_id() -> None:
+    queue = central.PullQueue([1.0, 3.0, 2.0, 3.0], 1, log=True)
+    left = np.array([3])
+    queue.run(1, [0], left, [10.0])
+    assert queue.starts()[0].tolist() == [1, 3, 2]
+
+
+def test_a_start_at_until_stays_open() -> None:
+    queue = central.PullQueue([1.0], 2, log=True)
+    left = np.array([3, 0])
+    assert queue.run(10**9, [0], left, [1.0, 1.0]) == 1
+    left[1] = 1
+    assert queue.run(10**9, [1, 0], left, [1.0, 1.0]) == 0
+    assert queue.run(3 * 10**9, [1, 0], left, [1.0, 1.0]) == 2
+    assert queue.starts()[1].tolist() == [0, 1, 0]
+    assert queue.backlog(5 * 10**8 + 2 * 10**9) == 0.5
+
+
+def test_machines_wait_for_work() -> None:
+    queue = central.PullQueue([2.0, 1.0], 1)
+    left = np.zeros(1, np.int64)
+    assert queue.run(5 * 10**9, [0], left, [2.0]) == 0
+    left[0] = 3
+    queue.run(NEVER, [0], left, [2.0])
+    assert queue.free_at.tolist() == [7 * 10**9, 7 * 10**9]
+    assert queue.totals()["first_start"].tolist() == [5 * 10**9]
+
+
+def test_nodes_used_is_exact_when_applications_alternate() -> None:
+    queue = central.PullQueue([1.0, 1.0], 2)
+    left = np.array([10, 10])
+    for second in range(1, 10):
+        queue.run(second * 10**9, [second % 2, 1 - second % 2], left, [1.0, 1.0])
+    assert queue.totals()["nodes_used"].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("kernel", [central, twin])
+def test_pull_messages(kernel: Any) -> None:
+    with pytest.raises(ValueError, match=r"^speed\[1\] must be finite and > 0, got nan$"):
+        kernel.PullQueue([1.0, float("nan")], 1)
+    with pytest.raises(ValueError, match=r"^applications must be in 0\.\.2147483647, got -1$"):
+        kernel.PullQueue([1.0], -1)
+    with pytest.raises(ValueError, match=r"^applications must be in 0\.\.2147483647, got 2147483648$"):
+        kernel.PullQueue([1.0], 2**31)
+    assert kernel.PullQueue([1.0], 100).applications == 100
+    with pytest.raises(TypeError):
+        kernel.PullQueue([1.0], 1.5)
+    queue = kernel.PullQueue([1.0], 2)
+    left = np.array([1, 1])
+    with pytest.raises(ValueError, match=r"^order\[1\] must be in 0..1, got 2$"):
+        queue.run(9, [0, 2], left, [1.0, 1.0])
+    with pytest.raises(ValueError, match=r"^left\[1\] must be >= 0, got -1$"):
+        queue.run(9, [1], np.array([0, -1]), [1.0, 1.0])
+    with pytest.raises(ValueError, match="^left must have as many entries as applications, got 1 and 2$"):
+        queue.run(9, [0], np.array([1]), [1.0, 1.0])
+    with pytest.raises(
+        ValueError, match="^task_size must have as many entries as applications, got 3 and 2$"
+    ):
+        queue.run(9, [0], left, [1.0] * 3)
+    with pytest.raises(ValueError, match=r"^task_size\[0\] must be finite and > 0, got inf$"):
+        queue.run(9, [0], left, [float("inf"), 1.0])
+    with pytest.raises(TypeError, match="^left must be an int64 array, it is changed in place$"):
+        queue.run(9, [0], [1, 1], [1.0, 1.0])
+    with pytest.raises(ValueError, match="^left must be contiguous and writable, it is changed in place$"):
+        queue.run(9, [0], np.array([1, 0, 1, 0])[::2], [1.0, 1.0])
+    with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
+        kernel.PullQueue([1e-3], 1).run(NEVER, [0], np.array([2]), [9e6])
+    with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
+        late = kernel.PullQueue([1e-300], 1)
+        late.run(1, [0], np.array([1]), [1e-300])
+        late.run(NEVER, [0], np.array([1]), [1e300])
+    with pytest.raises(ValueError, match=r"^speed\[0\] must be finite and > 0, got inf$"):
+        kernel.PullQueue([float("inf")], 1)
+    with pytest.raises(ValueError, match=r"^task_size\[0\] must be finite and > 0, got 0.0$"):
+        queue.run(9, [0], left, [0.0, 1.0])
+    with pytest.raises(ValueError, match="^left must have one dimension, got 2$"):
+        queue.run(9, [0], left.reshape(1, 2), [1.0, 1.0])
+    assert left.tolist() == [1, 1]
+    queue.run(9, [0], left, [1e-9, 1.0])
+    for call in queue.fail, queue.restore:
+        with pytest.raises(ValueError, match=r"^machines\[1\] must be in 0..0, got 1$"):
+            call([0, 1], 9)
+        with pytest.raises(ValueError, match=r"^machines\[0\] must be in 0..0, got -1$"):
+            call([-1], 9)
+        with pytest.raises(ValueError, match="^now must be the instant reached, 9 ns, got 8$"):
+            call([0], 8)
+        with pytest.raises(TypeError, match="^machines must hold integers, got dtype float64$"):
+            call([0.0], 9)
+
+
+# -- pulling where machines fail ------------------------------------------------------------------------
+
+
+class Pulling(RuleBasedStateMachine):
+    """Kernel and twin side by side; what machines do is told anew from the log and from what was lost."""
+
+    @initialize(speeds=SPEEDS, sizes=st.lists(SIZES, min_size=1, max_size=4))
+    def start(self, speeds: list[float], sizes: list[float]) -> None:
+        self.queues = [kernel.PullQueue(speeds, len(sizes), log=True) for kernel in (central, twin)]
+        self.speeds, self.sizes, self.now = speeds, sizes, 0
+        self.left = np.zeros(len(sizes), np.int64)
+        self.arrived = np.zeros(len(sizes), np.int64)
+        self.lost: list[tuple[int, int, int]] = []  # machine, application, instant
+        self.away: dict[int, int] = {}  # since which task of the log
+
+    def both(self, call: str, *arguments: Any) -> Any:
+        ours, other = (getattr(queue, call)(*arguments) for queue in self.queues)
+        assert [x.tolist() for x in ours or ()] == [x.tolist() for x in other or ()]
+        return ours
+
+    def pick(self, data: st.DataObject) -> list[int]:
+        everyone = st.just(list(range(len(self.speeds))))
+        some = st.lists(st.integers(0, len(self.speeds) - 1), max_size=4)
+        return list(data.draw(some | everyone, label="machines"))
+
+    @rule(data=st.data(), tasks=st.integers(1, 12))
+    def arrive(self, data: st.DataObject, tasks: int) -> None:
+        i = data.draw(st.integers(0, len(self.sizes) - 1), label="application")
+        self.left[i] += tasks
+        self.arrived[i] += tasks
+
+    @rule(data=st.data(), step=st.sampled_from([1, 1, 2, 3, 5, 10**9, 10**10]))
+    def run(self, data: st.DataObject, step: int) -> None:
+        order = data.draw(st.permutations(range(len(self.sizes))), label="order")
+        other = self.left.copy()
+        self.now += step
+        count = self.queues[0].run(self.now, order, self.left, self.sizes)
+        assert count == self.queues[1].run(self.now, order, other, self.sizes)
+        assert self.left.tolist() == other.tolist()
+
+    def lose(self, machines: list[int]) -> None:
+        started = len(self.queues[0].starts()[0])
+        lost = self.both("fail", machines, self.now)
+        np.add.at(self.left, lost[1], 1)
+        self.lost += [(u, i, self.now) for u, i in zip(*(x.tolist() for x in lost), strict=True)]
+        for u in machines:
+            self.away.setdefault(u, started)
+
+    @rule(data=st.data())
+    def fail(self, data: st.DataObject) -> None:
+        self.lose(self.pick(data))
+
+    @rule(data=st.data())
+    def restore(self, data: st.DataObject) -> None:
+        self.bring_back(self.pick(data))
+
+    def bring_back(self, machines: list[int]) -> None:
+        self.both("restore", machines, self.now)
+        for u in machines:
+            self.away.pop(u, None)
+
+    @rule(data=st.data())
+    def reset(self, data: st.DataObject) -> None:
+        machines = self.pick(data)
+        self.lose(machines)
+        self.bring_back(machines)
+
+    @invariant()
+    def equal(self) -> None:
+        if not hasattr(self, "queues"):
+            return
+        ours, other = self.queues
+        totals = ours.totals()
+        assert {n: v.tolist() for n, v in totals.items()} == {
+            n: v.tolist() for n, v in other.totals().items()
+        }
+        assert ours.free_at.tolist() == other.free_at.tolist()
+        assert (ours.now, ours.backlog(self.now)) == (other.now, other.backlog(self.now))
+        rows = self.both("starts")
+        assert all(u not in rows[0][since:] for u, since in self.away.items())
+        open_ = set(self.lost)
+        seen = []
+        for u, i, begin, end in zip(*(x.tolist() for x in rows), strict=True):
+            # a loss while it ran; a later one is that of a task that began later
+            at = min((at for v, j, at in self.lost if (v, j) == (u, i) and begin < at < end), default=end)
+            open_.discard((u, i, at))
+            seen.append((u, i, begin, at, at < end))
+        assert not open_ and sum(row[4] for row in seen) == len(self.lost)
+        assert (self.arrived == self.left + totals["completed"]).all()
+        for u in range(len(self.speeds)):
+            mine = [(begin, end) for v, _, begin, end, _ in seen if v == u]
+            assert all(end <= begin for (_, end), (begin, _) in pairwise(mine))
+            assert totals["busy"][u] == sum(end - begin for begin, end in mine)
+            assert totals["tasks"][u] == sum(v == u and not gone for v, _, _, _, gone in seen)
+        for i in range(len(self.sizes)):
+            mine = [row for row in seen if row[1] == i]
+            assert totals["first_start"][i] == min((row[2] for row in mine), default=-1)
+            assert totals["finish"][i] == max((row[3] for row in mine if not row[4]), default=-1)
+            assert totals["completed"][i] == sum(not row[4] for row in mine)
+            assert totals["nodes_used"][i] == len({row[0] for row in mine})
+
+
+Pulling.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestPulling = Pulling.TestCase
+
+
+def test_pull_equals_twin_where_many_machines_fail() -> None:
+    """Deep heaps: machines leave them from anywhere."""
+    chance = np.random.default_rng(8)
+    speeds = 1000 + 200.0 * chance.integers(0, 11, 300)
+    sizes = chance.uniform(500, 5000, 3)
+    seen = []
+    for kernel in (central, twin):
+        chance = np.random.default_rng(9)
+        queue: Any = kernel.PullQueue(speeds, 3, log=True)
+        left = np.array([3000, 2000, 1000])
+        for step in range(1, 200):
+            now = step * 10**8
+            queue.run(now, [step % 3, (step + 1) % 3, (step + 2) % 3], left, sizes)
+            machines, lost = queue.fail(chance.choice(300, size=step % 40, replace=False), now)
+            np.add.at(left, lost, 1)
+            queue.restore(chance.choice(300, size=45, replace=False), now)
+            seen.append((kernel is twin, machines.tolist(), lost.tolist()))
+        queue.run(NEVER, [0, 1, 2], left, sizes)
+        assert left.sum() == 0
+        assert queue.totals()["completed"].tolist() == [3000, 2000, 1000]
+        seen.append((kernel is twin, [x.tolist() for x in queue.starts()], queue.free_at.tolist()))
+    half = len(seen) // 2
+    assert [row[1:] for row in seen[:half]] == [row[1:] for row in seen[half:]]
+
+
+@pytest.mark.parametrize("kernel", [central, twin])
+def test_a_failure_loses_the_running_task(kernel: Any) -> None:
+    second = 10**9
+    queue = kernel.PullQueue([1.0, 1.0, 1.0], 2)
+    left = np.array([4, 0])
+    queue.run(5 * second, [0], left, [3.0, 1.0])
+    assert queue.totals()["finish"].tolist() == [6 * second, -1]
+    # 0 runs its second task, 1 has ended its only one
+    machines, lost = queue.fail([1, 0, 0], 5 * second)
+    assert (machines.tolist(), lost.tolist()) == ([0], [0])
+    totals = {name: column.tolist() for name, column in queue.totals().items()}
+    assert totals == {
+        "first_start": [0, -1],
+        "finish": [3 * second, -1],
+        "completed": [3, 0],
+        "nodes_used": [3, 0],
+        "busy": [5 * second, 3 * second, 3 * second],
+        "tasks": [1, 1, 1],
+        "interrupted": [1, 0, 0],
+    }
+    left[0] = 3  # the lost one, and an application that was used up gets further tasks
+    queue.restore([1], 5 * second)
+    queue.run(2**63 - 1, [0], left, [3.0, 1.0])
+    assert queue.totals()["tasks"].tolist() == [1, 3, 2]
+    assert queue.totals()["finish"].tolist() == [11 * second, -1]
+    assert queue.totals()["nodes_used"].tolist() == [3, 0]
+
+
+@pytest.mark.parametrize("kernel", [central, twin])
+def test_a_task_that_ends_as_its_machine_fails_has_ended(kernel: Any) -> None:
+    queue = kernel.PullQueue([1.0], 1)
+    left = np.array([2])
+    queue.run(10**9, [0], left, [1.0])
+    assert [x.tolist() for x in queue.fail([0], 10**9)] == [[], []]
+    assert queue.run(10**10, [0], left, [1.0]) == 0
+    queue.restore([0, 0], 10**10)
+    queue.run(NEVER, [0], left, [1.0])
+    assert queue.totals()["finish"].tolist() == [11 * 10**9]
+    assert queue.totals()["busy"].tolist() == [2 * 10**9]
+
+
+# -- binding --------------------------------------------------------------------------------------------
+
+
+@given(
+    SPEEDS,
+    SIZES,
+    st.one_of(st.integers(0, 20), st.integers(0, 3000)),
+    st.integers(0, 20),
+    st.data(),
+)
+@QUICK
+def test_bind_equals_twin(
+    speeds: list[float], size: float, tasks: int, now: int, data: st.DataObject
+) -> None:
+    given_free = data.draw(st.lists(st.integers(0, 40), min_size=len(speeds), max_size=len(speeds)))
+    free, free_too = np.array(given_free), np.array(given_free)
+    bound = central.bind_earliest(free, speeds, size, tasks, now)
+    assert bound.sum() == tasks
+    assert bound.tolist() == twin.bind_earliest(free_too, speeds, size, tasks, now).tolist()
+    assert free.tolist() == free_too.tolist()
+
+
+@given(
+    st.lists(st.floats(100.0, 5000.0), min_size=1, max_size=30),
+    st.floats(1.0, 1e5),
+    st.integers(0, 2000),
+    st.integers(0, 10**12),
+    st.data(),
+)
+@QUICK
+def test_bind_equals_twin_on_real_speeds(
+    speeds: list[float], size: float, tasks: int, now: int, data: st.DataObject
+) -> None:
+    ends = st.integers(0, 2 * 10**12)
+    given_free = data.draw(st.lists(ends, min_size=len(speeds), max_size=len(speeds)))
+    free, free_too = np.array(given_free), np.array(given_free)
+    bound = central.bind_earliest(free, speeds, size, tasks, now)
+    assert bound.tolist() == twin.bind_earliest(free_too, speeds, size, tasks, now).tolist()
+    assert free.tolist() == free_too.tolist()
+
+
+@given(SPEEDS, SIZES, st.integers(0, 15), st.integers(0, 9))
+@example([2.0, 2.0, 1.0], 1e-9, 7, 0)
+@QUICK
+def test_bind_by_brute_force(speeds: list[float], size: float, tasks: int, now: int) -> None:
+    """Each task to the machine that ends it first, by trying them all."""
+    free = np.array([3 * u % 7 for u in range(len(speeds))])
+    wanted, at = np.zeros(len(speeds), np.int64), free.copy()
+    for _ in range(tasks):
+        ends = [max(int(f), now) + round(size / s * 1e9) for f, s in zip(at, speeds, strict=True)]
+        u = ends.index(min(ends))
+        wanted[u] += 1
+        at[u] = ends[u]
+    assert central.bind_earliest(free, speeds, size, tasks, now).tolist() == wanted.tolist()
+    assert free.tolist() == at.tolist()
+
+
+def test_bind_takes_as_long_for_a_billion_tasks() -> None:
+    """The bulk is exact: every end that was taken is before every one that was not."""
+    chance = np.random.default_rng(1)
+    speeds = chance.uniform(1000, 3000, 50)
+    free = chance.integers(0, 10**13, 50)
+    before = np.maximum(free, 5)
+    bound = central.bind_earliest(free, speeds, 100.0, 10**9, 5)
+    length = np.rint(100.0 / speeds * 1e9).astype(np.int64)
+    assert bound.sum() == 10**9
+    assert (free == before + bound * length).all()
+    assert free.max() <= (free + length).min()
+
+
+def test_binding_application_by_application_keeps_machines_in_order() -> None:
+    """What is bound later starts later, and a machine that gets nothing is left alone."""
+    free = np.array([0, 100])
+    history = [free.copy()]
+    for i in range(6):
+        central.bind_earliest(free, [2.0, 1.0], 4e-9, i, 10 * i)
+        history.append(free.copy())
+    assert all((new >= old).all() for old, new in pairwise(history))
+    assert free.tolist() == [60, 100]
+
+
+@pytest.mark.parametrize("kernel", [central, twin])
+def test_bind_messages(kernel: Any) -> None:
+    free = np.zeros(2, np.int64)
+    with pytest.raises(ValueError, match=r"^speed\[0\] must be finite and > 0, got 0.0$"):
+        kernel.bind_earliest(free, [0.0, 1.0], 1.0, 1, 0)
+    with pytest.raises(ValueError, match="^free_at must have as many entries as speed, got 2 and 1$"):
+        kernel.bind_earliest(free, [1.0], 1.0, 1, 0)
+    with pytest.raises(ValueError, match="^task_size must be finite and > 0, got -1.0$"):
+        kernel.bind_earliest(free, [1.0, 1.0], -1.0, 1, 0)
+    with pytest.raises(ValueError, match=r"^n_tasks must be >= 0 and < 2\*\*63, got -1$"):
+        kernel.bind_earliest(free, [1.0, 1.0], 1.0, -1, 0)
+    with pytest.raises(TypeError):
+        kernel.bind_earliest(free, [1.0, 1.0], 1.0, 1.5, 0)
+    for size in (0.0, float("inf")):
+        with pytest.raises(ValueError, match=f"^task_size must be finite and > 0, got {size}$"):
+            kernel.bind_earliest(free, [1.0, 1.0], size, 1, 0)
+    # 9.2e18 ns are too long for a task, and no number below 2**63 is too large
+    for task_size, tasks in ((9.2e9, 1), (1e9, 2**63 - 1)):
+        with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
+            kernel.bind_earliest(free, [1.0, 1.0], task_size, tasks, 0)
+    assert kernel.bind_earliest(free.copy(), [1.0, 1.0], 1.0, 1, 0).dtype == np.int64
+    with pytest.raises(ValueError, match=r"^free_at\[1\] must be >= 0, got -3$"):
+        kernel.bind_earliest(np.array([0, -3]), [1.0, 1.0], 1.0, 1, 0)
+    with pytest.raises(ValueError, match="^now must be >= 0, got -1$"):
+        kernel.bind_earliest(free, [1.0, 1.0], 1.0, 1, -1)
+    with pytest.raises(TypeError, match="^free_at must be an int64 array, it is changed in place$"):
+        kernel.bind_earliest([0, 0], [1.0, 1.0], 1.0, 1, 0)
+    with pytest.raises(ValueError, match="^speed must have an entry, there are 2 tasks to bind$"):
+        kernel.bind_earliest(np.zeros(0, np.int64), [], 1.0, 2, 0)
+    with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
+        kernel.bind_earliest(free, [1e-3, 1e-3], 9e6, 3, 0)
+    assert free.tolist() == [0, 0]
+
+
+def test_a_machine_of_a_state_works_for_an_application() -> None:
+    """When it fails, a task is taken back from whom it was for."""
+    queue = central.PullQueue([1.0], 2)
+    queue.run(10**9, [1], np.array([0, 1]), [1.0, 9.0])
+    state = {name: np.copy(value) if name != "now" else value for name, value in queue.getstate().items()}
+    other = central.PullQueue([1.0], 2)
+    other.setstate(state)
+    assert [rows.tolist() for rows in other.fail([0], 10**9)] == [[0], [1]]
+    state["last"][0] = 2
+    with pytest.raises(ValueError, match=r"^state\['last'\] must be an application where a machine works$"):
+        central.PullQueue([1.0], 2).setstate(state)

@@ -1,0 +1,326 @@
+"""CYCLON: kernel and twin do the same; views are what they should be; the overlay stays whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gridcore.dgs.overlay import Views, _vector_level
+from tests.reference.overlay import Views as Twin
+
+BOTH = [Views, Twin]
+
+
+def sound(views: Any) -> None:
+    """No self, no duplicates, what is empty comes last."""
+    for u, row in enumerate(views.views.tolist()):
+        known = [entry for entry in row if entry >= 0]
+        assert u not in known and len(set(known)) == len(known)
+        assert row == known + [-1] * (len(row) - len(known))
+
+
+@pytest.fixture(params=[0, 1], ids=["plain", "avx512"], autouse=True)
+def level(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Each test with each of the kernel's variants; of one that this processor lacks, the plain one again."""
+    found: int = _vector_level(request.param)
+    yield found
+    _vector_level(1)
+
+
+@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    # rows in a vector, in two, and in more than the wide variant takes
+    st.one_of(
+        st.tuples(st.integers(1, 12), st.integers(1, 5)), st.tuples(st.integers(30, 45), st.integers(14, 36))
+    ),
+    st.integers(0, 2**64 - 1),
+    st.data(),
+)
+def test_they_do_the_same(size: tuple[int, int], seed: int, data: st.DataObject) -> None:
+    nodes, degree = size
+    shuffle = data.draw(st.integers(1, degree))
+    pair = [kind(nodes, degree, shuffle=shuffle, seed=seed) for kind in BOTH]
+    up = np.ones(nodes, np.bool_)
+    for _ in range(data.draw(st.integers(0, 12))):
+        what = data.draw(st.sampled_from(("cycle", "cycle", "leave", "join")))
+        node = data.draw(st.integers(0, nodes - 1))
+        if what == "cycle":
+            there = data.draw(st.sampled_from((None, up)))
+            assert pair[0].cycle(there) == pair[1].cycle(there)
+        elif what == "leave":
+            up[node] = False
+            for views in pair:
+                views.leave([node])
+        else:
+            other = data.draw(st.integers(0, nodes - 1))
+            if node == other or (pair[0].views[node] >= 0).any():
+                continue
+            up[node] = True
+            steps = data.draw(st.integers(0, 4))
+            for views in pair:
+                views.join(node, other, steps=steps, up=up)
+        assert np.array_equal(pair[0].views, pair[1].views)
+        assert np.array_equal(pair[0].ages, pair[1].ages)
+        assert np.array_equal(pair[0].in_degree(), pair[1].in_degree())
+        sound(pair[0])
+        k = data.draw(st.integers(0, 3))
+        drawn = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=k, max_size=k)
+        who = data.draw(st.lists(st.integers(0, nodes - 1), min_size=k, max_size=k))
+        arguments = who, data.draw(drawn), data.draw(drawn), data.draw(st.integers(0, 6))
+        away = data.draw(st.sampled_from((None, ~up)))
+        one, two = ([c.tolist() for c in each.pick(*arguments, seed=seed, away=away)] for each in pair)
+        assert one == two
+    again = Views(nodes, degree, shuffle=shuffle)
+    again.setstate(pair[0].getstate())
+    assert again.cycle(up) == pair[0].cycle(up)
+    assert np.array_equal(again.views, pair[0].views) and np.array_equal(again.ages, pair[0].ages)
+
+
+def test_many_come_and_go_alike() -> None:
+    """From a seed: who comes back is let in by nodes that know nobody, a few, or as many as they can."""
+    chance = np.random.default_rng(5)
+    pair = [kind(24, 3, shuffle=2, seed=9) for kind in BOTH]
+    up = np.ones(24, np.bool_)
+    for _ in range(150):
+        node, other = (int(each) for each in chance.choice(24, 2, replace=False))
+        options: dict[str, Any] = {"steps": int(chance.integers(0, 4))} if chance.random() < 0.7 else {}
+        if chance.random() < 0.8:
+            options["up"] = up
+        for views in pair:
+            views.leave([node])  # who is away may have let in others
+            if not up[node]:
+                views.join(node, other, **options)
+        up[node] = not up[node]
+        if chance.random() < 0.1:
+            assert pair[0].cycle(up) == pair[1].cycle(up)
+        assert np.array_equal(pair[0].views, pair[1].views)
+        assert np.array_equal(pair[0].ages, pair[1].ages)
+        sound(pair[0])
+
+
+def test_what_is_not_said_is_the_same() -> None:
+    """Defaults of the twin are those of the kernel."""
+    views, twin, said = Views(40, 10), Twin(40, 10), Views(40, 10, shuffle=8, seed=0)
+    for each in (views, twin, said):
+        each.cycle()
+        each.leave([3])
+    for each, options in ((views, {}), (twin, {}), (said, {"steps": 5})):
+        each.join(3, 4, **options)
+    assert views.views.tolist() == twin.views.tolist() == said.views.tolist()
+    picked = [
+        each.pick([1], [2], [3], 4, **options)[1].tolist()
+        for each, options in ((views, {}), (twin, {}), (said, {"seed": 0}))
+    ]
+    assert picked[0] == picked[1] == picked[2]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_types_and_limits(kind: Callable[..., Any]) -> None:
+    views = kind(2, 1, shuffle=1)
+    assert views.views.dtype == np.int32 and views.ages.dtype == np.uint8
+    assert [column.dtype for column in views.pick([], [], [], 3)] == [np.int64, np.int64]
+    for _ in range(260):
+        views.cycle()
+    assert views.ages.tolist() == [[255], [255]]  # as old as it gets
+    views = kind(3, 2, shuffle=1)
+    views.leave([0, 1, 2])
+    views.join(0, 1, steps=2**16)  # by one that knows nobody, either
+    assert views.views.tolist() == [[1, -1], [0, -1], [-1, -1]]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(nodes=st.integers(2, 15), degree=st.integers(1, 6), seed=st.integers(0, 9))
+def test_views_keep_their_size(kind: Callable[..., Any], nodes: int, degree: int, seed: int) -> None:
+    views = kind(nodes, degree, shuffle=min(3, degree), seed=seed)
+    for _ in range(6):
+        exchanges, dropped, _ = views.cycle()
+        assert (exchanges, dropped) == (nodes, 0)
+        assert ((views.views >= 0).sum(axis=1) == min(degree, nodes - 1)).all()
+        sound(views)
+
+
+def components(views: Any, up: Any) -> int:
+    """Parts that do not know of one another, of those that are up, whichever way they know."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    table = views.views
+    u, k = np.nonzero((table >= 0) & up[:, None])
+    v = table[u, k]
+    keep = up[v]
+    size = len(table)
+    graph = coo_matrix((np.ones(keep.sum()), (u[keep], v[keep])), (size, size))
+    labels = connected_components(graph, directed=True, connection="weak")[1]
+    return len(np.unique(labels[up]))
+
+
+def test_connected_after_churn() -> None:
+    """A tenth goes in each of ten cycles, and comes back later through anybody; half are gone at once."""
+    chance = np.random.default_rng(1)
+    views, up = Views(2000, 20, seed=3), np.ones(2000, np.bool_)
+    for _ in range(10):
+        views.cycle(up)
+        gone = chance.choice(np.flatnonzero(up), size=int(up.sum()) // 10, replace=False)
+        back = np.flatnonzero(~up)[::2]
+        up[gone] = False
+        views.leave(gone)
+        for node in back.tolist():
+            up[node] = True
+            views.join(node, int(chance.choice(np.flatnonzero(up & (views.views[:, 0] >= 0)))), up=up)
+        assert components(views, up) == 1
+    half = np.flatnonzero(up)[::2]
+    up[half] = False
+    views.leave(half)
+    for _ in range(40):
+        views.cycle(up)
+    known = views.views
+    assert components(views, up) == 1
+    # who is away has aged out of all views but a few, and room is used again
+    assert np.isin(known[up], np.flatnonzero(~up)).mean() < 0.01
+    assert views.in_degree()[up].min() > 0
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_in_degrees(seed: int) -> None:
+    """At first those of a random graph (a spread of 20**0.5); shuffled they are more even, as published."""
+    views = Views(20_000, 20, seed=seed)
+    first = views.in_degree()
+    assert first.mean() == 20.0 and abs(first.std() - 20**0.5) < 0.15
+    for _ in range(60):
+        views.cycle()
+    shuffled = views.in_degree()
+    assert shuffled.mean() == 20.0 and 1.0 < shuffled.std() < 2.0
+    assert shuffled.min() >= 10 and shuffled.max() <= 30
+    # whom a node knows has nothing to do with whom it knew first
+    assert (views.views == Views(20_000, 20, seed=seed).views).mean() < 0.001
+
+
+def test_neighbours_of_neighbours_are_others() -> None:
+    """Clustering is that of a random graph: of two whom a node knows, one knows the other by chance alone."""
+    views = Views(5_000, 20, seed=4)
+    for _ in range(60):
+        views.cycle()
+    table = views.views
+    known = [set(row) for row in table.tolist()]
+    chance = np.random.default_rng(1)
+    pairs = 0
+    for u in chance.choice(5_000, 1_000, replace=False).tolist():
+        pairs += sum(b in known[a] for a in known[u] for b in known[u])
+    share = pairs / (1_000 * 20 * 19)
+    assert share < 2 * 20 / 5_000
+
+
+def test_what_is_drawn_is_uniform() -> None:
+    """Each other node is as likely as any, also where nearly all are known."""
+    for nodes in (5, 6):  # dealt, and drawn
+        counts = np.zeros((nodes, nodes))
+        for seed in range(4000):
+            views = Views(nodes, 2, shuffle=1, seed=seed)
+            for u, row in enumerate(views.views.tolist()):
+                counts[u, row] += 1
+        off, mean = counts[~np.eye(nodes, dtype=bool)], 4000 * 2 / (nodes - 1)
+        assert (np.diag(counts) == 0).all() and off.mean() == mean
+        assert abs(off - mean).max() < 5 * mean**0.5
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_pick_depends_on_what_it_is_given_alone(kind: Callable[..., Any]) -> None:
+    views = kind(30, 8, shuffle=3, seed=5)
+    offsets, chosen = views.pick([4, 4, 9], [1, 2, 1], [0, 0, 0], 3, seed=7)
+    assert offsets.tolist() == [0, 3, 6, 9]
+    assert all(len(set(part)) == 3 for part in chosen.reshape(3, 3).tolist())
+    assert set(chosen[:6].tolist()) <= set(views.views[4].tolist())
+    for i, (node, first) in enumerate([(4, 1), (4, 2), (9, 1)]):
+        assert views.pick([node], [first], [0], 3, seed=7)[1].tolist() == chosen[3 * i : 3 * i + 3].tolist()
+    # each neighbour as often as another one: of 4000 draws 3 of 8, +- 4 standard deviations
+    drawn = views.pick([4] * 4000, range(4000), [1] * 4000, 3)[1]
+    assert (np.abs(np.bincount(drawn, minlength=30)[views.views[4]] - 1500) < 4 * 30.6).all()
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_one_exchange(kind: Callable[..., Any]) -> None:
+    """Two nodes that know each other and nobody else: the entries change hands."""
+    views = kind(2, 1, shuffle=1)
+    assert views.views.tolist() == [[1], [0]]
+    assert views.cycle() == (2, 0, 0)  # what each is sent it knows, or is itself
+    assert views.views.tolist() == [[1], [0]] and views.ages.tolist() == [[1], [1]]
+    assert views.cycle(np.array([True, False])) == (0, 1, 0)
+    assert views.views.tolist() == [[-1], [0]] and views.in_degree().tolist() == [1, 0]
+    views.join(0, 1)
+    assert sorted(views.views.ravel().tolist()) == [0, 1]
+
+
+def test_the_tables_are_not_to_be_written() -> None:
+    views = Views(5, 2, shuffle=1)
+    for table in (views.views, views.ages):
+        with pytest.raises(ValueError, match="read-only"):
+            table[0, 0] = 1
+    shown = views.views
+    views.cycle()
+    assert np.array_equal(shown, views.views)  # up to date
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((0, 1), "nodes must be in 1..2147483647, got 0"),
+        ((5, 0), "degree must be in 1..32768, got 0"),
+        ((5, 2, {"shuffle": 3}), "shuffle must be in 1..2, got 3"),
+        ((5, 2, {"shuffle": 1, "seed": -1}), r"seed must be in 0..\d+, got -1"),
+        ((5, 2, {"shuffle": True}), "shuffle must be in 1..2, got True"),
+        ((5.0, 2), "nodes must be in 1..2147483647, got 5.0"),
+    ],
+)
+def test_bad_views(kind: Callable[..., Any], arguments: tuple[Any, ...], said: str) -> None:
+    more = arguments[-1] if isinstance(arguments[-1], dict) else {"shuffle": 1}
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        kind(*arguments[:2], **more)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda v: v.cycle([True] * 4), r"up must be bool\[4\], got list"),
+        (lambda v: v.cycle(np.ones(3, np.bool_)), r"up must be bool\[4\], got bool\[3\]"),
+        (lambda v: v.leave([4]), r"nodes\[0\] must be in 0..3, got 4"),
+        (lambda v: v.join(4, 0), "node must be in 0..3, got 4"),
+        (lambda v: v.join(0, -1), "introducer must be in 0..3, got -1"),
+        (lambda v: v.join(0, 0), "introducer must be another one than node, 0"),
+        (lambda v: v.join(0, 1), "node must know nobody before it joins, 0 knows 2"),
+        (lambda v: (v.leave([0]), v.join(0, 1, steps=-1)), "steps must be in 0..65536, got -1"),
+        (lambda v: (v.leave([0]), v.join(0, 1, steps=65537)), "steps must be in 0..65536, got 65537"),
+        (lambda v: v.leave([0.5]), "nodes must hold integers, got dtype float64"),
+        (lambda v: v.pick([0], [0.5], [0], 1), "first must hold integers, got dtype float64"),
+        (lambda v: v.pick([0], [0], [0.5], 1), "second must hold integers, got dtype float64"),
+        (
+            lambda v: v.pick([0, 1], [0], [0, 1, 2], 1),
+            "nodes, first and second must be equally long, got 2, 1, 3",
+        ),
+        (lambda v: v.pick([0], [0], [0], -1), "count must be >= 0, got -1"),
+        (
+            lambda v: v.pick([0], [0], [0], 1, away=np.zeros(3, np.bool_)),
+            r"away must be bool\[4\], got bool\[3\]",
+        ),
+    ],
+)
+def test_bad_input(kind: Callable[..., Any], call: Callable[[Any], Any], said: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=f"^{said}$"):
+        call(kind(4, 2, shuffle=2))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("views", [[9, -1]] * 4), ("views", [[-1, 2]] * 4), ("views", [[0]] * 4), ("ages", [[0, 0]] * 3)],
+)
+def test_a_state_that_cannot_be(name: str, value: Any) -> None:
+    good = Views(4, 2, shuffle=1).getstate()
+    with pytest.raises(ValueError, match=rf"state\['{name}'\]"):
+        Views(4, 2, shuffle=1).setstate({**good, name: np.array(value, good[name].dtype)})

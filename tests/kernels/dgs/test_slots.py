@@ -1,0 +1,506 @@
+"""Slot schedules: kernel and twin do the same, nothing overlaps, and no earlier start exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridcore.dgs.slots import SlotSchedules
+from tests.reference.slots import SlotSchedules as Twin
+
+BOTH = [SlotSchedules, Twin]
+NODES = 6
+
+nodes = st.integers(0, NODES - 1)
+slots = st.integers(1, 5) | st.integers(1, 40)
+starts = st.integers(0, 30)
+instants = st.integers(0, 12)
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
+    """What happens to schedules, at instants that do not fall."""
+    story: list[tuple[Any, ...]] = []
+    now = 0
+    for _ in range(draw(st.integers(0, 25))):
+        now += draw(st.integers(0, 1))
+        kind = draw(st.sampled_from(("reserve", "reserve", "reserve", "release", "cut", "lose", "forget")))
+        if kind == "reserve":
+            story.append((kind, draw(nodes), draw(starts), draw(slots), now))
+        elif kind in ("release", "cut"):
+            whose = draw(st.none() | st.integers(0, 3))
+            story.append((kind, draw(nodes), draw(st.integers(0, 5)), draw(st.integers(0, 6)), whose, now))
+        elif kind == "lose":
+            story.append((kind, draw(nodes), draw(starts), now))
+        elif draw(st.booleans()):
+            story.append((kind, draw(st.integers(0, 10)), now - draw(st.integers(1, 6))))
+    return story
+
+
+def told(schedules: Any, story: list[tuple[Any, ...]]) -> list[Any]:
+    """Let all this happen; what was answered."""
+    answers: list[Any] = []
+    for number, (kind, *rest) in enumerate(story):
+        if kind == "reserve":
+            node, start, count, now = rest
+            answers.append(schedules.reserve([node], [start], [count], [number], now).tolist())
+        elif kind in ("release", "cut"):
+            node, k, more, whose, now = rest
+            begins, ends, _ = schedules.reservations(node)
+            if not len(begins):
+                continue
+            k %= len(begins)
+            begin = int(begins[k])
+            to = None if kind == "release" else [min(begin + more, int(ends[k]) + 1)]
+            jobs = None if whose is None else [whose]
+            answers.append(schedules.release([node], [begin], now, ends=to, jobs=jobs).tolist())
+        elif kind == "lose":
+            answers.append([column.tolist() for column in schedules.lose([rest[0]], rest[1], rest[2])])
+        else:
+            schedules.forget(*rest)
+    return answers
+
+
+def table(schedules: Any) -> list[Any]:
+    return [[column.tolist() for column in schedules.reservations(node)] for node in range(NODES)]
+
+
+@given(stories(), st.booleans(), st.data())
+def test_they_do_the_same(story: list[tuple[Any, ...]], stale: bool, data: st.DataObject) -> None:
+    kernel, twin = SlotSchedules(NODES, stale=stale), Twin(NODES, stale=stale)
+    assert told(kernel, story) == told(twin, story)
+    assert table(kernel) == table(twin)
+    candidates = data.draw(st.permutations(range(NODES)))[: data.draw(st.integers(0, NODES))]
+    wanted, length, since = data.draw(st.integers(1, NODES)), data.draw(slots), data.draw(starts)
+    seen = data.draw(st.none() | st.lists(instants, min_size=len(candidates), max_size=len(candidates)))
+    seen = seen if stale else None
+    found = [each.earliest_start(candidates, wanted, length, since, as_of=seen) for each in (kernel, twin)]
+    assert (found[0] is None) == (found[1] is None) == (len(candidates) < wanted)
+    if found[0] is not None:
+        assert (found[0][0], found[0][1].tolist()) == (found[1][0], found[1][1].tolist())
+    free = [each.is_free(candidates, since, length, as_of=seen).tolist() for each in (kernel, twin)]
+    assert free[0] == free[1]
+    # and from a checkpoint
+    again = SlotSchedules(NODES, stale=stale)
+    again.setstate(kernel.getstate())
+    assert table(again) == table(kernel)
+    other = again.earliest_start(candidates, wanted, length, since, as_of=seen)
+    assert other is None or (other[0], other[1].tolist()) == (found[0][0], found[0][1].tolist())
+
+
+@given(stories(), st.data())
+def test_searches_are_the_same(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
+    stale = data.draw(st.booleans())
+    kernel, twin = SlotSchedules(NODES, stale=stale), Twin(NODES, stale=stale)
+    told(kernel, story)
+    told(twin, story)
+    degree = data.draw(st.integers(1, 4))
+    row = st.lists(st.integers(-1, NODES - 1), min_size=degree, max_size=degree)
+    views = np.array(data.draw(st.lists(row, min_size=NODES, max_size=NODES)), np.int32)
+    each_its_own = st.lists(instants, min_size=NODES, max_size=NODES)
+    seen = data.draw(st.none() | instants | each_its_own) if stale else None
+    arguments: dict[str, Any] = {
+        "exclude": data.draw(st.integers(-1, NODES - 1)),
+        "itself": data.draw(st.booleans()),
+        "hops": data.draw(st.integers(1, 3)),
+        "wide": data.draw(st.booleans()),
+        "as_of": seen,
+        "away": data.draw(st.none() | st.lists(st.booleans(), min_size=NODES, max_size=NODES).map(np.array)),
+        "every": 0 if seen is None else data.draw(st.sampled_from((0, 3, 10))),
+        "until": data.draw(st.integers(0, 60)),
+    }
+    searchers = data.draw(st.lists(nodes, max_size=4))
+    k = len(searchers)
+    job = [
+        data.draw(each | st.lists(each, min_size=k, max_size=k))
+        for each in (st.integers(1, NODES), slots, starts)
+    ]
+    one, two = (
+        [column.tolist() for column in each.search(views, searchers, *job, **arguments)]
+        for each in (kernel, twin)
+    )
+    assert one == two
+
+
+def test_a_long_story_with_searches_is_the_same() -> None:
+    """Many reservations, some of them taken back or cut, seen as of all kinds of instants."""
+    chance = np.random.default_rng(2)
+    kernel, twin = SlotSchedules(NODES, stale=True), Twin(NODES, stale=True)
+
+    def both(call: str, *arguments: Any, **options: Any) -> Any:
+        one, two = (getattr(each, call)(*arguments, **options) for each in (kernel, twin))
+        assert (one is None) == (two is None)
+        if one is None:
+            return None
+        one, two = (
+            [np.asarray(x).tolist() for x in (y if isinstance(y, tuple) else (y,))] for y in (one, two)
+        )
+        assert one == two
+        return one
+
+    for now in range(150):
+        node = chance.integers(0, NODES, 3)
+        both(
+            "reserve",
+            node,
+            chance.integers(0, 60, 3),
+            chance.integers(1, 9, 3),
+            chance.integers(0, 4, 3),
+            now,
+        )
+        begins, ends, jobs = both("reservations", int(node[0]))
+        for k in range(len(begins)):
+            if chance.random() < 0.3:
+                to = None if chance.random() < 0.5 else [int(chance.integers(begins[k], ends[k] + 2))]
+                whose = None if chance.random() < 0.5 else [int(chance.integers(0, 4))]
+                both("release", node[:1], [begins[k]], now, ends=to, jobs=whose)
+        if now % 9 == 0:
+            both("lose", node[1:2], int(chance.integers(0, 60)), now)
+        if now % 20 == 19:
+            both("forget", int(chance.integers(0, 6)), now - 12)
+        seen = chance.integers(max(0, now - 10), now + 2, NODES)
+        job = int(chance.integers(1, NODES + 1)), int(chance.integers(1, 9)), int(chance.integers(0, 50))
+        both("earliest_start", chance.permutation(NODES), *job, as_of=seen)
+        both("is_free", np.arange(NODES), job[2], job[1], as_of=seen)
+        both(
+            "search",
+            chance.integers(-1, NODES, (NODES, 2)).astype(np.int32),
+            chance.integers(0, NODES, 3),
+            chance.integers(1, NODES, 3),
+            chance.integers(1, 9, 3),
+            chance.integers(0, 50, 3),
+            exclude=chance.integers(-1, NODES, 3) if now % 3 else int(node[0]),
+            itself=bool(now % 7 < 4),
+            hops=int(chance.integers(1, 4)),
+            wide=bool(now % 2),
+            away=None if now % 4 else chance.random(NODES) < 0.3,
+            as_of=seen,
+            every=0 if now % 5 else 3,
+            until=now,
+        )
+
+
+@given(stories(), st.data())
+@settings(max_examples=60)
+def test_no_earlier_start_exists(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
+    """Slot by slot, and set of nodes by set of nodes."""
+    schedules = SlotSchedules(NODES)
+    told(schedules, story)
+    count, length, since = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 6)), data.draw(starts)
+    found = schedules.earliest_start(range(NODES), count, length, since)
+    assert found is not None
+    start, chosen = found
+    busy = [
+        {slot for begin, end, _ in zip(*schedules.reservations(u), strict=True) for slot in range(begin, end)}
+        for u in range(NODES)
+    ]
+
+    def fits(group: Any, at: int) -> bool:
+        return all(not busy[u] & set(range(at, at + length)) for u in group)
+
+    assert start >= since and len(set(chosen.tolist())) == count and fits(chosen.tolist(), start)
+    for at in range(since, start):
+        assert not any(fits(group, at) for group in combinations(range(NODES), count))
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@given(story=stories())
+def test_nothing_overlaps(kind: Callable[..., Any], story: list[tuple[Any, ...]]) -> None:
+    schedules = kind(NODES)
+    told(schedules, story)
+    for node in range(NODES):
+        begins, ends, _ = schedules.reservations(node)
+        assert (begins < ends).all() and (ends[:-1] <= begins[1:]).all()
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@given(story=stories(), node=nodes, start=starts, length=slots)
+def test_reserve_and_release_leave_no_trace(
+    kind: Callable[..., Any], story: list[tuple[Any, ...]], node: int, start: int, length: int
+) -> None:
+    schedules = kind(NODES)
+    told(schedules, story)
+    before = table(schedules)
+    if schedules.reserve([node], [start], [length], [99], 50)[0]:
+        assert not schedules.is_free([node], start, length)[0]
+        assert schedules.release([node], [start], 50)[0]
+    assert table(schedules) == before
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@given(story=stories(), after=st.lists(st.tuples(nodes, starts, slots), max_size=6), cut=nodes)
+def test_stale_views_never_see_the_future(
+    kind: Callable[..., Any], story: list[tuple[Any, ...]], after: list[tuple[int, int, int]], cut: int
+) -> None:
+    """What happens after an instant changes nothing for who has looked at that instant."""
+    schedules = kind(NODES, stale=True)
+    told(schedules, [step for step in story if step[0] != "forget"])
+    seen = 40  # later than all that
+    everyone = np.arange(NODES)
+
+    def look() -> Any:
+        free = [schedules.is_free(everyone, at, 3, as_of=seen).tolist() for at in range(0, 60, 2)]
+        start, chosen = schedules.earliest_start(everyone, 3, 4, 5, as_of=np.full(NODES, seen))
+        return free, start, chosen.tolist()
+
+    before = look()
+    assert before == (
+        [schedules.is_free(everyone, at, 3).tolist() for at in range(0, 60, 2)],
+        *(lambda found: (found[0], found[1].tolist()))(schedules.earliest_start(everyone, 3, 4, 5)),
+    )
+    for node, start, length in after:
+        schedules.reserve([node], [start], [length], [1], seen + 1)
+    schedules.lose([cut], 0, seen + 2)
+    begins, _, _ = schedules.reservations((cut + 1) % NODES)
+    schedules.release(np.full(len(begins), (cut + 1) % NODES), begins, seen + 3)
+    assert look() == before
+    schedules.forget(0, seen)  # nobody looks at an earlier instant
+    assert look() == before
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_search_step_by_step(kind: Callable[..., Any]) -> None:
+    """A ring of 8, each knowing the two to its right."""
+    schedules = kind(8)
+    views = np.array([[(u + 1) % 8, (u + 2) % 8] for u in range(8)], np.int32)
+
+    def search(n_nodes: int, **more: Any) -> Any:
+        return [column.tolist() for column in schedules.search(views, [0], n_nodes, 10, 5, **more)]
+
+    assert search(2) == [[5], [0, 2], [1, 2], [2], [0]]  # (1) its neighbours are free
+    assert search(3) == [[5], [0, 3], [1, 2, 3], [3], [1]]  # (2) one of them had to be opened: 2 and 3
+    assert search(2, exclude=1) == [[5], [0, 2], [2, 3], [3], [1]]
+    schedules.reserve([1, 2, 3], [0, 0, 0], [20, 30, 40], [1, 1, 1], 0)
+    assert search(1) == [[5], [0, 1], [4], [4], [2]]
+    assert search(3) == [[30], [0, 3], [1, 2, 4], [4], [2]]  # (3) at the end of a reservation
+    assert search(3, hops=1) == [[-1], [0, 0], [], [2], [0]]  # too few
+    assert search(5) == [[-1], [0, 0], [], [4], [2]]
+    assert search(5, wide=True) == [[30], [0, 5], [1, 2, 4, 5, 6], [6], [4]]
+    assert search(8, wide=True) == [[-1], [0, 0], [], [7], [7]]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_searcher_among_the_candidates(kind: Callable[..., Any]) -> None:
+    """Three who know one another: it is met at the second hop, once, seen as it is, and not opened."""
+    schedules = kind(3, stale=True)
+    views = np.array([[1, 2], [2, 0], [0, 1]], np.int32)
+
+    def search(n_nodes: int, **more: Any) -> Any:
+        found = schedules.search(views, [0], n_nodes, 10, 5, itself=True, hops=3, **more)
+        return [column.tolist() for column in found]
+
+    assert search(2) == [[5], [0, 2], [1, 2], [2], [0]]
+    assert search(3) == [[5], [0, 3], [1, 2, 0], [3], [1]]
+    assert search(3, exclude=0) == [[-1], [0, 0], [], [2], [2]]
+    schedules.reserve([0, 1], [0, 0], [20, 30], [1, 1], 7)
+    # what was reserved at 7 ns, as of 6 ns
+    assert search(3, as_of=6) == [[20], [0, 3], [1, 2, 0], [3], [2]]
+    assert search(3) == [[30], [0, 3], [1, 2, 0], [3], [2]]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda s: s.reserve([9], [0], [1], [0], 0), r"nodes\[0\] must be in 0..2, got 9"),
+        (lambda s: s.reserve([0], [-1], [1], [0], 0), r"starts\[0\] must be in 0..\d+, got -1"),
+        (lambda s: s.reserve([0], [0], [0], [0], 0), r"slots\[0\] must be in 1..\d+, got 0"),
+        (
+            lambda s: s.reserve([0], [2**61], [1], [0], 0),
+            r"starts\[0\] must be in 0..2305843009213693951, got 2305843009213693952",
+        ),
+        (lambda s: s.reserve([0, 1], [0], [1], [0], 0), "all arguments must be equally long, got 2, 1, 1, 1"),
+        (lambda s: s.release([0], [3], 0, ends=[2]), r"ends\[0\] must not be before starts\[0\], 3, got 2"),
+        (lambda s: s.release([0], [-1], 0), r"starts\[0\] must be in 0..\d+, got -1"),
+        (lambda s: s.release([0, 1], [3], 0), "all arguments must be equally long, got 2, 1, 1, 1"),
+        (lambda s: s.release([0], [3, 4], 0, ends=[5]), "all arguments must be equally long, got 1, 2, 1, 2"),
+        (lambda s: s.release([0], [3], 0, ends=[5, 6]), "all arguments must be equally long, got 1, 1, 2, 1"),
+        (lambda s: s.release([0], [3], 0, jobs=[5, 6]), "all arguments must be equally long, got 1, 1, 1, 2"),
+        (
+            lambda s: s.is_free([0], 0, 2**61),
+            "slots must be in 1..2305843009213693951, got 2305843009213693952",
+        ),
+        (
+            lambda s: s.is_free([0], 2**61, 1),
+            "not_before must be in 0..2305843009213693951, got 2305843009213693952",
+        ),
+        (lambda s: s.earliest_start([0, 1, 0], 1, 1, 0), r"candidates\[2\] must be different .*, got 0"),
+        (lambda s: s.earliest_start([0], 0, 1, 0), "n_nodes must be >= 1, got 0"),
+        (lambda s: s.earliest_start([0], 1, 0, 0), r"slots must be in 1..\d+, got 0"),
+        (lambda s: s.earliest_start([0], 1, 1, -1), r"not_before must be in 0..\d+, got -1"),
+        (
+            lambda s: s.is_free([0], 0, 1, as_of=[1]),
+            r"as_of must be None for schedules that are not kept as they were \(stale=True\)",
+        ),
+        (lambda s: s.reservations(3), "node must be in 0..2, got 3"),
+        (lambda s: s.search(np.zeros((2, 1), np.int32), [0], 1, 1, 0), "views must have 3 rows, got 2"),
+        (
+            lambda s: s.search(np.full((3, 1), 3, np.int32), [0], 1, 1, 0),
+            r"views\[0, 0\] must be below 3, got 3",
+        ),
+        (lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, hops=0), "hops must be >= 1, got 0"),
+        (
+            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, every=-1),
+            "every must be >= 0 ns, got -1",
+        ),
+        (
+            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, away=np.zeros(2, np.bool_)),
+            r"away must be bool\[3\], got bool\[2\]",
+        ),
+        (
+            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, away=[False] * 3),
+            r"away must be bool\[3\], got list",
+        ),
+        (
+            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, every=1),
+            "as_of must be given with every, got None",
+        ),
+        *(
+            (
+                lambda s, job=job: s.search(np.zeros((3, 1), np.int32), [0, 1], *job[:3], exclude=job[3]),
+                f"{name} must have an entry for each of searchers, 2, got 1",
+            )
+            for name, job in {
+                "n_nodes": ([1], 1, 0, -1),
+                "slots": (1, [1], 0, -1),
+                "not_before": (1, 1, [0], -1),
+                "exclude": (1, 1, 0, [1]),
+            }.items()
+        ),
+    ],
+)
+def test_bad_input(kind: Callable[..., Any], call: Callable[[Any], Any], said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        call(kind(3))
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("count", [-1, 2**31, 1.5, True, None])
+def test_how_many_nodes(kind: Callable[..., Any], count: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^nodes must be in 0..2147483647, got {count}$"):
+        kind(count)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_bad_types(kind: Callable[..., Any]) -> None:
+    calls = {
+        "nodes": lambda s: s.reserve([0.5], [0], [1], [0], 0),
+        "starts": lambda s: s.reserve([0], [0.5], [1], [0], 0),
+        "slots": lambda s: s.reserve([0], [0], [1.5], [0], 0),
+        "jobs": lambda s: s.reserve([0], [0], [1], [0.5], 0),
+        "ends": lambda s: s.release([0], [0], 0, ends=[0.5]),
+        "as_of": lambda s: s.is_free([0], 0, 1, as_of=[0.5]),
+    }
+    for name, call in calls.items():
+        with pytest.raises(TypeError, match=f"^{name} must hold integers, got dtype float64$"):
+            call(kind(3, stale=True))
+    with pytest.raises(TypeError, match="^jobs must hold integers, got dtype float64$"):
+        kind(3).release([0], [0], 0, jobs=[0.5])
+    with pytest.raises(TypeError, match="^n_nodes must hold integers, got dtype float64$"):
+        kind(3).search(np.zeros((3, 1), np.int32), [0], [0.5], 1, 0)
+
+
+def test_views_lie_anywhere() -> None:
+    """At an odd address, and backwards: the same nodes are found.  Nothing is no views."""
+    views = np.array([[1, 2], [2, 0], [0, 1]], np.int32)
+    odd = np.zeros(views.nbytes + 1, np.uint8)[1:].view(np.int32).reshape(views.shape)
+    odd[...] = views
+    assert not odd.flags.aligned
+    expected = SlotSchedules(3).search(views, [0, 1], 2, 1, 0)
+    for other in (odd, views[::-1].copy()[::-1]):
+        found = SlotSchedules(3).search(other, [0, 1], 2, 1, 0)
+        assert [each.tolist() for each in found] == [each.tolist() for each in expected]
+    with pytest.raises(TypeError, match=r"^views must be int32\[nodes, degree\], got None$"):
+        SlotSchedules(3).search(None, [0], 1, 1, 0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_of_no_nodes(kind: Callable[..., Any]) -> None:
+    """Empty columns have the types of others."""
+    none, some = kind(0), kind(1)
+    assert none.earliest_start([], 1, 1, 0) is None
+    for schedules in (none, some):
+        assert schedules.reserve([], [], [], [], 0).dtype == np.bool_
+        assert schedules.release([], [], 0).dtype == np.bool_
+        assert schedules.is_free([], 0, 1).dtype == np.bool_
+        assert {column.dtype for column in schedules.lose([], 0, 0)} == {np.dtype(np.int64)}
+        found = schedules.search(np.zeros((schedules.nodes, 1), np.int32), [], 1, 1, 0)
+        assert {column.dtype for column in found} == {np.dtype(np.int64)}
+    assert {column.dtype for column in some.reservations(0)} == {np.dtype(np.int64)}
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_when_a_search_sees_schedules(kind: Callable[..., Any]) -> None:
+    """Every ns from `as_of` until 0, if nothing else is said; before the first time nothing is known."""
+    schedules = kind(2, stale=True)
+    schedules.reserve([1], [0], [9], [0], 0)
+    views = np.array([[1], [0]], np.int32)
+
+    def start(as_of: int, **more: int) -> int:
+        found = schedules.search(views, [0], 1, 1, 0, as_of=as_of, every=1, **more)
+        return int(found[0][0])
+
+    assert (start(0), start(5), start(5, until=5)) == (9, 0, 9)
+    schedules.lose([1], 0, 1)
+    assert (start(0), start(0, until=1)) == (9, 0)
+    # what is forgotten is not seen any more, also as of what came before
+    schedules.forget(0, 1)
+    assert start(0) == 0
+
+
+def test_as_of_has_an_entry_for_each() -> None:
+    for kind in BOTH:
+        with pytest.raises(ValueError, match="^as_of must have an entry for each of candidates, 2, got 1$"):
+            kind(3, stale=True).earliest_start([0, 1], 1, 1, 0, as_of=[5])
+        with pytest.raises(ValueError, match="^as_of must have an entry for each of nodes, 2, got 1$"):
+            kind(3, stale=True).is_free([0, 1], 0, 1, as_of=[5])
+        with pytest.raises(
+            ValueError, match="^as_of must have an entry for each of the schedules, 3, got 1$"
+        ):
+            kind(3, stale=True).search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, as_of=[5])
+
+
+def test_months_ahead() -> None:
+    """2.7 months of 60 s slots, packed, on 120 nodes: what is chosen is free and comes as soon as it can."""
+    chance = np.random.default_rng(1)
+    schedules = SlotSchedules(120)
+    horizon, every = 117_000, np.arange(120)
+    for job in range(700):
+        count = int(chance.integers(1, 64))
+        length, since = int(chance.integers(1, 600)), int(chance.integers(0, horizon))
+        start, chosen = schedules.earliest_start(chance.permutation(every), count, length, since)
+        assert start >= since
+        assert schedules.reserve(chosen, [start] * count, [length] * count, [job] * count, job).all()
+    start, chosen = schedules.earliest_start(every, 64, 30, 50_000)
+    twin = Twin(120)
+    for node in range(120):
+        begins, ends, jobs = schedules.reservations(node)
+        assert twin.reserve([node] * len(begins), begins, ends - begins, jobs, 0).all()
+    found = twin.earliest_start(every, 64, 30, 50_000)
+    assert found is not None and (found[0], found[1].tolist()) == (start, chosen.tolist())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"reservations": [[9, 0, 1, 0, 0]]}, "must be of nodes below 3"),
+        ({"reservations": [[-1, 0, 1, 0, 0]]}, "must be of nodes below 3"),
+        ({"reservations": [[0, 5, 5, 0, 0]]}, "from a slot to a later one"),
+        ({"reservations": [[0, -5, 5, 0, 0]]}, "from a slot to a later one"),
+        ({"reservations": [[0, 0, 2**62, 0, 0]]}, "from a slot to a later one"),
+        ({"reservations": [[0, 0, 5, 0, 0], [0, 4, 6, 0, 0]]}, r"\[1\] must not overlap another one"),
+        ({"gone": [[0, 5, 5, 0, 0]]}, "from a slot to a later one"),
+        ({"gone": [[0, 5, 6, 0]]}, r"state\['gone'\] must be int64\(any, 5\), got int64\(1, 4\)"),
+    ],
+)
+def test_a_state_that_cannot_be(change: dict[str, Any], said: str) -> None:
+    good = SlotSchedules(3, stale=True).getstate()
+    for name, rows in change.items():
+        with pytest.raises(ValueError, match=said):
+            SlotSchedules(3, stale=True).setstate({**good, name: np.array(rows, np.int64)})

@@ -1,0 +1,466 @@
+"""Aggregation, look-up, Algorithm 4, shares and debits: never above the truth, and what is printed wrong."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from gridcore.fair_tree import summaries
+from gridcore.queues import availability, edf
+from gridcore.queues.summary_grid import SummaryGrid
+from gridsim.testing import grids, queues
+from gridsim.testing import summaries as drawn
+from tests._helpers.exact_oracles import Node, Share, count, gap, minimum_stretch, node_of, project
+from tests.reference import summaries as twin
+
+QUICK = settings(max_examples=80, deadline=None)
+MOST = 2**32 - 1
+quarter = st.integers(1, 48).map(lambda k: k / 4.0)
+
+
+def sample(case, grid, release):
+    return availability.sample_availability(
+        grid, release, *case.entries, speed=case.speed, free_at=case.free_at, **case.running
+    )
+
+
+def true_count(node, stretch, release, size, task_size):
+    """The exact count, where the kernels may round across an integer the larger one."""
+    exact = gap(node, Fraction(stretch), Fraction(release), Fraction(size)) / Fraction(task_size)
+    return int(exact + Fraction(1, 10**9))
+
+
+# --- aggregation ----------------------------------------------------------------------------------
+
+
+@QUICK
+@given(hnp.arrays(np.uint32, st.tuples(*[st.integers(0, 5)] * 4)))
+def test_aggregate_equals_twin(children):
+    expected = np.minimum(children.astype(np.uint64).sum(axis=0, dtype=np.uint64), MOST).astype(np.uint32)
+    np.testing.assert_array_equal(summaries.aggregate(children), expected)
+    np.testing.assert_array_equal(twin.aggregate(children), expected)
+    assert summaries.aggregate(children).dtype == twin.aggregate(children).dtype == np.uint32
+    out = np.ones(children.shape[1:], dtype=np.uint32)
+    assert summaries.aggregate_into(out, children) is out
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_aggregate_long_and_overlapping():
+    random = np.random.default_rng(2)
+    children = random.integers(0, 2**31 + 2**20, (7, 5001), dtype=np.uint32)
+    expected = twin.aggregate(children)
+    assert expected.max() == MOST
+    np.testing.assert_array_equal(summaries.aggregate(children), expected)
+    np.testing.assert_array_equal(summaries.aggregate(list(children)), expected)
+    np.testing.assert_array_equal(summaries.aggregate(children[:, ::2]), expected[::2])
+    summaries.aggregate_into(children[0], children)
+    np.testing.assert_array_equal(children[0], expected)
+
+
+@QUICK
+@given(st.data(), grids(max_samples=3), st.integers(1, 4))
+def test_aggregation_keeps_the_laws(data, grid, leaves):
+    total = summaries.aggregate([data.draw(drawn(grid)) for _ in range(leaves)]).astype(np.int64)
+    assert (np.diff(total, axis=0) >= 0).all() and (np.diff(total, axis=1) >= 0).all()
+    assert (np.diff(total, axis=2) <= 0).all()
+
+
+def test_instruction_sets_agree():
+    random = np.random.default_rng(1)
+    grid = SummaryGrid.geometric(stretch=(0.1, 99.0, 9), size=(1.0, 99.0, 7), task_size=(1e-3, 9.0, 16))
+    children = random.integers(0, 2**32, (5, 3, 7, 11), dtype=np.uint32)
+    cells = np.sort(random.integers(0, 10**6, grid.shape, dtype=np.uint32), axis=0)
+    sent = {"tasks": [3, 40], "task_size": [0.5, 2.0], "size": [9.0, 30.0], "stretch": [5.0, 50.0]}
+    results = []
+    try:
+        for level in (0, 1):
+            summaries._vector_level(level)
+            results.append(summaries.aggregate(children))
+            results.append(summaries.debit(cells, grid, **sent, leaves=8))
+    finally:
+        summaries._vector_level(1)
+    np.testing.assert_array_equal(results[0], results[2])
+    np.testing.assert_array_equal(results[1], results[3])
+    assert len(np.unique(results[1])) > 50
+
+
+GRID = SummaryGrid([0.5, 1.0, 2.0, 4.0], [1.0, 4.0, 8.0, 16.0], [0.5, 1.0, 2.0])
+
+
+def some_cells(random, most=60):
+    """Counts that grow with stretch and size and fall with the task size."""
+    cells = np.sort(np.sort(random.integers(0, most, GRID.shape, dtype=np.uint32), axis=0), axis=1)
+    return np.ascontiguousarray(np.sort(cells, axis=2)[:, :, ::-1])
+
+
+# --- look-up --------------------------------------------------------------------------------------
+
+
+@QUICK
+@given(
+    st.lists(queues(free_at=4.0, max_entries=3), min_size=1, max_size=4), grids(), quarter, quarter, quarter
+)
+def test_lookup_is_never_above_the_truth(cases, grid, stretch, size, task_size):
+    total = summaries.aggregate([sample(case, grid, 3.0) for case in cases])
+    at = {"release": 3.0, "cell_release": 3.0}
+    found = summaries.lookup(total, grid, stretch, size, task_size, **at)
+    assert found == twin.lookup(total, grid, stretch, size, task_size, **at)
+    assert found <= sum(true_count(node_of(case), stretch, 3.0, size, task_size) for case in cases)
+
+
+def test_the_nearest_cell_is_not_a_bound():
+    # An empty node, S, w and a on powers of two: the report's "nearest values" promise 16 and 8.
+    grid = SummaryGrid([1.0, 2.0], [4.0, 8.0], [0.5, 1.0, 2.0])
+    cells = availability.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
+
+    def safe(stretch, size, task_size):
+        return summaries.lookup(cells, grid, stretch, size, task_size, release=0.0, cell_release=0.0)
+
+    def true(*new):
+        return availability.available_tasks(*new[:1], 0.0, *new[1:], [], [], [], speed=1.0, free_at=0.0)
+
+    assert (cells[1, 1, 1], true(1.8, 8.0, 1.0), safe(1.8, 8.0, 1.0)) == (16, 14, 8)
+    assert (cells[0, 1, 1], true(1.0, 8.0, 1.4), safe(1.0, 8.0, 1.4)) == (8, 5, 4)
+
+
+def test_lookup_off_the_grid():
+    grid = SummaryGrid([1.0, 2.0], [4.0, 8.0], [1.0, 2.0])
+    cells = availability.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
+
+    def at(*new):
+        return summaries.lookup(cells, grid, *new, release=0.0, cell_release=0.0)
+
+    assert at(0.9, 8.0, 1.0) == at(2.0, 3.9, 1.0) == at(2.0, 8.0, 2.1) == 0
+    assert at(99.0, 99.0, 0.1) == cells[1, 1, 0] == 16
+    assert at(2.0, 4.0, 1.5) == 4
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(queues(free_at=4.0, max_entries=3, min_entries=1), min_size=1, max_size=3),
+    grids(),
+    quarter,
+    quarter,
+    quarter,
+    st.integers(16, 64),
+    st.integers(16, 64),
+    st.booleans(),
+)
+def test_lookup_at_another_release_is_never_above_the_truth(
+    cases, grid, stretch, size, task_size, cell, at, preemptive
+):
+    cell_release, release = cell / 4.0, at / 4.0
+    matrices, truth, longest = [], 0, 0.0
+    for case in cases:
+        node = node_of(case)
+        there = project(node, Fraction(cell_release), preemptive)
+        cells = np.zeros(grid.shape, dtype=np.uint32)
+        least = minimum_stretch(node)
+        for i, j, k in np.ndindex(grid.shape):
+            s, w, a = Fraction(grid.stretch[i]), Fraction(grid.size[j]), Fraction(grid.task_size[k])
+            if s >= least:  # the protocol: nothing below the node's own minimum stretch now
+                cells[i, j, k] = count(there, s, Fraction(cell_release), w, a)
+        matrices.append(cells)
+        now = project(node, Fraction(release), preemptive)
+        truth += true_count(now, stretch, release, size, task_size)
+        longest = max([longest, *case.task_size.tolist()])
+    total = summaries.aggregate(matrices)
+    keywords = {"release": release, "cell_release": cell_release}
+    below = {
+        "speed": sum(case.speed for case in cases),
+        "leaves": len(cases),
+        "longest_task": 0.0 if preemptive else longest,
+    }
+    for extra in ({}, below):
+        found = summaries.lookup(total, grid, stretch, size, task_size, **keywords, **extra)
+        assert found == twin.lookup(total, grid, stretch, size, task_size, **keywords, **extra)
+        assert found <= truth
+    if release > cell_release:
+        assert summaries.lookup(total, grid, stretch, size, task_size, **keywords) == 0
+
+
+def test_lookup_at_another_release_by_hand():
+    cells = np.zeros(GRID.shape, dtype=np.uint32)
+    cells[1, 2, 2] = 20  # stretch 1, size 8, task size 2
+    below = {"speed": 3.0, "leaves": 2, "longest_task": 1.5}
+    for module in (summaries, twin):
+
+        def at(release, size=7.0, stretch=1.0, module=module, **below):
+            return module.lookup(cells, GRID, stretch, size, 1.5, release=release, cell_release=3.0, **below)
+
+        # 2 s later: size 7 is due with size 5 + 2; lost are (3 * 2 + 2 * 1.5) / 2, rounded up, and one more
+        assert at(5.0, size=6.0, **below) == 20 - 5 - 1
+        assert at(3.5, **below | {"speed": 1.0}) == 0  # it reaches size 7.5, none of the cells
+        assert at(3.5, size=7.5, **below | {"speed": 1.0}) == 20 - 2 - 1
+        assert at(3.0, size=8.0) == 20
+        # not below zero, and nothing without all three
+        assert (
+            at(5.0, size=6.0, **below | {"speed": 19.0}) == at(5.0, size=6.0, **below | {"speed": 17.0}) == 0
+        )
+        assert at(5.0, size=6.0, **below | {"speed": 16.0}) == 20 - 18 - 1
+        for name in below:
+            assert at(5.0, size=6.0, **below | {name: None}) == 0
+        one = np.minimum(cells, 1)
+        options = {**below, "release": 3.5, "cell_release": 3.0}
+        assert module.lookup(one, GRID, 1.0, 7.5, 1.5, **options) == 0
+
+
+def test_many_lookups_equal_twin():
+    random = np.random.default_rng(9)
+    for _ in range(400):
+        new = random.integers(1, 20, 3) / 4 * [1, 4, 0.5]
+        options = {"release": random.integers(0, 12) / 4, "cell_release": random.integers(0, 8) / 4}
+        if random.random() < 0.8:
+            options |= {"speed": random.integers(1, 9) / 2, "leaves": int(random.integers(1, 4))}
+            options |= {"longest_task": random.integers(0, 5) / 2}
+        cells = some_cells(random)
+        assert summaries.lookup(cells, GRID, *new, **options) == twin.lookup(cells, GRID, *new, **options)
+
+
+def test_a_cell_of_another_release_is_not_a_bound():
+    # Queue (r, w, a, N) = (-1, 10, 1, 4): sampled for r = 4 the cell says 6, at r = 0 there is room for 2.
+    grid = SummaryGrid([0.5], [4.0, 12.0], [1.0])
+    left, free_at, _ = edf.project_queues(
+        [0, 1], [-1.0], [10.0], [4.0], [1.0], speed=[1.0], free_at=[0.0], until=4.0, preemptive=True
+    )
+    cells = availability.sample_availability(grid, 4.0, [-1.0], [10.0], left, speed=1.0, free_at=free_at[0])
+    assert cells[0, 1, 0] == 6
+    true = availability.available_tasks(0.5, 0.0, 12.0, 1.0, [-1.0], [10.0], [4.0], speed=1.0, free_at=0.0)
+    safe = summaries.lookup(cells, grid, 0.5, 12.0, 1.0, release=0.0, cell_release=4.0)
+    assert (true, safe) == (2, 2)
+
+
+# --- Algorithm 4 and shares -----------------------------------------------------------------------
+
+
+def test_lowest_stretch_exhaustively():
+    for n in range(5):
+        for totals in product(range(6), repeat=n):
+            if list(totals) != sorted(totals):
+                continue
+            for wanted in range(8):
+                expected = next((i for i, total in enumerate(totals) if total >= wanted), None)
+                assert summaries.lowest_stretch(list(totals), wanted) == expected
+                assert twin.lowest_stretch(list(totals), wanted) == expected
+
+
+def test_lowest_stretch_of_wide_integers():
+    totals = np.array([0, 2**63, 2**64 - 1], dtype=np.uint64)
+    for m in (summaries, twin):
+        assert m.lowest_stretch(totals, 2**63) == 1
+        assert m.lowest_stretch(totals, 2**64 - 1) == 2
+        assert m.lowest_stretch(totals, 2**64) is None
+
+
+@QUICK
+@given(
+    st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 9), min_size=1, max_size=40),
+    st.fractions(0, 1),
+)
+def test_shares(available, part):
+    available = np.array(available, dtype=np.uint64)
+    total = sum(available.tolist())
+    n_tasks = min(int(total * part), 2**63 - 1)
+    share = summaries.split(available, n_tasks)
+    np.testing.assert_array_equal(share, twin.split(available, n_tasks))
+    assert share.dtype == np.int64 and sum(share.tolist()) == n_tasks
+    for given_, room in zip(share.tolist(), available.tolist(), strict=True):
+        assert 0 <= given_ <= room
+        if total:
+            assert abs(given_ - Fraction(n_tasks * room, total)) < 1
+
+
+def test_ties_go_to_the_lower_index():
+    for m in (summaries, twin):
+        assert m.split([1, 1, 1], 2).tolist() == [1, 1, 0]
+        assert m.split([3] * 20, 7).tolist() == [1] * 7 + [0] * 13
+        assert m.split([0, 5], 5).tolist() == [0, 5]
+        assert m.split([], 0).tolist() == []
+        assert m.split([1], 0).dtype == np.int64
+        assert m.split([2**63 - 1], 2**63 - 1).tolist() == [2**63 - 1]
+
+
+# --- debit ----------------------------------------------------------------------------------------
+
+
+@QUICK
+@given(st.data(), grids(), st.integers(1, 9), st.sampled_from(["subtree", "printed"]))
+def test_debit_equals_twin(data, grid, leaves, rule):
+    cells = data.draw(drawn(grid, max_count=data.draw(st.sampled_from([9, 200, MOST]))))
+    n = data.draw(st.integers(0, 3))
+
+    def vector(values):
+        return data.draw(st.lists(values, min_size=n, max_size=n))
+
+    arguments = {
+        "tasks": np.array(vector(st.integers(0, 60) | st.integers(0, 2**62)), dtype=np.int64),
+        "task_size": np.array(vector(quarter)),
+        "size": np.array(vector(quarter)),
+        "stretch": np.array(vector(quarter)),
+        "leaves": leaves,
+        "rule": rule,
+    }
+    result = summaries.debit(cells, grid, **arguments)
+    np.testing.assert_array_equal(result, twin.debit(cells, grid, **arguments))
+    assert (result <= cells).all()
+    if n == 1:
+        scalars = {name: value[0] if np.ndim(value) else value for name, value in arguments.items()}
+        np.testing.assert_array_equal(result, summaries.debit(cells, grid, **scalars))
+
+
+@pytest.mark.parametrize("rule", [None, "subtree", "printed"])
+def test_many_debits_equal_twin(rule):
+    random, how = np.random.default_rng(10), {} if rule is None else {"rule": rule}
+    for _ in range(150):
+        n = random.integers(0, 4)
+        sent = {
+            "tasks": random.integers(0, 5, n),
+            "task_size": random.integers(1, 9, n) / 4,
+            "size": random.choice([0.5, 1.0, 4.0, 5.0, 16.0], n),
+            "stretch": random.choice([0.5, 1.0, 1.5, 4.0, 5.0], n),
+        }
+        # also of counts that do not obey the laws
+        cells = some_cells(random) if random.random() < 0.7 else random.integers(0, 60, GRID.shape)
+        leaves = int(random.integers(1, 5))
+        found = summaries.debit(cells, GRID, **sent, leaves=leaves, **how)
+        expected = twin.debit(cells, GRID, **sent, leaves=leaves, **how)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("module", [summaries, twin])
+def test_debits_of_very_many_tasks(module):
+    assert module.debit_drop([2**63 - 1], [1.0], 1.0, 1) == 2**63 - 1
+    # as printed, more than every count where float64 cannot hold the work
+    grid = SummaryGrid([1.0], [1.0], [1.0, 1e300])
+    cells = np.full(grid.shape, MOST, dtype=np.uint32)
+    sent = {"tasks": [2**62], "task_size": [2.0], "size": [1.0], "stretch": [1.0], "leaves": 1}
+    assert (module.debit(cells, grid, **sent, rule="printed") == 0).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.integers(1, 4), st.integers(1, 3), grids(max_samples=3), st.booleans())
+def test_debit_is_never_above_the_truth(data, leaves, dispatches, grid, on_grid):
+    release = Fraction(4)
+    nodes = [node_of(data.draw(queues(free_at=4.0, max_entries=3))) for _ in range(leaves)]
+    cells = exact_summary(nodes, grid, release)
+    ledger = {"tasks": [], "task_size": [], "size": [], "stretch": []}
+    for _ in range(dispatches):
+        if on_grid:
+            axes = (grid.stretch, grid.size, grid.task_size)
+            stretch, size, a = (Fraction(data.draw(st.sampled_from(axis.tolist()))) for axis in axes)
+        else:
+            stretch, size, a = (Fraction(data.draw(quarter)) for _ in range(3))
+        # Any split is admissible that no leaf has to refuse.
+        shares = []
+        for u, node in enumerate(nodes):
+            room = min(count(node, stretch, release, size, a), 12)
+            shares.append(data.draw(st.integers(0, room), label=f"share of leaf {u}"))
+            if shares[-1]:
+                new = Share(release, size, shares[-1] * a)
+                nodes[u] = Node((*node.queue, new), node.speed, node.free_at, node.floor)
+        ledger["tasks"].append(sum(shares))
+        for name, value in (("task_size", a), ("size", size), ("stretch", stretch)):
+            ledger[name].append(float(value))
+    assume(sum(ledger["tasks"]) > 0)
+    debited = summaries.debit(cells, grid, **ledger, leaves=leaves)
+    truth = exact_summary(nodes, grid, release)
+    assert (debited <= truth).all()
+
+
+def exact_summary(nodes, grid, release):
+    cells = np.zeros(grid.shape, dtype=np.uint32)
+    for i, j, k in np.ndindex(grid.shape):
+        s, w, a = Fraction(grid.stretch[i]), Fraction(grid.size[j]), Fraction(grid.task_size[k])
+        cells[i, j, k] = sum(count(node, s, release, w, a) for node in nodes)
+    return cells
+
+
+EMPTY = Node((), Fraction(1), Fraction(0))
+
+
+def dispatched(leaves, stretch, size, task_size, tasks, grid, rule="subtree"):
+    """(debited, true) summaries of empty nodes after the same number of tasks went to each."""
+    before = exact_summary([EMPTY] * leaves, grid, Fraction(0))
+    new = Share(Fraction(0), Fraction(size), Fraction(task_size) * tasks)
+    after = exact_summary([EMPTY._replace(queue=(new,))] * leaves, grid, Fraction(0))
+    debited = summaries.debit(
+        before,
+        grid,
+        tasks=tasks * leaves,
+        task_size=task_size,
+        size=size,
+        stretch=stretch,
+        leaves=leaves,
+        rule=rule,
+    )
+    return debited, after
+
+
+def test_the_printed_rule_is_not_a_bound():
+    # a_B = 10, N = 1 seen from a = 1: 20 becomes 19, true 10. The ratio is upside down.
+    grid = SummaryGrid([1.0], [20.0], [1.0])
+    debited, true = dispatched(1, 1.0, 20.0, 10.0, 1, grid, rule="printed")
+    assert (debited.item(), true.item()) == (19, 10)
+    assert dispatched(1, 1.0, 20.0, 10.0, 1, grid)[0].item() == 10
+    # And absurdly low on the other side: a_B = 1, N = 4 seen from a = 10: 2 - 40, true 1 (w large enough).
+    grid = SummaryGrid([1.0], [20.0], [10.0])
+    debited, true = dispatched(1, 1.0, 20.0, 1.0, 4, grid, rule="printed")
+    assert (debited.item(), true.item()) == (0, 1)
+    assert dispatched(1, 1.0, 20.0, 1.0, 4, grid)[0].item() == 1
+
+
+def test_a_smaller_stretch_may_become_infeasible():
+    # B: w = 2, a = 1, N = 2 at S* = 1; the cell S = 1/2, w = 8 held 4 and now holds nothing.
+    grid = SummaryGrid([0.5, 1.0], [2.0, 8.0], [1.0])
+    debited, true = dispatched(1, 1.0, 2.0, 1.0, 2, grid)
+    assert (debited[0, 1, 0], true[0, 1, 0]) == (0, 0)
+    assert (debited <= true).all()
+
+
+def test_small_tasks_may_block_a_large_one_on_every_leaf():
+    # Ten empty nodes, one task of 1 each: of ten tasks of 10 none fits any more.
+    grid = SummaryGrid([1.0], [10.0], [1.0, 10.0])
+    debited, true = dispatched(10, 1.0, 10.0, 1.0, 1, grid)
+    assert debited[0, 0].tolist() == true[0, 0].tolist() == [90, 0]
+    for m in (summaries, twin):
+        assert m.debit_drop(10, 1.0, 10.0, 10) == 10
+        # One leaf: the same volume displaces one task only.
+        assert m.debit_drop(10, 1.0, 10.0, 1) == 1
+
+
+def test_the_ledger_counts_dispatches_together():
+    # Four dispatches of a quarter of a task: stacked ceilings would take 4, together they displace 1.
+    for m in (summaries, twin):
+        assert m.debit_drop([1, 1, 1, 1], [0.25] * 4, 1.0, 1) == 1
+        assert sum(m.debit_drop(1, 0.25, 1.0, 1) for _ in range(4)) == 4
+        assert m.debit_drop(0, 1.0, 1.0, 3) == 0
+
+
+@QUICK
+@given(
+    st.lists(st.tuples(st.integers(0, 2**40), st.floats(1e-3, 1e6)), max_size=4),
+    st.floats(1e-3, 1e6),
+    st.integers(1, 10**6),
+)
+def test_drop_equals_twin(dispatches, cell, leaves):
+    tasks, sizes = np.array([n for n, _ in dispatches], dtype=np.int64), [a for _, a in dispatches]
+    assert summaries.debit_drop(tasks, sizes, cell, leaves) == twin.debit_drop(tasks, sizes, cell, leaves)
+
+
+@pytest.mark.parametrize("leaves", [1, 2, 3])
+def test_drop_covers_the_worst_split(leaves):
+    for tasks, size, cell in product(range(1, 7), (1, 2, 3, 5), (1, 2, 3, 5)):
+        worst = max(
+            sum(-(-n * size // cell) for n in parts)
+            for parts in product(range(tasks + 1), repeat=leaves)
+            if sum(parts) == tasks
+        )
+        drop = summaries.debit_drop(tasks, float(size), float(cell), leaves)
+        assert worst <= drop <= worst + 2

@@ -1,0 +1,426 @@
+"""Links: equality with a twin that keeps a list of messages, and the laws of FIFO interfaces."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from gridcore.network import links
+from tests._helpers.small_links import BOTH, NEVER, SUBJECTS, counters, deliveries, make, records, words_of
+from tests.reference import links as twin
+
+QUICK = settings(max_examples=60, deadline=None)
+latencies = st.sampled_from([0, 1, 5, 40]) | st.integers(0, 100)
+# ns a byte: 0, 1, 3 1/3, 10
+bandwidths = st.sampled_from([math.inf, 1e9, 3e8, 1e8])
+sizes = st.sampled_from([0, 1, 2, 7, 50])
+
+
+def equal(ours, expected):
+    assert len(ours) == len(expected)
+    for a, b in zip(ours, expected, strict=True):
+        assert a[0] == b[0]
+        assert [x.dtype for x in a[1:]] == [x.dtype for x in b[1:]]
+        for x, y in zip(a[1:], b[1:], strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+class Program(RuleBasedStateMachine):
+    """The kernel and its twin side by side, driven as an engine does: no instant is passed over."""
+
+    @initialize(
+        limit=st.sampled_from([None, 4, 10**6]),
+        machine_of=st.lists(st.integers(0, 3), min_size=2, max_size=7),
+        latency=latencies,
+        bandwidth=bandwidths,
+        fifo=st.booleans(),
+        jitter=st.sampled_from([0, 0, 1, 20]),
+    )
+    def start(self, limit, machine_of, latency, bandwidth, fifo, jitter):
+        self.settings = machine_of, 4, latency, bandwidth, fifo, min(jitter, latency)
+        self.both = [make(module, *self.settings) for module in (links, twin)]
+        self.limit = limit
+        if limit is not None:
+            self.call("log", limit, SUBJECTS)
+        self.nodes, self.now, self.tag, self.away = len(machine_of), 0, 0, [0, 0, 0]
+        self.machine_of = machine_of
+        self.call("watch", 20, 400, 30)
+
+    def call(self, name, *arguments):
+        return [getattr(one, name)(*arguments) for one in self.both]
+
+    @rule(data=st.data(), kind=st.integers(0, 2), nbytes=sizes)
+    def send(self, data, kind, nbytes):
+        node = st.integers(0, self.nodes - 1)
+        rows = data.draw(st.lists(st.tuples(node, node), min_size=1, max_size=6))
+        self.tag += 100
+        self.call("send", self.now, kind, records(kind, rows, self.tag), nbytes)
+        self.away[kind] += sum(self.machine_of[a] != self.machine_of[b] for a, b in rows)
+
+    @rule(step=st.integers(0, 60))
+    def run(self, step):
+        """Advance to now + step, collecting on the way."""
+        limit = self.now + step
+        while True:
+            ours, expected = self.call("advance", limit)
+            assert ours == expected
+            if ours == NEVER:
+                break
+            assert self.now <= ours <= limit
+            self.now = ours
+            equal(*self.call("collect", ours))
+        self.now = limit
+
+    @rule(step=st.integers(0, 60))
+    def to_the_first(self, step):
+        """Advance as far as the next delivery, so that what is sent then comes in between."""
+        ours, expected = self.call("advance", self.now + step)
+        assert ours == expected
+        self.now = min(ours, self.now + step)
+        if ours < NEVER:
+            equal(*self.call("collect", ours))
+
+    @rule(data=st.data(), down=st.booleans())
+    def fail(self, data, down):
+        self.call("advance", self.now)
+        machines = data.draw(st.lists(st.sampled_from(self.machine_of), min_size=1))
+        for one in self.both:
+            one.fail(machines, self.now, down=down)
+
+    @rule(data=st.data())
+    def restore(self, data):
+        self.call("advance", self.now)
+        self.call("restore", data.draw(st.lists(st.sampled_from(self.machine_of), min_size=1)), self.now)
+
+    @rule(node=st.integers(0, 6), machine=st.integers(0, 3))
+    def move(self, node, machine):
+        if node < self.nodes:
+            self.call("move", [node], [machine])
+            self.machine_of = [*self.machine_of]
+            self.machine_of[node] = machine
+
+    @rule(node=st.integers(0, 6))
+    def detach(self, node):
+        if node < self.nodes:
+            self.call("detach", [node])
+
+    @rule()
+    def lost(self):
+        ours, expected = self.call("lost")
+        assert len(ours) == len(expected)
+        for (kind, record), (same, other) in zip(ours, expected, strict=True):
+            assert kind == same == 1
+            np.testing.assert_array_equal(record, other)
+
+    @rule()
+    def go_on(self):
+        """Another kernel goes on from the state of this one."""
+        self.lost()
+        made = make(links, *self.settings)
+        made.watch(20, 400, 30)
+        if self.limit is not None:
+            made.log(self.limit, SUBJECTS)
+        made.setstate(self.both[0].getstate())
+        self.both[0] = made
+
+    @rule()
+    def drain(self):
+        equal(*self.call("drain", self.now))
+
+    @precondition(lambda self: hasattr(self, "both"))
+    @invariant()
+    def conserved(self):
+        ours, expected = self.both
+        assert counters(ours) == counters(expected)
+        np.testing.assert_array_equal(ours.by_level, expected.by_level)
+        np.testing.assert_array_equal(ours.windows, expected.windows)
+        flight = ours.in_flight()
+        np.testing.assert_array_equal(flight, expected.in_flight())
+        assert ours.sent.tolist() == self.away
+        assert (flight >= 0).all()
+        # in flight is what the twin still lists
+        listed = [m.kind for m in expected._flight if not m.local]
+        assert flight.tolist() == [listed.count(kind) for kind in range(3)]
+        self.logged()
+
+    def logged(self):
+        """The log is the twin's, and its counts are the ledger's."""
+        ours, expected = self.both
+        mine, wanted = ours.logged(), expected.logged()
+        assert list(mine) == list(wanted) == list(links.LOGGED)
+        for name, column in wanted.items():
+            np.testing.assert_array_equal(mine[name], column, name, strict=True)
+        assert ours.unlogged == expected.unlogged
+        if self.limit is None:
+            assert not len(mine["kind"]) and ours.unlogged == 0
+        elif ours.unlogged:
+            assert len(mine["kind"]) == self.limit
+        else:
+            ends = mine["delivered"]
+            for which, ledger in (
+                (ends >= -2, ours.sent),
+                (ends >= 0, ours.delivered),
+                (ends == -2, ours.dropped),
+            ):
+                assert np.bincount(mine["kind"][which], minlength=3).tolist() == ledger.tolist()
+            assert np.bincount(mine["kind"], mine["nbytes"], 3).tolist() == ours.traffic.tolist()
+
+    def teardown(self):
+        if hasattr(self, "both"):
+            self.run(100_000)
+            self.drain()
+            self.conserved()
+            assert not self.both[0].in_flight().any()
+
+
+Program.TestCase.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
+TestProgram = Program.TestCase
+messages = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 4), st.integers(0, 4), st.integers(1, 2), sizes), max_size=25
+)
+
+
+@QUICK
+@given(messages, latencies, bandwidths)
+def test_delivery_is_head_then_length_and_interfaces_are_fifo(rows, latency, bandwidth):
+    one = make(links, range(5), 5, latency, bandwidth)
+    now, sent = 0, []
+    arrived = []
+
+    def run(limit):
+        while (at := one.advance(limit)) != NEVER:
+            arrived.extend((at, row) for _, batch in one.collect(at) for row in words_of(batch))
+
+    for k, (gap, node, sender, kind, nbytes) in enumerate(rows):
+        run(now + gap)
+        now += gap
+        one.send(now, kind, records(kind, [(node, sender)], k), nbytes)
+        sent.append((now, node, sender, nbytes))
+    run(10**6)
+    for _, batch, ends in one.drain(10**6):
+        arrived += list(zip(ends.tolist(), words_of(batch), strict=True))
+    times = {row[2]: at for at, row in arrived}
+    assert len(times) == len(arrived) == len(rows)
+    # The spec's formulas, message by message.
+    up, down, heads = [0] * 5, [0] * 5, []
+    for k, (at, node, sender, nbytes) in enumerate(sent):
+        if node == sender:
+            assert times[k] == at
+            continue
+        start = max(at, up[sender])
+        up[sender] = start + round(nbytes / bandwidth * 1e9)
+        heads.append((start + latency, k))
+    for head, k in sorted(heads):
+        _, node, _, nbytes = sent[k]
+        down[node] = max(head, down[node]) + round(nbytes / bandwidth * 1e9)
+        assert times[k] == down[node]
+    # What one machine sends to another arrives in order.
+    for a in range(5):
+        for b in range(5):
+            along = [times[k] for k, row in enumerate(sent) if row[1:3] == (a, b)]
+            assert along == sorted(along)
+
+
+@BOTH
+def test_an_idle_network(module):
+    # 100 bytes at 1 byte/ns: the receiver takes them as they come, one transmission and the latency.
+    one = make(module, [0, 1], 2, latency=40, bandwidth=1e9)
+    one.send(7, 1, records(1, [(1, 0)]), 100)
+    assert one.advance(146) == NEVER
+    assert one.advance(10**6) == 147
+    assert counters(one)["delivered"] == [0, 0, 0]
+    [(kind, batch)] = one.collect(147)
+    assert (kind, batch.dtype, batch.shape) == (1, np.uint8, (1, 24))
+    assert counters(one) == {
+        "sent": [0, 1, 0], "delivered": [0, 1, 0], "dropped": [0, 0, 0], "traffic": [0, 100, 0],
+        "bytes_out": [100, 0], "bytes_in": [0, 100],
+    }  # fmt: skip
+
+
+@BOTH
+def test_a_later_message_may_arrive_first(module):
+    # The second message leaves machine 0 after the first; one sent later by machine 1 overtakes it.
+    one = make(module, [0, 1, 2], 3, latency=10, bandwidth=1e9)
+    one.send(0, 1, records(1, [(2, 0), (2, 0)], 1), 100)
+    one.send(5, 1, records(1, [(2, 1)], 9), 20)
+    # heads: 10, 110 and 15; the receiver is busy from 10 to 110, then with the overtaker until 130
+    assert [(at, row[2]) for at, _, row in deliveries(one)] == [(110, 1), (130, 9), (230, 2)]
+
+
+@BOTH
+def test_local_messages_are_free_and_not_counted(module):
+    one = make(module, [0, 0, 1], 2, latency=10, bandwidth=1e9)
+    one.send(3, 0, records(0, [(0, 1), (1, 1)]), 100)
+    one.send(3, 2, records(2, [(0, 1)]), 100)
+    assert one.advance(3) == 3
+    assert [(kind, words_of(batch)) for kind, batch in one.collect(3)] == [(0, [[0, 1], [1, 1]])]
+    [(kind, _, ends)] = one.drain(3)
+    assert (kind, ends.tolist()) == (2, [3])
+    assert not any(any(column) for column in counters(one).values())
+
+
+@BOTH
+def test_the_order_at_one_instant(module):
+    one = make(module, [0, 1, 2, 3], 4, latency=10, bandwidth=math.inf)
+    one.send(0, 1, records(1, [(3, 0), (1, 0), (3, 2)], 1), 5)
+    one.send(0, 0, records(0, [(2, 0), (0, 1)]), 5)
+    one.send(0, 1, records(1, [(1, 3)], 50), 5)
+    assert one.advance(10) == 10
+    (first, bare), (second, tagged) = one.collect(10)
+    assert (first, words_of(bare)) == (0, [[0, 1], [2, 0]])
+    assert (second, words_of(tagged)) == (1, [[1, 0, 2], [1, 3, 50], [3, 0, 1], [3, 2, 3]])
+
+
+@BOTH
+def test_deferred_messages_wait_with_their_times(module):
+    one = make(module, [0, 1], 2, latency=10, bandwidth=1e9)
+    one.send(0, 2, records(2, [(1, 0), (1, 0)], 1), 5)
+    assert one.advance(100) == NEVER
+    assert one.drain(14) == []
+    [(kind, batch, ends)] = one.drain(15)
+    assert (kind, words_of(batch), ends.tolist()) == (2, [[1, 0, 1, 1, 1]], [15])
+    assert one.drain(100)[0][2].tolist() == [20]
+
+
+@BOTH
+def test_the_log_of_messages(module):
+    one = make(module, [0, 0, 1, 2], 3, latency=10, bandwidth=1e9)
+    one.log(3, SUBJECTS)
+    one.send(5, 1, records(1, [(2, 0), (1, 0)], 70), 100)  # the second one stays on its machine
+    one.send(6, 2, records(2, [(3, 2)], 40), 20)
+    one.collect(one.advance(7))
+    one.fail([2], 7)
+    one.send(8, 0, records(0, [(0, 3), (0, 3)]), 1)
+    assert one.advance(10**6) == 19
+    assert one.logged()["delivered"].tolist() == [-1, -2, -1]  # dropped at an interface, not taken yet
+    one.collect(10**6)
+    assert {name: column.tolist() for name, column in one.logged().items()} == {
+        "kind": [1, 2, 0], "sender": [0, 1, 2], "receiver": [1, 2, 0], "sent": [5, 6, 8],
+        "delivered": [115, -2, 19], "nbytes": [100, 20, 1], "subject": [70, 40, -1],
+    }  # fmt: skip
+    assert one.unlogged == 1
+
+
+@BOTH
+def test_a_failure_resets_the_machine(module):
+    one = make(module, [0, 1, 2], 3, latency=10, bandwidth=1e9)
+    one.send(0, 1, records(1, [(1, 0), (2, 0), (0, 1), (2, 1)], 1), 100)
+    one.advance(50)
+    one.fail([0], 50)
+    # 1 has left, 2 is queued at machine 0 and lost, 3 was addressed to it; 4 goes on.
+    one.send(50, 1, records(1, [(2, 0)], 7), 10)
+    assert [(at, row[2]) for at, _, row in deliveries(one)] == [(70, 7), (110, 1), (210, 4)]
+    assert one.dropped.tolist() == [0, 2, 0]
+    assert not one.in_flight().any()
+
+
+@BOTH
+def test_a_failure_frees_the_receiving_interface(module):
+    one = make(module, [0, 1], 2, latency=10, bandwidth=1e9)
+    one.send(0, 1, records(1, [(1, 0)], 1), 100)
+    one.advance(50)
+    one.fail([0, 1], 50)
+    one.send(50, 1, records(1, [(1, 0)], 2), 10)
+    assert [(at, row[2]) for at, _, row in deliveries(one)] == [(70, 2)]
+
+
+@BOTH
+def test_what_was_lost_stays_lost_at_a_second_failure(module):
+    one = make(module, [0, 1], 2, latency=1000, bandwidth=1e9)
+    one.send(0, 1, records(1, [(1, 0), (1, 0)], 1), 100)
+    one.fail([0], 50)
+    one.fail([0], 200)  # by now the second message would have left
+    assert [row[2] for _, _, row in deliveries(one)] == [1]
+
+
+@BOTH
+def test_what_was_delivered_before_a_failure_can_be_drained_after_it(module):
+    one = make(module, [0, 1], 2, latency=10, bandwidth=1e9)
+    one.send(0, 2, records(2, [(1, 0), (1, 0)], 1), 5)
+    assert one.advance(18) == NEVER
+    one.fail([1], 18)
+    one.fail([1], 19)
+    [(_, _, ends)] = one.drain(30)
+    assert ends.tolist() == [15]
+    assert (one.delivered.tolist(), one.dropped.tolist()) == ([0, 0, 1], [0, 0, 1])
+
+
+@BOTH
+def test_many_failures_of_many_machines(module):
+    one = make(module, range(4), 4, latency=100, bandwidth=1e9)
+    for now in range(0, 60, 10):
+        one.send(now, 1, records(1, [(k, (k + 1) % 4) for k in range(4)], now), 3)
+        one.fail([now // 10 % 4, 3], now + 5)
+    arrived = [row[0] for _, _, row in deliveries(one)]
+    assert 3 not in arrived
+    # 0 has failed last at 45, 1 at 55, 2 at 25
+    assert {k: arrived.count(k) for k in range(3)} == {0: 1, 1: 0, 2: 3}
+
+
+@BOTH
+def test_what_stays_on_its_machine_comes_first(module):
+    one = make(module, [0, 1, 1], 2, latency=0, bandwidth=math.inf)
+    one.send(0, 2, records(2, [(1, 0), (1, 2)]), 0)
+    assert one.advance(0) == NEVER
+    assert [row[1] for _, batch, _ in one.drain(0) for row in words_of(batch)] == [2, 0]
+
+
+def test_many_messages_equal_twin():
+    """A log that ends in between, failures with what is kept, moves, and a rest that nobody takes."""
+    random = np.random.default_rng(12)
+    for fifo, jitter in ((True, 0), (True, 40), (False, 0), (False, 20)):
+        both = [make(module, [0, 1, 2, 3, 0, 1], 4, 40, 3e8, fifo, jitter) for module in (links, twin)]
+        for one in both:
+            one.log(100, SUBJECTS)
+            one.watch(100, 2000, 70)
+        now = 0
+        for _ in range(120):
+            kind, nbytes = int(random.integers(0, 3)), max(0, int(random.integers(-20, 40)))
+            batch = records(kind, random.integers(0, 6, (random.integers(1, 5), 2)), now)
+            machines = random.permutation(4)[:2]
+            what = random.random()
+            for one in both:
+                one.send(now, kind, batch, nbytes)
+                if what < 0.1:
+                    one.fail(machines, now, down=what < 0.05)
+                elif what < 0.2:
+                    one.restore(machines, now)
+                elif what < 0.25:
+                    one.move([int(batch[0, 0])], machines[:1])
+            now += int(random.integers(0, 40))
+            while (at := both[0].advance(now)) == both[1].advance(now) != NEVER:
+                equal(*(one.collect(at) for one in both))
+            assert at == NEVER
+            if what > 0.8:
+                equal(*(one.drain(now) for one in both))
+            assert [(k, x.tolist()) for k, x in both[0].lost()] == [
+                (k, x.tolist()) for k, x in both[1].lost()
+            ]
+            assert counters(both[0]) == counters(both[1])
+        for name in ("by_level", "windows"):
+            np.testing.assert_array_equal(getattr(both[0], name), getattr(both[1], name))
+        assert both[0].unlogged == both[1].unlogged > 0
+        ours, expected = (one.logged() for one in both)
+        assert {k: v.tolist() for k, v in ours.items()} == {k: v.tolist() for k, v in expected.items()}
+        with pytest.raises(
+            ValueError, match="^log must be called before anything is sent, got [0-9]+ messages$"
+        ):
+            both[1].log(5, SUBJECTS)
+
+
+@BOTH
+def test_jitter(module):
+    one = make(module, [0, 1], 2, latency=1000, bandwidth=math.inf, fifo=False, jitter=300)
+    one.send(0, 0, records(0, [(1, 0)] * 2000), 5)
+    times = []
+    while (at := one.advance(10_000)) != NEVER:
+        times += [at] * sum(len(batch) for _, batch in one.collect(at))
+    assert len(times) == 2000 and min(times) >= 700 and max(times) <= 1300
+    assert min(times) < 705 and max(times) > 1295 and abs(np.mean(times) - 1000) < 20
+    with pytest.raises(ValueError, match=r"^jitter must be in 0..1000 ns, got 1001"):
+        make(module, [0], 1, latency=1000, jitter=1001)

@@ -1,0 +1,336 @@
+"""EDF kernel: equality with its twin, exactness against brute force, the published cases, speed of light."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridcore.queues import edf
+from gridsim.testing import batches, queues
+from tests._helpers.exact_oracles import minimum_stretch, node_of, project, stretch_by_orders
+from tests.reference import edf as twin
+
+QUICK = settings(max_examples=80, deadline=None)
+
+
+@QUICK
+@given(queues(exact=False, max_entries=40) | queues(max_entries=40), st.sampled_from(["exact", "bisection"]))
+def test_stretch_equals_twin(case, method):
+    arguments = {"speed": case.speed, "now": case.free_at, "method": method, **case.running}
+    assert edf.optimal_stretch(*case.entries, **arguments) == twin.optimal_stretch(*case.entries, **arguments)
+
+
+@QUICK
+@given(queues(max_entries=4))
+def test_stretch_is_the_best_of_all_orders(case):
+    exact = stretch_by_orders(node_of(case))
+    assert exact == minimum_stretch(node_of(case))
+    value = edf.optimal_stretch(*case.entries, speed=case.speed, now=case.free_at, **case.running)
+    assert value == pytest.approx(float(exact), rel=1e-12)
+
+
+@QUICK
+@given(queues(exact=False, max_entries=12), st.floats(-1e6, 1e6))
+def test_the_minimum_is_feasible_and_nothing_below_it_is(case, shift):
+    # With instants far from 0 the deadlines round; the result must be feasible all the same.
+    release, now = case.release + shift, case.free_at + shift
+    value = edf.optimal_stretch(release, case.size, case.work, speed=case.speed, now=now)
+    assert edf.meets_deadlines(case.work, release + value * case.size, speed=case.speed, now=now)
+    if value > 1e-3:
+        below = release + value * (1 - 1e-4) * case.size
+        assert not edf.meets_deadlines(case.work, below, speed=case.speed, now=now)
+
+
+@QUICK
+@given(queues(exact=False, max_entries=12), st.sampled_from([1e-3, 1e-6, 1e-9, 1e-15]))
+def test_bisection_is_feasible_and_close(case, rtol):
+    exact = edf.optimal_stretch(*case.entries, speed=case.speed, now=case.free_at)
+    value = edf.optimal_stretch(
+        *case.entries, speed=case.speed, now=case.free_at, method="bisection", rtol=rtol
+    )
+    deadlines = case.release + value * case.size
+    assert edf.meets_deadlines(case.work, deadlines, speed=case.speed, now=case.free_at)
+    assert exact * (1 - 1e-10) <= value <= exact * (1 + rtol) * (1 + 1e-10)
+
+
+def test_bisection_works_at_the_scale_of_real_stretches():
+    # An absolute tolerance of 1e-3 answers 9.77e-4 here, and 1e-21 never ends.
+    arguments = ([0.0], [1e6], [2.2e5])
+    for rtol in (1e-3, 1e-9, 5e-324):
+        value = edf.optimal_stretch(*arguments, speed=2000.0, now=0.0, method="bisection", rtol=rtol)
+        assert value == pytest.approx(1.1e-4, rel=max(rtol, 1e-11))
+
+
+@QUICK
+@given(
+    st.lists(st.tuples(st.floats(0, 9), st.floats(-5, 60) | st.just(math.inf)), max_size=60),
+    st.sampled_from([0.5, 1.0, 3.0]),
+)
+def test_meets_deadlines_equals_twin(entries, speed):
+    work, due = [p for p, _ in entries], [d for _, d in entries]
+    expected = twin.meets_deadlines(work, due, speed=speed, now=1.0)
+    assert edf.meets_deadlines(work, due, speed=speed, now=1.0) is expected
+    assert edf.meets_deadlines(work[::-1], due[::-1], speed=speed, now=1.0) is expected or len(entries) > 1
+
+
+def test_a_deadline_is_met_within_a_millionth_of_a_millionth():
+    assert edf.meets_deadlines([2000.0], [1.0], speed=2000.0, now=0.0)
+    assert edf.meets_deadlines([2000.0], [1.0 - 5e-13], speed=2000.0, now=0.0)
+    assert not edf.meets_deadlines([2000.0], [1.0 - 5e-12], speed=2000.0, now=0.0)
+
+
+def test_entries_without_work_are_ignored():
+    assert edf.meets_deadlines([0.0, 1.0], [-100.0, 1.0], speed=1.0, now=0.0)
+    with_idle = edf.optimal_stretch([-1e9, 0.0], [1.0, 4.0], [0.0, 2.0], speed=1.0, now=0.0)
+    assert with_idle == edf.optimal_stretch([0.0], [4.0], [2.0], speed=1.0, now=0.0) == 0.5
+
+
+@pytest.mark.parametrize("module", [edf, twin])
+def test_empty_queue(module):
+    assert module.meets_deadlines([], [], speed=1.0, now=0.0) is True
+    assert module.optimal_stretch([], [], [], speed=1.0, now=5.0) == 0.0
+    running = {"running_release": 1.0, "running_size": 8.0}
+    assert module.optimal_stretch([], [], [], speed=1.0, now=5.0, **running) == 0.5
+    # An application released after the processor is free again has nothing to fear.
+    assert module.optimal_stretch([9.0], [1.0], [1.0], speed=1.0, now=0.0) == 0.0
+
+
+def test_cases_of_the_authors_later_simulator():
+    # Speed 1000; per task 900k (running), 400k and 200k Mflop, five tasks an application.
+    five = 5 * np.array([400e3, 200e3])
+    running = {"running_release": 0.0, "running_size": 5 * 900e3}
+    value = edf.optimal_stretch([0, 0], five, [400e3, 200e3], speed=1000.0, now=900.0, **running)
+    assert value == pytest.approx(0.0011)
+    running = {"running_release": 0.0, "running_size": 5 * 200e3}
+    one = edf.optimal_stretch([0], [5 * 400e3], [400e3], speed=1000.0, now=200.0, **running)
+    assert one == pytest.approx(0.0003)
+    two = edf.optimal_stretch(
+        [0, 0], 5 * np.array([400e3, 50e3]), [400e3, 50e3], speed=1000.0, now=200.0, **running
+    )
+    assert two == pytest.approx(0.001)
+
+
+def test_many_entries_in_any_order():
+    # Long and unsorted enough to leave the insertion sort.
+    random = np.random.default_rng(5)
+    for n in (24, 33, 64, 100, 257, 1000):
+        release, size = random.uniform(-500, 0, n), random.lognormal(5, 2, n)
+        work = random.uniform(0, 50, n) * (random.random(n) > 0.1)
+        expected = twin.optimal_stretch(release, size, work, speed=3.0, now=1.0)
+        assert edf.optimal_stretch(release, size, work, speed=3.0, now=1.0) == expected
+        due = release + expected * size
+        for order in (np.arange(n), np.argsort(due), np.argsort(-due), random.permutation(n)):
+            assert edf.meets_deadlines(work[order], due[order], speed=3.0, now=1.0)
+            short = np.where(np.arange(n) == n // 2, due - 1e9, due)
+            assert not edf.meets_deadlines(work[order] + 1, short[order], speed=3.0, now=1.0)
+
+
+@pytest.mark.parametrize("module", [edf, twin])
+def test_how_late_is_late(module):
+    # 1e-12 relative: 4504 of the steps of 2**-52 above 1, and the same share of 2**20.
+    for unit in (1.0, 2.0**20):
+        for steps, kept in ((4504, True), (4506, False)):
+            assert module.meets_deadlines([unit * (1 + steps * 2.0**-52)], [unit], speed=1.0, now=0.0) is kept
+
+
+def one_by_one(batch):
+    """Arguments of `optimal_stretch` for each node of a batch."""
+    for u, (start, end) in enumerate(zip(batch["offsets"][:-1], batch["offsets"][1:], strict=True)):
+        running = {name: batch[name][u] for name in ("running_release", "running_size")}
+        if math.isnan(running["running_size"]):
+            running = {}
+        entries = [batch[name][start:end] for name in ("release", "size", "work")]
+        yield entries, {"speed": batch["speed"][u], "now": batch["free_at"][u], **running}
+
+
+def many_queues(seed, nodes):
+    """Arguments of `project_queues`: quarters, so that ends meet; some work is 0, some nodes run a task."""
+    random = np.random.default_rng(seed)
+    offsets = np.cumsum([0, *random.integers(0, 7, nodes)])
+    n, free = offsets[-1], random.random(nodes) < 0.5
+    task_size = random.integers(1, 9, n) / 4
+    return {
+        "offsets": offsets,
+        "release": random.integers(-32, 1, n) / 4,
+        "size": random.integers(1, 96, n) / 4,
+        "work": task_size * random.integers(0, 5, n),
+        "task_size": task_size,
+        "speed": random.choice([0.5, 1.0, 2.0, 3.0], nodes),
+        "free_at": random.integers(0, 16, nodes) / 4,
+        "running_release": np.where(free, np.nan, random.integers(-32, 1, nodes) / 4),
+        "running_size": np.where(free, np.nan, random.integers(1, 96, nodes) / 4),
+    }
+
+
+def test_many_stretches_equal_twin():
+    for entries, options in one_by_one(many_queues(6, 250)):
+        for more in ({}, {"method": "bisection"}, {"method": "bisection", "rtol": 0.25}):
+            found = edf.optimal_stretch(*entries, **options, **more)
+            assert found == twin.optimal_stretch(*entries, **options, **more)
+
+
+def test_rounding_that_makes_the_fixed_point_late_is_repaired():
+    # Deadlines are small differences of large numbers: S w - 1e9, of which 1e-7 is rounded away.
+    random = np.random.default_rng(7)
+    for _ in range(60):
+        n = random.integers(1, 6)
+        entries = -1e9 - random.uniform(0, 1, n), random.uniform(1, 9, n), random.uniform(0.1, 2, n)
+        found = edf.optimal_stretch(*entries, speed=1.0, now=0.0)
+        assert found == twin.optimal_stretch(*entries, speed=1.0, now=0.0)
+        assert edf.meets_deadlines(entries[2], entries[0] + found * entries[1], speed=1.0, now=0.0)
+    # the second step of the repair is twice as long as the first
+    slow = [-10000.0], [7.8], [3.0]
+    assert edf.optimal_stretch(*slow, speed=7.0, now=0.0) == twin.optimal_stretch(*slow, speed=7.0, now=0.0)
+
+
+@pytest.mark.parametrize("module", [edf, twin])
+def test_the_first_of_equal_stretches_counts(module):
+    # 9 / 20 = 0.45, and 0.45 * 13 = 5.8500000000000005, which over 13 is more than 0.45 by rounding
+    queue = [-8.0, -3.8500000000000005], [20.0, 13.0], [1.0, 1.0]
+    assert module.optimal_stretch(*queue, speed=1.0, now=0.0) == 0.45
+
+
+@pytest.mark.parametrize("module", [edf, twin])
+def test_where_bisection_ends(module):
+    def stretch(work, **more):
+        return module.optimal_stretch([0.0], [1.0], [work], speed=1.0, now=0.0, method="bisection", **more)
+
+    # between 1/2 and 1 the difference is half of the upper end, which is not more
+    assert stretch(0.75, rtol=0.5) == 1.0
+    # no float lies between the ends any more
+    for work in (0.1, 0.3, 0.6, 0.7, 0.9, 1.1, 1.3):
+        assert stretch(work, rtol=1e-300) == pytest.approx(work, rel=2e-12)
+    early = {"speed": 1.0, "now": 0.0, "method": "bisection"}
+    assert module.optimal_stretch([9.0], [1.0], [1.0], **early) == 0.0
+
+
+# --- projection -----------------------------------------------------------------------------------
+
+
+def split_batch(batch):
+    return {name: batch[name] for name in ("offsets", "release", "size", "work", "task_size")}, {
+        name: batch[name] for name in ("speed", "free_at", "running_release", "running_size")
+    }
+
+
+@QUICK
+@given(batches(exact=False) | batches(), st.floats(-2, 40), st.booleans())
+def test_projection_equals_twin(batch, until, preemptive):
+    flat, nodes = split_batch(batch)
+    ours = edf.project_queues(*flat.values(), **nodes, until=until, preemptive=preemptive)
+    expected = twin.project_queues(*flat.values(), **nodes, until=until, preemptive=preemptive)
+    for a, b in zip(ours, expected, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("preemptive", [None, False, True])
+def test_many_projections_equal_twin(preemptive):
+    batch = many_queues(8, 300)
+    how = {} if preemptive is None else {"preemptive": preemptive}
+    for until in (-1.0, 0.0, 0.5, 2.0, 3.75, 8.0, 24.0):
+        ours = edf.project_queues(**batch, until=until, **how)
+        expected = twin.project_queues(**batch, until=until, **how)
+        for a, b in zip(ours, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("module", [edf, twin])
+def test_what_counts_as_whole_tasks(module):
+    def project(work, task_size, free_at=4.0):
+        node = {"speed": [1.0], "free_at": [free_at], "until": 4.0}
+        return module.project_queues([0, 1], [0.0], [4.0], [work], [task_size], **node)[0][0]
+
+    # as many as float64 counts, and 1e-9 of a task more or less
+    assert project(2.0**53, 1.0) == 2.0**53 and project(1000.0, 1.0) == 1000.0
+    assert project(4.0 + 3e-9, 4.0) == 4.0 + 3e-9 and project(1e-9, 1.0) == 1e-9
+    for work, task_size in ((2.0**53 + 2, 1.0), (2.0**54, 1.0), (0.25 + 3e-9, 0.25)):
+        with pytest.raises(ValueError, match="must be a whole number of tasks"):
+            project(work, task_size)
+
+
+@pytest.mark.parametrize("module", [edf, twin])
+def test_a_queue_that_has_not_begun_may_take_longer_than_float64_can_hold(module):
+    queue = [0, 2], [0.0, 0.0], [1.0, 1.0], [1e308, 1e308], [1e308, 1e308]
+    left, end, at = module.project_queues(*queue, speed=[1.0], free_at=[3.0], until=3.0)
+    assert (left.tolist(), end.tolist(), at.tolist()) == ([1e308, 1e308], [3.0], [-1])
+
+
+@QUICK
+@given(queues(min_entries=1), st.integers(0, 160), st.booleans())
+def test_projection_is_service_step_by_step(case, quarter, preemptive):
+    # Quarters divided by speeds 0.5, 1 and 2 are exact in float64; 1.5 and 3 agree to rounding.
+    until = quarter / 4.0
+    expected = project(node_of(case), Fraction(until), preemptive)
+    running = [math.nan if value is None else value for value in case.running.values()]
+    left, end, at = edf.project_queues(
+        [0, len(case.release)],
+        *case.entries,
+        case.task_size,
+        speed=[case.speed],
+        free_at=[case.free_at],
+        until=until,
+        preemptive=preemptive,
+        running_release=running[:1],
+        running_size=running[1:],
+    )
+    if case.speed in (1.5, 3.0) and abs(end[0] - float(expected.free_at)) > 1e-9:
+        return  # a task starts at `until` but for rounding
+    assert end[0] == pytest.approx(float(expected.free_at), rel=1e-12)
+    works = sorted(float(share.work) for share in expected.queue)
+    np.testing.assert_allclose(sorted(left[left > 1e-12]), works, rtol=1e-9)
+    if not preemptive and case.free_at < until:
+        assert (at[0] >= 0) == (expected.free_at > until)
+    if at[0] >= 0 and not preemptive:
+        floor = (end[0] - case.release[at[0]]) / case.size[at[0]]
+        assert floor == pytest.approx(float(expected.floor))
+
+
+def test_projecting_twice_is_projecting_once():
+    case = ([0, 2], [0.0, 0.0], [4.0, 9.0], [4.0, 6.0], [1.0, 2.0])
+    once = edf.project_queues(*case, speed=[1.0], free_at=[0.0], until=7.0)
+    left, end, at = edf.project_queues(*case, speed=[1.0], free_at=[0.0], until=2.5)
+    assert (end[0], at[0]) == (3.0, 0)
+    again = edf.project_queues(
+        [0, 2],
+        [0.0, 0.0],
+        [4.0, 9.0],
+        left,
+        [1.0, 2.0],
+        speed=[1.0],
+        free_at=end,
+        until=7.0,
+        running_release=[0.0],
+        running_size=[4.0],
+    )
+    for a, b in zip(once, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("module", [edf, twin])
+def test_a_running_task_with_a_small_stretch_rules_no_order(module):
+    # Below a stretch of 5/8 the second is due first; the running task has 1/10, the queue 0.4.
+    queue = [0, 2], [0.0, -5.0], [10.0, 18.0], [2.0, 2.0], [1.0, 1.0]
+    running = {"running_release": [-1.0], "running_size": [10.0]}
+    left, _, _ = module.project_queues(*queue, speed=[1.0], free_at=[0.0], until=2.0, **running)
+    assert left.tolist() == [2.0, 0.0]
+
+
+def test_a_task_that_would_start_at_the_instant_has_not_started():
+    left, end, at = edf.project_queues(
+        [0, 1], [0.0], [4.0], [4.0], [1.0], speed=[1.0], free_at=[0.0], until=2.0
+    )
+    assert (left[0], end[0], at[0]) == (2.0, 2.0, -1)
+    left, end, at = edf.project_queues(
+        [0, 1], [0.0], [4.0], [4.0], [1.0], speed=[1.0], free_at=[0.0], until=2.5
+    )
+    assert (left[0], end[0], at[0]) == (1.0, 3.0, 0)
+    left, end, at = edf.project_queues(
+        [0, 1], [0.0], [4.0], [4.0], [1.0], speed=[1.0], free_at=[0.0], until=2.5, preemptive=True
+    )
+    assert (left[0], end[0], at[0]) == (1.5, 2.5, 0)

@@ -1,0 +1,361 @@
+"""Task queues: equality with the twin that steps task by task, and single cases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from gridcore.queues import task_queues as queues
+from gridcore.queues.summary_grid import SummaryGrid
+from tests._helpers.small_queues import (
+    BOTH,
+    GRID,
+    NEVER,
+    NS,
+    TOLERANCES,
+    quarters,
+    restored,
+    rows_of,
+    same,
+    simple,
+    sizes,
+    speeds,
+    steps,
+    totals_of,
+)
+from tests.reference import task_queues as twin
+
+
+class Program(RuleBasedStateMachine):
+    """The kernel and its twin side by side."""
+
+    @initialize(
+        speed=st.lists(speeds, min_size=1, max_size=4),
+        order=st.sampled_from(["edf", "fifo"]),
+        watch=st.sampled_from(["idle", "completion"]),
+        log=st.booleans(),
+        record=st.booleans(),
+        tolerance=TOLERANCES,
+    )
+    def start(self, speed, order, watch, log, record, tolerance):
+        self.options = {"order": order, "watch": watch, "log": log, "record": record, "tolerance": tolerance}
+        self.speed = speed
+        self.ours = queues.TaskQueues(speed, **self.options)
+        self.twin = twin.TaskQueues(speed, **self.options)
+        self.now = self.applications = self.enqueued = self.lost = 0
+        self.rows, self.further = [], []
+        self.machines = len(speed)
+        self.log = log
+        self.add(0.0, 4.0, 1.0)
+
+    def both(self, call, *arguments, **options):
+        ours = getattr(self.ours, call)(*arguments, **options)
+        same(ours, getattr(self.twin, call)(*arguments, **options))
+        return ours
+
+    def pick(self, data):
+        some = st.lists(st.integers(0, self.machines - 1), min_size=1, max_size=6)
+        return data.draw(some, label="machines")
+
+    @rule(age=st.integers(0, 40).map(lambda k: k / 4.0), size=sizes, task_size=quarters)
+    def add(self, age, size, task_size):
+        self.append([self.now / NS - age], [size], [task_size])
+
+    @rule(data=st.data(), age=st.integers(0, 40).map(lambda k: k / 4.0), size=sizes)
+    def add_further(self, data, age, size):
+        """A further bag, and an application."""
+        n, here = self.applications, sorted(set(range(self.applications)) - set(self.further))
+        original = data.draw(st.sampled_from(here), label="whose")
+        task_size = self.rows[original][2]
+        self.append([self.now / NS - age, 0.0], [size, 3.0], [task_size, 2.0], [original, n + 1])
+        self.further.append(n)
+
+    def append(self, release, size, task_size, whose=None):
+        self.both("add_applications", release, size, task_size, whose)
+        whose = range(self.applications, self.applications + len(release)) if whose is None else whose
+        self.rows += zip(release, size, task_size, whose, strict=True)
+        self.applications += len(release)
+
+    @rule()
+    def restore(self):
+        self.ours = restored(self.ours, queues.TaskQueues(self.speed, **self.options), self.rows)
+
+    @rule(data=st.data(), order=st.booleans())
+    def enqueue(self, data, order):
+        machines = self.pick(data)
+        k = len(machines)
+        which = st.lists(st.integers(0, self.applications - 1), min_size=k, max_size=k)
+        count = st.lists(st.integers(1, 7), min_size=k, max_size=k)
+        tasks = data.draw(count, label="tasks")
+        self.both("enqueue", machines, data.draw(which, label="applications"), tasks, self.now)
+        self.enqueued += sum(tasks)
+        if order:
+            self.both("reschedule", machines, self.now)
+
+    @rule(data=st.data())
+    def reschedule(self, data):
+        self.both("reschedule", self.pick(data), self.now)
+
+    @rule(data=st.data(), step=steps, some=st.booleans())
+    def advance(self, data, step, some):
+        self.now += step
+        self.both("advance", self.now, self.pick(data) if some else None)
+
+    @rule(step=steps)
+    def catch_up(self, step):
+        self.now += step
+        self.both("catch_up", self.now)
+
+    @rule(data=st.data(), step=steps)
+    def fail(self, data, step):
+        self.now += step
+        _, _, tasks = self.both("fail", self.pick(data), self.now)
+        self.lost += int(tasks.sum())
+
+    @rule(step=steps)
+    def due(self, step):
+        self.now += step
+        self.both("due", self.now)
+        assert self.ours.next_change() > self.now
+
+    @rule()
+    def next(self):
+        at = self.ours.next_change()
+        if at < NEVER:
+            self.now = max(self.now, at)
+            assert len(self.both("due", self.now)) > 0
+
+    @rule(data=st.data())
+    def ask(self, data):
+        machines = self.pick(data)
+        self.both("minimum_stretch", machines, self.now)
+        self.both("summaries", machines, GRID, self.now, cell=self.now + data.draw(steps))
+        new = [data.draw(x) for x in (quarters, sizes, quarters)]
+        question = (new[0], self.now / NS, new[1], new[2], self.now)
+        some = self.both("available", *question, machines=machines)
+        same(some, self.both("available", *question)[machines])
+
+    @invariant()
+    def equal(self):
+        if not hasattr(self, "ours"):
+            return
+        totals = totals_of(self.ours)
+        assert totals == totals_of(self.twin)
+        for name, never in (("first_start", -1), ("nodes_used", 0)):
+            assert {totals[name][i] for i in self.further} <= {never}
+        for kind in ("schedule", "arrivals"):
+            rows, theirs = getattr(self.ours, kind)(), getattr(self.twin, kind)()
+            assert list(rows) == list(theirs)
+            for name, column in rows.items():
+                same(column, theirs[name])
+        if self.ours.record:
+            ran = self.ours.schedule()
+            assert self.ours.arrivals()["tasks"].sum() == self.enqueued
+            assert ran["completed"].sum() == sum(totals["tasks"])
+            assert (ran["end"] > ran["start"]).all()
+            same_machine = ran["machine"][1:] == ran["machine"][:-1]
+            assert (ran["start"][1:] >= ran["end"][:-1])[same_machine].all()
+        assert self.ours.next_change() == self.twin.next_change()
+        everyone = list(range(self.machines))
+        self.both("is_busy", everyone)
+        self.both("summaries", everyone, GRID, self.now)
+        waiting = 0
+        for u in everyone:
+            _, tasks, running, _ = self.both("queue", u)
+            waiting += int(tasks.sum()) + (running >= 0)
+        totals = totals_of(self.ours)
+        # tasks of further bags are counted there and with their originals
+        completed = sum(n for i, n in enumerate(totals["completed"]) if i not in self.further)
+        assert self.enqueued == completed + self.lost + waiting
+        assert completed == sum(totals["tasks"])
+
+
+Program.TestCase.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
+TestProgram = Program.TestCase
+
+
+@pytest.mark.parametrize(("order", "watch"), [("edf", "idle"), ("fifo", "completion")])
+def test_a_long_story_equals_twin(order, watch):
+    """With failures of running tasks and questions about later instants: longer than Hypothesis goes."""
+    random = np.random.default_rng(3)
+    stores = [
+        module.TaskQueues([0.5, 1.0, 3.0], order=order, watch=watch, log=True, record=True)
+        for module in (queues, twin)
+    ]
+    rows = random.integers(-32, 0, 6) / 4, random.integers(4, 160, 6) / 4, random.integers(1, 12, 6) / 4
+
+    def both(call, *arguments, **options):
+        ours, expected = (getattr(store, call)(*arguments, **options) for store in stores)
+        same(ours, expected)
+
+    both("add_applications", *rows)
+    now = 0
+    for _ in range(150):
+        now += int(random.integers(0, 4)) * NS // 2
+        machines = random.permutation(3)[: random.integers(1, 4)]
+        k = len(machines)
+        both("enqueue", machines, random.integers(0, 6, k), random.integers(1, 4, k), now)
+        both("reschedule", machines, now)
+        if random.random() < 0.3:
+            now += int(random.integers(0, 4)) * NS // 4
+            both("fail", machines, now)
+        both("minimum_stretch", [0, 1, 2], now)
+        both("summaries", [0, 1, 2], GRID, now, cell=now + int(random.integers(0, 12)) * NS // 2)
+        both("summaries", [0, 1, 2], GRID, now)
+        both("advance", now)
+        both("next_change")
+        assert totals_of(stores[0]) == totals_of(stores[1])
+    for kind in ("schedule", "arrivals"):
+        ours, expected = (getattr(store, kind)() for store in stores)
+        assert {name: x.tolist() for name, x in ours.items()} == {
+            name: x.tolist() for name, x in expected.items()
+        }
+    assert [store.enqueued for store in stores] == [stores[0].arrivals()["tasks"].sum()] * 2
+    assert [store.tasks_done for store in stores] == [stores[0].totals()["tasks"].sum()] * 2
+
+
+@BOTH
+def test_what_has_ended_counts_before_a_later_instant(module):
+    """At 2 s only the second application is left, but the first one will have had a stretch of 3 by then."""
+    store = module.TaskQueues([1.0])
+    store.add_applications([-2.0, 0.0], [1.0, 100.0], [1.0, 1.0])
+    store.enqueue([0, 0], [0, 1], [1, 4], 0)
+    grid = SummaryGrid([1.0, 3.0], [100.0], [1.0])
+    cells = store.summaries([0], grid, 0, cell=2 * NS)
+    assert cells[0, 0, 0, 0] == 0 and cells[0, 1, 0, 0] > 0
+
+
+@BOTH
+def test_a_stretch_that_is_kept_but_for_1e_12(module):
+    store = module.TaskQueues([1.0])
+    store.add_applications([-4504 * 2.0**-52], [1.0], [1.0])
+    store.enqueue([0], [0], [1], 0)
+    store.advance(1)
+    # the running task ends at 1 s, with a stretch of 1 + 1e-12
+    assert store.summaries([0], SummaryGrid([1.0], [8.0], [0.5]), 1).tolist() == [[[[14]]]]
+
+
+@BOTH
+def test_a_task_that_could_start_at_the_instant_is_left_open(module):
+    store = simple(module, log=True)
+    store.enqueue([0], [0], [3], 0)
+    assert rows_of(store.advance(2 * NS)) == [(0, 0, 2, 2 * NS)]
+    applications, tasks, running, free_at = store.queue(0)
+    assert (applications.tolist(), tasks.tolist(), running, free_at) == ([0], [1], -1, 2 * NS)
+    # What comes at that very instant may still go before it ...
+    store.enqueue([0], [1], [1], 2 * NS)
+    store.reschedule([0], 2 * NS)
+    store.advance(2 * NS + 1)
+    assert store.queue(0)[2] == 0
+    # ... but a running task is pinned.
+    store.reschedule([0], 2 * NS + 1)
+    assert store.queue(0)[2] == 0
+    assert store.queue(0)[3] == 3 * NS
+
+
+@BOTH
+def test_totals_of_one_run(module):
+    store = simple(module, speed=(1.0, 2.0), log=True)
+    store.enqueue([0, 1, 0], [0, 0, 1], [2, 3, 1], NS)
+    assert rows_of(store.advance(10 * NS)) == [
+        (0, 0, 2, 3 * NS),
+        (0, 1, 1, 5 * NS),
+        (1, 0, 3, 5 * NS // 2),
+    ]
+    assert rows_of(store.advance(10 * NS)) == []
+    assert totals_of(store) == {
+        "first_start": [NS, 3 * NS],
+        "finish": [3 * NS, 5 * NS],
+        "completed": [5, 1],
+        "nodes_used": [2, 1],
+        "busy": [4 * NS, 3 * NS // 2],
+        "tasks": [3, 3],
+        "interrupted": [0, 0],
+        "peak_queue": [3, 3],
+        "waiting": [0, 0],
+    }
+    assert (store.enqueued, store.tasks_done) == (6, 6)
+    assert len(store.schedule()["tasks"]) == len(store.arrivals()["tasks"]) == 0
+
+
+@BOTH
+def test_a_failure_loses_the_running_task_too(module):
+    store = simple(module)
+    store.enqueue([0, 0], [0, 1], [3, 2], 0)
+    lost = store.fail([0, 0], 3 * NS // 2)
+    assert rows_of(lost) == [(0, 0, 2), (0, 1, 2)]
+    assert not store.is_busy([0])[0]
+    assert store.next_change() == NEVER
+    totals = totals_of(store)
+    assert totals["busy"] == [3 * NS // 2]
+    assert totals["completed"] == [1, 0]
+    assert totals["interrupted"] == [1]
+    store.fail([0], 3 * NS // 2)  # nothing ran
+    assert totals_of(store)["interrupted"] == [1]
+    store.enqueue([0], [0], [1], 2 * NS)
+    assert store.next_change() == 3 * NS
+
+
+@BOTH
+@pytest.mark.parametrize("watch", ["idle", "completion"])
+def test_tasks_shorter_than_a_nanosecond_take_one(module, watch):
+    store = simple(module, speed=(4.0,), task_size=(1e-12,), watch=watch)
+    store.enqueue([0], [0], [5], 7)
+    assert store.next_change() == (12 if watch == "idle" else 8)
+    assert store.due(7).tolist() == []
+    assert store.due(100).tolist() == [0]
+    assert totals_of(store)["finish"] == [12]
+
+
+@BOTH
+def test_a_further_bag_is_accounted_to_its_application(module):
+    """Application 1 loses 2 tasks, which are submitted again as bag 2, with a deadline of their own."""
+    store = simple(module, speed=(1.0, 1.0, 1.0), task_size=(1.0, 1.0), log=True, record=True)
+    store.enqueue([0, 1], [1, 0], [3, 2], 0)
+    assert rows_of(store.fail([0], 3 * NS // 2)) == [(0, 1, 2)]
+    store.add_applications([-9.0], [8.0], [1.0], [1])
+    store.enqueue([0, 0, 1, 2], [1, 2, 2, 2], [1, 1, 1, 2], 2 * NS)
+    store.reschedule([0], 2 * NS)
+    assert store.queue(0)[0].tolist() == [2, 1]  # two shares, and the bag's is due first
+    # the running task and the one that waits, of bag and application, are one row
+    assert rows_of(store.fail([0], 5 * NS // 2)) == [(0, 1, 2)]
+    assert rows_of(store.advance(9 * NS)) == [
+        (0, 1, 1, NS),
+        (1, 0, 2, 2 * NS),
+        (1, 1, 1, 3 * NS),
+        (2, 1, 2, 4 * NS),
+    ]
+    totals = totals_of(store)
+    assert totals["completed"] == [2, 4, 3]  # of the bag alone 3
+    assert totals["first_start"] == [0, 0, -1]
+    assert totals["finish"] == [2 * NS, 4 * NS, 4 * NS]
+    assert totals["nodes_used"] == [1, 3, 0]  # machine 0 once
+    assert set(store.schedule()["application"].tolist()) == {0, 1}
+    assert store.arrivals()["application"].tolist() == [1, 0, 1, 1, 1, 1]
+
+
+def test_a_state_needs_the_further_bags():
+    stores = [simple(queues, task_size=(1.0, 1.0, 1.0)) for _ in range(3)]
+    for store, whose in zip(stores, (0, 1), strict=False):
+        store.add_applications([5.0], [2.0], [1.0], [whose])
+    stores[0].setstate(stores[0].getstate())
+    with pytest.raises(
+        ValueError, match=r"state\['whose'\] must have the further bags that have been appended"
+    ):
+        stores[1].setstate(stores[0].getstate())
+    with pytest.raises(ValueError, match=r"state\['whose'\] must be int64\(3\), got int64\(4,\)"):
+        stores[2].setstate(stores[0].getstate())
+
+
+@BOTH
+def test_the_order_is_that_of_the_stretch_a_bisection_returns(module):
+    """It tries 1, which is enough, then 1/2, which is not: there application 1 would be due first."""
+    store = module.TaskQueues([1.0], tolerance=0.5)
+    store.add_applications([0.0, -2.4], [4.0, 8.0], [1.0, 1.0])
+    store.enqueue([0, 0], [1, 0], [1, 2], 0)
+    assert store.minimum_stretch([0], 0).tolist() == [1.0]
+    store.reschedule([0], 0)
+    assert store.queue(0)[0].tolist() == [0, 1]

@@ -1,0 +1,586 @@
+"""Walks of jobs: the kernel and its twin, bit for bit, and what must hold of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridcore.network.links import Links
+from gridcore.random_walk import walk
+from gridcore.random_walk.state import LOOKS, VERDICTS
+from tests.reference import walk as twin
+from tests.reference.links import Links as TwinLinks
+
+S = 10**9
+BOOKS = ("sent", "delivered", "traffic", "bytes_in", "bytes_out", "by_level")
+Case = dict[str, Any]
+
+
+def make(module: Any, links: Any, case: Case) -> tuple[Any, Any]:
+    """Links and walks of a case."""
+    nodes = len(case["speed"])
+    wires = links(np.arange(nodes), nodes, widths=[24] * 4, deferred=[False] * 4, **case["network"])
+    if case.get("log", 0) > 0:
+        wires.log(2 * case["log"], [16] * 4)
+    arguments = {name: value for name, value in case.items() if name not in ("network", "speed")}
+    return wires, module.JobWalks(wires, case["speed"], kinds=[0, 1, 2, 3], **arguments)
+
+
+def plain(**changes: Any) -> Case:
+    """Two nodes, the other twice as fast; 1 s to go from one to the other, and a byte takes 1 ms more."""
+    case: Case = {
+        "network": {"latency": S, "bandwidth": 1000.0, "fifo": False},
+        "speed": [100.0, 200.0],
+        "release": [0],
+        "node": [0],
+        "work": [1000.0],
+        "data": [0],
+        "rate": [0.0, 0.0],
+        "probes": 1,
+    }
+    return {**case, **changes}
+
+
+def run(case: Case) -> tuple[Any, dict[str, list[Any]]]:
+    wires, walks = make(walk, Links, case)
+    assert walks.advance(walk.NEVER) == walk.NEVER
+    walks.settle()
+    return wires, {name: column.tolist() for name, column in walks.jobs().items()}
+
+
+# -- kernel and twin ------------------------------------------------------------------------------------
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    nodes, jobs = draw(st.integers(1, 8)), draw(st.integers(0, 20))
+
+    def column(count: int, *usual: Any, among: st.SearchStrategy[Any] | None = None) -> list[Any]:
+        values = st.sampled_from(usual) if among is None else st.sampled_from(usual) | among
+        return draw(st.lists(values, min_size=count, max_size=count))
+
+    latency = draw(st.sampled_from((0, S // 10, 3 * S // 10, 2 * S)))
+    degree = min(draw(st.integers(0, 2)), nodes - 1)
+    table = [[(u + 1 + k) % nodes for k in range(degree)] for u in range(nodes)]
+    neighbours = np.array(table, np.int32).reshape(nodes, degree)
+    return {
+        "network": {
+            "latency": latency,
+            "jitter": draw(st.sampled_from((0, latency // 2))),
+            "seed": draw(st.integers(0, 3)),
+            "bandwidth": draw(st.sampled_from((np.inf, 1000.0, 125_000.0))),
+            "fifo": draw(st.booleans()),
+        },
+        "speed": column(nodes, 100.0, 150.0, 200.0),
+        "release": sorted(column(jobs, 0, S, 2 * S, S // 2, among=st.integers(0, 4 * S))),
+        "node": draw(st.lists(st.integers(0, nodes - 1), min_size=jobs, max_size=jobs)),
+        "work": column(jobs, 100.0, 50.0, 300.0, among=st.floats(1.0, 2000.0)),
+        "data": column(jobs, 0, 1000, 100, 5000),
+        "rate": column(nodes, np.nan, 0.5, 0.0, 3.0),
+        "probes": draw(st.integers(0, 7)),
+        "pick": draw(st.sampled_from(("first", "best", "fastest"))),
+        "rule": draw(st.sampled_from(("none", "exactly-one", "at-least-one"))),
+        "local_threshold": draw(st.sampled_from((0.5, 0.2, 0.3, 1.0))),
+        "remote_threshold": draw(st.sampled_from((1.0, 0.1, 0.0, 0.5, np.inf))),
+        "min_speed": draw(st.sampled_from((0.0, 0.0, 150.0))),
+        "printed": draw(st.booleans()),
+        "probe_time": draw(st.sampled_from((0, 0, 1, 3, S // 10 + 1, S // 2))),
+        "queued": draw(st.booleans()),
+        "packet": draw(st.sampled_from((0, 100))),
+        "seed": draw(st.integers(0, 2**40)),
+        "neighbours": draw(st.sampled_from((None, neighbours))),
+        "log": draw(st.sampled_from((10**6, 0, 9))),
+    }
+
+
+def equal(case: Case, stops: list[int]) -> None:
+    """Kernel and twin do the same up to each of `stops`, and after them."""
+    wires, walks = make(walk, Links, case)
+    twin_wires, twin_walks = make(twin, TwinLinks, case)
+    for at in [*sorted(stops), walk.NEVER]:
+        assert walks.advance(at) == twin_walks.advance(at) == walk.NEVER
+        # what goes on is another kernel, from the state of this one
+        other_wires, other = make(walk, Links, case)
+        other_wires.setstate(wires.getstate())
+        other.setstate(walks.getstate())
+        wires, walks = other_wires, other
+        walks.settle()
+        assert walks.unlogged == twin_walks.unlogged
+        for told in ("jobs", "totals", "looks"):
+            mine, wanted = getattr(walks, told)(), getattr(twin_walks, told)()
+            assert list(mine) == list(wanted)
+            for name, column in wanted.items():
+                np.testing.assert_array_equal(mine[name], column, name, strict=True)
+        for name in BOOKS:
+            np.testing.assert_array_equal(getattr(wires, name), getattr(twin_wires, name), name)
+        mine, wanted = wires.logged(), twin_wires.logged()
+        for name, column in wanted.items():
+            np.testing.assert_array_equal(mine[name], column, name, strict=True)
+        assert wires.unlogged == twin_wires.unlogged
+
+
+@settings(deadline=None, max_examples=200)
+@given(cases(), st.lists(st.integers(0, 8 * S), max_size=4))
+def test_kernel_and_twin_are_equal(case: Case, stops: list[int]) -> None:
+    equal(case, stops)
+
+
+@pytest.mark.parametrize("rule", ["none", "exactly-one", "at-least-one"])
+@pytest.mark.parametrize("pick", ["first", "best", "fastest"])
+def test_many_jobs_equal_twin(pick: str, rule: str) -> None:
+    """More nodes and jobs than the examples have, whose answers take an odd time."""
+    random = np.random.default_rng(3)
+    case = {
+        "network": {"latency": S // 10, "bandwidth": 1e4, "fifo": False},
+        "speed": random.choice([50.0, 100.0, 150.0, 0.6], 12).tolist(),
+        "release": np.sort(random.integers(0, 20 * S, 60)).tolist(),
+        "node": random.integers(0, 12, 60).tolist(),
+        "work": random.uniform(50.0, 1500.0, 60).tolist(),
+        "data": random.integers(0, 3000, 60).tolist(),
+        "rate": random.choice([np.nan, 0.2, 1.0], 12).tolist(),
+        "probes": 4, "probe_time": S // 5 + 1, "pick": pick, "rule": rule, "log": 300,
+    }  # fmt: skip
+    equal(case, [5 * S])
+
+
+@settings(deadline=None, max_examples=60)
+@given(cases())
+def test_what_is_logged_changes_nothing_else(case: Case) -> None:
+    wires, jobs = run({**case, "log": 0})
+    logged, other = make(walk, Links, {**case, "log": 10**6})
+    other.advance(walk.NEVER)
+    other.settle()
+    assert {name: column.tolist() for name, column in other.jobs().items()} == jobs
+    for name in BOOKS:
+        np.testing.assert_array_equal(getattr(wires, name), getattr(logged, name), name)
+    messages = logged.logged()
+    assert np.bincount(messages["kind"], minlength=4).tolist() == logged.sent.tolist()
+    assert np.bincount(messages["kind"], messages["nbytes"], 4).tolist() == logged.traffic.tolist()
+    looks = other.looks()
+    ends = looks["verdict"] >= VERDICTS.index("moves")
+    # a row for each answer, and one for each job, which says where it went
+    assert (~ends).sum() == wires.sent[1] and sorted(looks["job"][ends]) == list(range(len(jobs["machine"])))
+    went = np.where(
+        looks["node"][ends] < 0, np.array(case["node"], np.int64)[looks["job"][ends]], looks["node"][ends]
+    )
+    assert went.tolist() == [jobs["machine"][job] for job in looks["job"][ends]]
+    assert (looks["heard"] - looks["asked"])[~ends].tolist() == [
+        case["probe_time"] - case["probe_time"] // 2
+    ] * int((~ends).sum())
+
+
+@settings(deadline=None, max_examples=60)
+@given(cases())
+def test_each_job_runs_once_where_it_came(case: Case) -> None:
+    wires, jobs = run(case)
+    table = {name: np.array(column, np.int64) for name, column in jobs.items()}
+    home, release = np.array(case["node"], np.int64), np.array(case["release"], np.int64)
+    lasts = np.rint(np.array(case["work"]) / np.array(case["speed"])[table["machine"]] * 1e9)
+    assert (table["end"] - table["start"] == lasts).all()
+    assert (table["arrived"] >= release).all() and (table["start"] >= table["arrived"]).all()
+    stayed = table["machine"] == home
+    assert ((table["predicted"] == -1) == stayed).all()
+    # a dispatcher decides on one job after the other, and a result leaves when it is done with those before
+    took, decided = table["probes"] * case["probe_time"], release.copy()
+    for u in range(len(case["speed"])):
+        until = 0
+        for job in np.flatnonzero(home == u):
+            until = decided[job] = (max(until, release[job]) if case["queued"] else release[job]) + took[job]
+    assert (table["arrived"] == decided)[stayed].all() and (table["arrived"] >= decided).all()
+    for job in range(len(home)):
+        end = table["end"][job]
+        # jobs that are released at the end itself may be before the result or behind it
+        here = (home == table["machine"][job]) & case["queued"]
+        before, with_it = (
+            max(end, decided[here & earlier].max(initial=0)) for earlier in (release < end, release <= end)
+        )
+        back = table["returned"][job]
+        assert back in (before, with_it) if stayed[job] else back >= before
+    # nothing overtakes on a node, and no node is idle while a job waits there
+    for u in range(len(case["speed"])):
+        here = np.flatnonzero(table["machine"] == u)
+        here = here[np.argsort(table["start"][here])]
+        assert (np.diff(table["arrived"][here]) >= 0).all()
+        free = np.append(0, table["end"][here][:-1])
+        assert (table["start"][here] == np.maximum(free, table["arrived"][here])).all()
+    moved = int((~stayed).sum())
+    assert wires.sent.tolist()[2:] == wires.delivered.tolist()[2:] == [moved, moved]
+    assert wires.sent[0] == table["probes"].sum() >= wires.sent[1]
+
+
+# -- small examples -------------------------------------------------------------------------------------
+
+
+def test_a_job_goes_where_it_is_back_earlier() -> None:
+    # at home 10 s; there 1 s to go, 5 s, 1 s back
+    _, jobs = run(plain())
+    assert (jobs["machine"], jobs["arrived"], jobs["end"], jobs["returned"]) == ([1], [S], [6 * S], [7 * S])
+    assert (jobs["predicted"], jobs["probes"]) == ([0], [1])
+    # 1500 bytes take 1.5 s more each way: 10 s, as at home, where it then stays
+    _, jobs = run(plain(data=[1500]))
+    assert (jobs["machine"], jobs["returned"], jobs["predicted"]) == ([0], [10 * S], [-1])
+
+
+def test_as_printed_only_queues_and_one_way_are_compared() -> None:
+    # 1 s to go against no queue: it stays, although it would be back 3 s earlier
+    assert run(plain(printed=True))[1]["machine"] == [0]
+    # the second one finds a queue of 10 s
+    two = plain(printed=True, release=[0, 0], node=[0, 0], work=[1000.0, 1000.0], data=[0, 0])
+    assert run(two)[1]["machine"] == [0, 1]
+
+
+def test_what_comes_meanwhile_makes_the_prediction_wrong() -> None:
+    # both jobs of node 0 find node 1 idle; the second one waits there for the first
+    case = plain(release=[0, 0], node=[0, 0], work=[1000.0, 1000.0], data=[0, 0], rule="none")
+    _, jobs = run(case)
+    assert jobs["machine"] == [1, 1] and jobs["predicted"] == [0, 0]
+    assert jobs["start"] == [S, 6 * S] and jobs["arrived"] == [S, S]
+
+
+def test_the_conditions_on_arrivals_in_transit() -> None:
+    def goes(**changes: Any) -> bool:
+        return bool(run(plain(**changes))[1]["machine"] == [1])
+
+    # 1 s on the way: x = rate
+    assert goes(rule="exactly-one", rate=[0.0, 1.0])  # 0.37, the most there is, is below 0.5
+    assert not goes(rule="exactly-one", rate=[0.0, 1.0], local_threshold=0.36)
+    assert goes(rule="exactly-one", rate=[0.0, 50.0], local_threshold=0.36)  # 50 exp(-50)
+    assert goes(rule="at-least-one", rate=[0.0, 0.69])
+    assert not goes(rule="at-least-one", rate=[0.0, 0.70])
+    assert goes(rule="none", rate=[0.0, 50.0])
+    # of others: the first job to node 1, at 2 s, makes 1 / 3 of a job a second at 3 s
+    two = {"release": [2 * S, 3 * S], "node": [0, 0], "work": [1000.0, 5000.0], "data": [0, 0]}
+    assert run(plain(**two, remote_threshold=0.34))[1]["machine"] == [1, 1]
+    assert run(plain(**two, remote_threshold=0.33))[1]["machine"] == [1, 0]
+    assert run(plain(remote_threshold=0.0))[1]["machine"] == [0]
+    # at 0 s one job sent is infinitely many a time, unless the condition is off
+    both = {"release": [0, 0], "node": [0, 0], "work": [1000.0, 9000.0], "data": [0, 0]}
+    assert run(plain(**both))[1]["machine"] == [1, 0]
+    assert run(plain(**both, remote_threshold=np.inf))[1]["machine"] == [1, 1]
+
+
+def test_the_rate_observed_stands_in_for_one_that_is_not_known() -> None:
+    # two jobs at node 1 in the first 2 s: 1 - exp(-1) = 0.63 a second
+    case = plain(
+        release=[S, S, 2 * S], node=[1, 1, 0], work=[1.0, 1.0, 1000.0], data=[0, 0, 0],
+        rate=[np.nan, np.nan], rule="at-least-one",
+    )  # fmt: skip
+    assert run({**case, "local_threshold": 0.64})[1]["machine"][2] == 1
+    assert run({**case, "local_threshold": 0.63})[1]["machine"][2] == 0
+
+
+def test_first_best_and_fastest() -> None:
+    """Node 3 is the fastest and has a queue of 30 s, node 2 is the best."""
+    case = plain(
+        speed=[100.0, 150.0, 200.0, 400.0], release=[0, S], node=[3, 0], work=[12_000.0, 2000.0], data=[0, 0],
+        rate=[0.0] * 4, rule="none",
+    )  # fmt: skip
+    chosen = {pick: set() for pick in ("first", "best", "fastest")}
+    for seed in range(20):
+        for pick, found in chosen.items():
+            found.add(run({**case, "pick": pick, "probes": 3, "seed": seed})[1]["machine"][1])
+    assert chosen == {"first": {1, 2}, "best": {2}, "fastest": {3}}
+    # passed over below a speed; the first one that is fast enough is node 2
+    assert run({**case, "pick": "first", "probes": 3, "min_speed": 160.0})[1]["machine"][1] == 2
+
+
+def test_asking_takes_time_and_tells_what_was() -> None:
+    """2 s to ask and hear: what is heard is 1 s old."""
+    case = plain(probe_time=2 * S)
+    _, jobs = run(case)
+    assert (jobs["machine"], jobs["arrived"], jobs["returned"]) == ([1], [3 * S], [9 * S])
+    # node 1 has 20 s of work from 2 s on: after it was asked at 1.5 s, and before it answers at 2.5 s
+    _, jobs = run({**case, "release": [0, S // 2], "node": [1, 0], "work": [4000.0, 1000.0], "data": [0, 0]})
+    assert jobs["machine"] == [1, 1] and jobs["predicted"][1] == 0
+    assert jobs["arrived"] == [2 * S, 3 * S + S // 2] and jobs["start"][1] == 22 * S
+    # nobody better: it begins at home when the answer is there
+    _, jobs = run(plain(probe_time=2 * S, work=[10.0]))
+    assert (jobs["machine"], jobs["arrived"]) == ([0], [2 * S])
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_a_dispatcher_does_one_thing_after_the_other(module: Any, links: Any) -> None:
+    """6 s to ask; node 0 decides on its jobs until 6, 12 and 18 s, and finds node 1 idle whenever it asks."""
+    case = plain(
+        release=[0, S, 8 * S], node=[0, 0, 0], work=[1.0, 1000.0, 1.0], data=[0] * 3, rule="none",
+        probe_time=6 * S,
+    )  # fmt: skip
+
+    def went(**changes: Any) -> dict[str, Any]:
+        _, walks = make(module, links, {**case, **changes})
+        walks.advance(walk.NEVER)
+        return {name: column.tolist() for name, column in walks.jobs().items()}
+
+    jobs, ran = went(), S // 100
+    assert jobs["machine"] == [0, 1, 0]
+    # job 0 has run at 6.01 s; its result waits for the decision on job 1, not for job 2, which is behind it
+    assert (jobs["arrived"], jobs["end"]) == ([6 * S, 13 * S, 18 * S], [6 * S + ran, 18 * S, 18 * S + ran])
+    assert jobs["returned"] == [12 * S, 19 * S, 18 * S + ran]
+    # a result for another node waits as well: node 1 decides on its own job from 17 to 23 s
+    busy = went(release=[0, S, 17 * S], node=[0, 0, 1], work=[1.0, 1000.0, 1.0])
+    assert busy["end"][1] == 18 * S and busy["returned"][1] == 24 * S
+    # side by side, nothing waits
+    jobs = went(queued=False)
+    assert jobs["machine"] == [0, 1, 0] and jobs["arrived"] == [6 * S, 8 * S, 14 * S]
+    assert jobs["returned"] == [6 * S + ran, 14 * S, 14 * S + ran]
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_a_dispatcher_that_is_busy_beyond_the_clock(module: Any, links: Any) -> None:
+    """Each job leaves for the faster node, and none has come there when three are decided on."""
+    case = plain(
+        release=[0] * 9, node=[0] * 9, work=[1.0] * 9, data=[0] * 9, pick="fastest", rule="none",
+        probe_time=2**60 - 1,
+    )  # fmt: skip
+    case["network"]["latency"] = 2**61
+    _, walks = make(module, links, case)
+    with pytest.raises(OverflowError, match=f"^node 0 would decide on jobs until after {2**61} ns$"):
+        walks.advance(walk.NEVER)
+
+
+def test_every_other_node_is_asked_once_and_all_are_alike() -> None:
+    nodes, jobs = 12, 3000
+    case = plain(
+        speed=[100.0] * nodes, release=[0] * jobs, node=[5] * jobs, work=[1.0] * jobs, data=[0] * jobs,
+        rate=[0.0] * nodes, probes=4, min_speed=1000.0,
+    )  # fmt: skip
+    wires, found = run(case)
+    assert found["probes"] == [4] * jobs
+    # a load each time a node was asked: binomial with a deviation of 25
+    asked = np.delete(wires.bytes_out, 5) / 100
+    assert wires.sent[:2].tolist() == [4 * jobs] * 2 and abs(asked - 4 * jobs / 11).max() < 130
+    wires, found = run({**case, "probes": 100})
+    assert found["probes"] == [11] * jobs and (np.delete(wires.bytes_out, 5) == 100 * jobs).all()
+
+
+def test_a_walk_passes_through_who_was_asked_before() -> None:
+    # a ring of three, one way: 1, 2, 0 (itself), 1 ...: two are asked in five steps
+    ring = np.array([[1], [2], [0]], np.int32)
+    wires, jobs = run(plain(speed=[100.0] * 3, rate=[0.0] * 3, probes=5, neighbours=ring))
+    assert jobs["probes"] == [5] and wires.sent.tolist() == [5, 2, 0, 0]
+    assert wires.bytes_in.tolist() == [300, 200, 200] and wires.bytes_out.tolist() == [200, 300, 200]
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_what_is_not_said(module: Any, links: Any) -> None:
+    """What each option is then, seen by what jobs do."""
+
+    def went(**changes: Any) -> tuple[Any, dict[str, list[int]]]:
+        wires, walks = make(module, links, plain(**changes))
+        walks.advance(walk.NEVER)
+        walks.settle()
+        assert walks.unlogged == 0 and not len(walks.looks()["job"])
+        return wires, {name: column.tolist() for name, column in walks.jobs().items()}
+
+    wires, jobs = went()
+    # not as printed, at once, and 100 bytes to ask
+    assert (jobs["machine"], jobs["arrived"], wires.traffic[0]) == ([1], [S], 100)
+    # exactly one, with a chance below 0.5: 0.7 exp(-0.7) is, 1 - exp(-0.7) is not
+    assert went(rate=[0.0, 0.7])[1]["machine"] == [1]
+    assert went(rate=[0.0, 0.7], rule="at-least-one")[1]["machine"] == [0]
+    # one job sent in 1 s is not less than 1 a second
+    two = {"release": [S // 2, S], "node": [0, 0], "work": [1000.0, 5000.0], "data": [0, 0]}
+    assert went(**two)[1]["machine"] == [1, 0]
+    # however slow; and the first that is better
+    assert went(speed=[0.1, 0.9], work=[1.0])[1]["machine"] == [1]
+    case = {
+        "speed": [100.0, 150.0, 200.0, 400.0], "rate": [0.0] * 4, "probes": 3,
+        "release": [100 * k * S for k in range(10)], "node": [0] * 10, "work": [1000.0] * 10,
+        "data": [0] * 10,
+    }  # fmt: skip
+    assert went(**case)[1] == went(**case, pick="first", seed=0)[1] != went(**case, pick="best")[1]
+    assert went(**case)[1] != went(**case, seed=1)[1]
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_who_is_asked_at_an_instant_does_not_know_what_is_released_then(module: Any, links: Any) -> None:
+    """A probe of 3 ns comes after 1 ns, before the first job of that node, which would make it refuse."""
+    case = plain(
+        release=[0, 1], node=[0, 1], work=[1000.0, 1.0], data=[0, 0], rate=[np.nan] * 2,
+        rule="at-least-one", probe_time=3,
+    )  # fmt: skip
+    _, walks = make(module, links, case)
+    walks.advance(walk.NEVER)
+    assert walks.jobs()["machine"][0] == 1
+    _, walks = make(module, links, {**case, "release": [0, 0]})
+    walks.advance(walk.NEVER)
+    assert walks.jobs()["machine"][0] == 0
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_rates_observed_when_time_begins(module: Any, links: Any) -> None:
+    """At 0 s the job that node 1 has had makes infinitely many a second, if any time is left for them."""
+
+    def went(latency: int = S, **changes: Any) -> int:
+        case = plain(
+            release=[0, 0], node=[1, 0], work=[1.0, 1000.0], data=[0, 0], rate=[np.nan] * 2, **changes
+        )
+        case["network"]["latency"] = latency
+        _, walks = make(module, links, case)
+        walks.advance(walk.NEVER)
+        return int(walks.jobs()["machine"][1])
+
+    assert went() == 1  # exactly one of infinitely many never comes
+    assert went(rule="at-least-one") == 0
+    assert went(0, rule="at-least-one") == 1
+    assert went(0, rule="at-least-one", local_threshold=0.0) == 0  # a chance of 0 is not below it
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_jobs_of_others_are_counted_to_the_second(module: Any, links: Any) -> None:
+    """One job sent in 3 s, and 1 s to go: just less than what is allowed."""
+    case = plain(release=[2 * S, 3 * S], node=[0, 0], work=[1000.0, 5000.0], data=[0, 0])
+    for allowed, machine in ((1 / 3 + 1e-10, 1), (1 / 3 - 1e-10, 0)):
+        _, walks = make(module, links, {**case, "remote_threshold": allowed})
+        walks.advance(walk.NEVER)
+        assert walks.jobs()["machine"].tolist() == [1, machine]
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_the_best_is_who_will_be_when_all_have_answered(module: Any, links: Any) -> None:
+    """Node 1 is the fastest and busy until 55 s; the third answer is there at 60 s, whoever gives it."""
+    case = plain(
+        speed=[100.0, 200.0, 190.0, 10.0], rate=[0.0] * 4, release=[0, 30 * S], node=[1, 0],
+        work=[5000.0, 1000.0], data=[0, 0], pick="best", rule="none", probes=3, probe_time=10 * S,
+    )  # fmt: skip
+    for seed in range(8):
+        _, walks = make(module, links, {**case, "seed": seed})
+        walks.advance(walk.NEVER)
+        assert walks.jobs()["end"][0] == 55 * S and walks.jobs()["machine"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_a_nanosecond_counts(module: Any, links: Any) -> None:
+    def went(**changes: Any) -> dict[str, Any]:
+        _, walks = make(module, links, plain(node=[0, 0], release=[0, 0], data=[0, 0], **changes))
+        walks.advance(walk.NEVER)
+        return {name: column.tolist() for name, column in walks.jobs().items()}
+
+    # 1 s to go, and at home a queue of 1 s and 1 ns
+    assert went(printed=True, work=[100.0000001, 1000.0])["machine"] == [0, 1]
+    assert went(printed=True, work=[100.0, 1000.0])["machine"] == [0, 0]
+    # 1000 s to send the data, and 1 s more: 999 s before node 1 is free
+    case = plain(release=[0, 0], node=[1, 0], work=[400_000.0, 1e6], data=[0, 10**6], rule="none")
+    _, walks = make(module, links, case)
+    walks.advance(walk.NEVER)
+    assert walks.jobs()["predicted"].tolist() == [-1, 999 * S]
+
+
+# -- what is logged -------------------------------------------------------------------------------------
+
+
+def test_the_log_says_what_was_heard_and_what_was_true() -> None:
+    """2 s to ask and hear; node 1 gets 20 s of work between its being asked and the answer."""
+    case = plain(
+        probe_time=2 * S, release=[0, S // 2], node=[1, 0], work=[4000.0, 1000.0], data=[0, 0], log=10
+    )
+    _, walks = make(walk, Links, case)
+    walks.advance(walk.NEVER)
+    looks = walks.looks()
+    assert [VERDICTS[k] for k in looks["verdict"]] == ["fits", "fits", "stays", "moves"]
+    assert list(looks) == list(LOOKS)
+    names = "job", "node", "asked", "heard", "free", "home_free", "true_free"
+    assert list(zip(*(looks[name].tolist() for name in names), strict=True)) == [
+        (0, 0, S, 2 * S, 0, 0, 0),
+        (1, 1, 3 * S // 2, 5 * S // 2, 0, 0, 22 * S),
+        (0, -1, -1, 2 * S, -1, 0, -1),
+        (1, 1, -1, 5 * S // 2, 0, 0, 22 * S),
+    ]
+    # three rows of room: the first ones, and one was not kept
+    _, walks = make(walk, Links, {**case, "log": 3})
+    walks.advance(walk.NEVER)
+    assert walks.unlogged == 1 and all((walks.looks()[name] == looks[name][:3]).all() for name in LOOKS)
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_a_log_of_one_row(module: Any, links: Any) -> None:
+    _, walks = make(module, links, plain(log=1))
+    walks.advance(walk.NEVER)
+    assert walks.looks()["verdict"].tolist() == [VERDICTS.index("fits")] and walks.unlogged == 1
+
+
+def test_the_log_says_why_a_node_was_passed_over() -> None:
+    two = {"release": [2 * S, 3 * S], "node": [0, 0], "work": [1000.0, 5000.0], "data": [0, 0], "log": 9}
+    for changes, job, verdict, count in (
+        ({"rate": [0.0, 1.0], "local_threshold": 0.36}, 0, "own", 0),
+        ({"remote_threshold": 0.33}, 1, "others", 1),
+        ({"min_speed": 300.0}, 0, "slow", 0),
+    ):
+        _, walks = make(walk, Links, plain(**two, **changes))
+        walks.advance(walk.NEVER)
+        looks = walks.looks()
+        (k,) = np.flatnonzero((looks["job"] == job) & (looks["asked"] >= 0))
+        assert (VERDICTS[looks["verdict"][k]], looks["count"][k]) == (verdict, count)
+
+
+# -- bad input ------------------------------------------------------------------------------------------
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"speed": [1.0, 0.0]}, "speed[1] must be finite and > 0, got 0.0"),
+    ({"work": [np.nan]}, "work[0] must be finite and > 0, got nan"),
+    ({"work": [np.inf]}, "work[0] must be finite and > 0, got inf"),
+    ({"rate": [0.0, -1.0]}, "rate[1] must be finite and >= 0, or nan, got -1.0"),
+    ({"rate": [0.0]}, "rate must have 2 entries, got 1"),
+    ({"release": [-1]}, "release[0] must be in 0..2305843009213693952, got -1"),
+    ({"release": [[0]]}, "release must have one dimension, got 2"),
+    ({"release": [5, 4], "node": [0, 0], "work": [1.0, 1.0], "data": [0, 0]},
+     "release must not decrease, got 4 after 5"),
+    ({"node": [2]}, "node[0] must be in 0..1, got 2"),
+    ({"data": [2**31]}, "data[0] must be in 0..2147483647, got 2147483648"),
+    ({"data": []}, "data must have 1 entries, got 0"),
+    ({"pick": "any"}, "pick must be one of ('first', 'best', 'fastest'), got 'any'"),
+    ({"rule": "P"}, "rule must be one of ('none', 'exactly-one', 'at-least-one'), got 'P'"),
+    ({"probes": -1}, "probes must be in 0..2147483647, got -1"),
+    ({"local_threshold": np.nan}, "local_threshold must be in 0..inf, got nan"),
+    ({"min_speed": -1.0}, "min_speed must be in 0..inf, got -1.0"),
+    ({"probe_time": -1}, "probe_time must be in 0..2305843009213693952, got -1"),
+    ({"log": -1}, "log must be in 0..2305843009213693952, got -1"),
+    ({"packet": 2**31}, "packet must be in 0..2147483647, got 2147483648"),
+    ({"neighbours": [[1], [0]]}, "neighbours must be int32[nodes, degree]"),
+    ({"neighbours": np.zeros((3, 1), np.int32)}, "neighbours must have 2 rows, got 3"),
+    ({"neighbours": np.array([[1], [2]], np.int32)}, "neighbours[1] must be in 0..1, got 2"),
+    ({"neighbours": np.array([[1], [1]], np.int32)}, "neighbours[1] must not have 1 itself"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD)
+def test_bad_input(changes: dict[str, Any], message: str) -> None:
+    for module, links in ((walk, Links), (twin, TwinLinks)):
+        with pytest.raises(ValueError) as caught:
+            make(module, links, plain(**changes))
+        assert str(caught.value) == message
+
+
+def test_kinds_and_links_must_fit() -> None:
+    for module, links in ((walk, Links), (twin, TwinLinks)):
+        wires, _ = make(module, links, plain())
+        arguments = {name: value for name, value in plain().items() if name not in ("network", "speed")}
+        with pytest.raises(ValueError, match=r"^kinds\[3\] must be a kind of 24 bytes, got 4$"):
+            module.JobWalks(wires, [1.0, 1.0], kinds=[0, 1, 2, 4], **arguments)
+        more = {**arguments, "rate": [0.0] * 3}
+        with pytest.raises(ValueError, match="^links must have 3 nodes, got 2$"):
+            module.JobWalks(wires, [1.0] * 3, kinds=[0, 1, 2, 3], **more)
+
+
+def test_beyond_the_clock() -> None:
+    for module, links in ((walk, Links), (twin, TwinLinks)):
+        _, walks = make(module, links, plain(work=[1e300], probes=0))
+        walks.advance(walk.NEVER)
+        assert walks.jobs()["end"].tolist() == [2**61]  # the last instant at which a job may end
+        _, walks = make(module, links, plain(release=[S], work=[1e300], probes=0))
+        with pytest.raises(OverflowError, match="^node 0 would be busy until after 2305843009213693952 ns$"):
+            walks.advance(walk.NEVER)
+
+
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+def test_who_could_not_be_queued_is_refused_again(module: Any, links: Any) -> None:
+    """Whoever was asked for it can be asked once more: with all others asked there would be nobody left."""
+    case = plain(speed=[100.0] * 3, rate=[0.0] * 3, release=[S], work=[1e300], probes=2)
+    _, walks = make(module, links, case)
+    for _ in range(3):
+        with pytest.raises(OverflowError, match="^node 0 would be busy until after 2305843009213693952 ns$"):
+            walks.advance(walk.NEVER)

@@ -1,0 +1,345 @@
+"""Work queues: the kernel and its twin, which scans where the kernel has indices, and what must hold of
+both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridcore.work_queue import dispatch
+from tests.reference import dispatch as twin
+
+S = 10**9
+NEVER = 2**63 - 1
+QUICK = settings(deadline=None, max_examples=150)
+
+Change = tuple[int, int, bool, int]
+
+
+@dataclass
+class Case:
+    """A queue, what is submitted when, which machines fail when, and at which instants it is looked at."""
+
+    speed: list[float]
+    tasks: list[int]
+    sizes: list[float]
+    rules: dict[str, Any]
+    release: list[int]
+    sequences: list[list[int]]
+    changes: list[Change]
+    cuts: list[int]
+    looks: list[int]
+
+    def first(self) -> list[int]:
+        """When each machine fails first."""
+        first = {u: at for at, u, up, _ in reversed(self.changes) if not up}
+        return [first.get(u, NEVER) for u in range(len(self.speed))]
+
+    def blocks(self) -> Iterator[list[Change]]:
+        edges = [0, *self.cuts, len(self.changes)]
+        yield from (self.changes[a:b] for a, b in zip(edges, edges[1:], strict=False) if b > a)
+        yield []
+
+
+def times(*usual: float) -> st.SearchStrategy[int]:
+    return (st.sampled_from(usual) | st.floats(0.0, 30.0)).map(lambda x: round(x * S))
+
+
+@st.composite
+def changes(draw: st.DrawFn, machines: int) -> list[Change]:
+    rows: list[Change] = []
+    for u in range(machines):
+        at, course = 0, []
+        for _ in range(draw(st.integers(0, 3))):
+            down = at + draw(times(0.0, 1.0, 2.0, 5.0)) + (1 if course else 0)
+            at = down + draw(times(0.0, 0.0, 1.0, 5.0))
+            course.append((down, at))
+        ends = [down for down, _ in course[1:]] + [NEVER]
+        for (down, back), until in zip(course, ends, strict=False):
+            rows += [(down, u, False, back), (back, u, True, until)]
+    return sorted(rows)
+
+
+@st.composite
+def cases(draw: st.DrawFn, **fixed: Any) -> Case:
+    machines = draw(st.integers(1, 8))
+    tasks = draw(st.lists(st.integers(1, 7), min_size=1, max_size=3))
+    faulty = draw(st.booleans())
+    rules: dict[str, Any] = {
+        "order": draw(st.sampled_from(("random", "small", "great"))),
+        "choice": draw(st.sampled_from(("none", "cpu", "avail", "all"))),
+        "max_replicas": draw(st.integers(1, 4)),
+        "interval": draw(st.sampled_from((0, S // 2, 2 * S, 3 * S))),
+        "checkpoint": draw(st.sampled_from((0, 0, S // 4))),
+        "restore": draw(st.sampled_from((0, 0, S // 2))),
+        "local": draw(st.booleans()),
+        "printed": draw(st.sampled_from((False, False, False, True))),
+        "prediction": draw(st.sampled_from(("told", "told", "past", "age"))),
+        "seed": draw(st.integers(0, 2**64 - 1)),
+        "faults": faulty,
+        "log": True,
+    }
+    if draw(st.booleans()):
+        factor = st.sampled_from((0.25, 0.5, 1.0)) | st.floats(0.1, 2.0)
+        rules |= {
+            "period": draw(st.sampled_from((S, 3 * S // 2, 7 * S))),
+            "factors": draw(st.lists(st.lists(factor, min_size=3, max_size=3), min_size=2, max_size=2)),
+            "series": draw(st.lists(st.integers(0, 1), min_size=machines, max_size=machines)),
+            "first": draw(st.lists(st.integers(0, 2), min_size=machines, max_size=machines)),
+        }
+    rows = draw(changes(machines)) if faulty else []
+    size = st.sampled_from((5.0, 10.0, 10.0, 20.0, 40.0)) | st.floats(1.0, 60.0)
+    total = sum(tasks)
+    return Case(
+        speed=draw(
+            st.lists(st.sampled_from((1.0, 2.0, 2.0, 3.7, 4.0)), min_size=machines, max_size=machines)
+        ),
+        tasks=tasks,
+        sizes=draw(st.lists(size, min_size=total, max_size=total)),
+        rules=rules | fixed,
+        release=sorted(draw(st.lists(times(0.0, 0.0, 3.0), min_size=len(tasks), max_size=len(tasks)))),
+        sequences=[draw(st.permutations(range(n))) for n in tasks],
+        changes=rows,
+        cuts=sorted(draw(st.lists(st.integers(0, len(rows)), max_size=2))),
+        looks=draw(st.lists(times(1.0, 5.0), max_size=3)),
+    )
+
+
+def queue_of(kernel: Any, case: Case) -> Any:
+    return kernel.WorkQueue(case.speed, case.tasks, case.sizes, case.first(), **case.rules)
+
+
+def run(queue: Any, until: int, blocks: Iterator[list[Change]]) -> str:
+    while (why := queue.run(until)) == "blocks":
+        rows = next(blocks)
+        columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+        time, machine, up, until_when = (list(column) for column in columns)
+        queue.feed(
+            np.array(time, np.int64),
+            np.array(machine, np.int64),
+            np.array(up, np.bool_),
+            np.array(until_when, np.int64),
+        )
+    return why
+
+
+def acts(case: Case) -> list[tuple[int, int, int]]:
+    """Releases (bag) and looks (-1), in order."""
+    return sorted([(at, 0, i) for i, at in enumerate(case.release)] + [(at, 1, -1) for at in case.looks])
+
+
+def play(kernel: Any, case: Case, *, again: bool = False) -> list[Any]:
+    """All that can be seen; `again`: each time in a queue of its own that goes on from the state."""
+    queue, blocks, seen = queue_of(kernel, case), case.blocks(), []
+    for at, _, bag in acts(case):
+        seen.append((run(queue, at, blocks), queue.now, queue.left))
+        if bag >= 0:
+            queue.submit(bag, case.sequences[bag])
+        if again:
+            other = queue_of(kernel, case)
+            other.setstate(queue.getstate())
+            queue = other
+    seen.append((run(queue, NEVER, blocks), queue.now, queue.left))
+    for table in (queue.totals(), queue.instances()):
+        seen.append({name: column.tolist() for name, column in sorted(table.items())})
+    return seen
+
+
+@QUICK
+@given(cases())
+def test_kernel_and_twin_agree(case: Case) -> None:
+    """To the bit; the twin looks at all tasks and all machines for each decision."""
+    assert play(dispatch, case) == play(twin, case)
+
+
+@QUICK
+@given(cases())
+def test_it_goes_on_from_its_state(case: Case) -> None:
+    assert play(dispatch, case, again=True) == play(dispatch, case)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.sampled_from((1.0, 2.0, 2.5, 4.0, 4.0, 8.0)), min_size=1, max_size=700), st.data())
+def test_all_info_finds_what_a_scan_finds(speed: list[float], data: st.DataObject) -> None:
+    """With enough machines for several rounds of the index: the fastest that suffices, else the fastest."""
+    chance = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    until = (chance.integers(0, data.draw(st.sampled_from((3, 60))), len(speed)) * S).tolist()
+    sizes = chance.choice([1.0, 10.0, 40.0, 100.0, 400.0], data.draw(st.integers(1, 2 * len(speed)))).tolist()
+    queue = dispatch.WorkQueue(speed, [len(sizes)], sizes, until, order="small", choice="all", max_replicas=1)
+    queue.submit(0, np.argsort(sizes, kind="stable"))
+    queue.run(1)  # all that begin at time 0
+    free = set(range(len(speed)))
+    wanted = {}
+    for k in np.argsort(sizes, kind="stable").tolist()[: len(speed)]:
+        enough = [u for u in free if until[u] >= max(1, round(sizes[k] / speed[u] * S))]
+        wanted[k] = min(enough or free, key=lambda u: (-speed[u], u))
+        free.remove(wanted[k])
+    running = queue.getstate()["machines"]["task"]
+    found = {int(k): u for u, k in enumerate(running.tolist()) if k >= 0}
+    assert found == wanted
+
+
+@QUICK
+@given(cases(printed=False))
+def test_what_must_hold(case: Case) -> None:
+    queue, blocks = queue_of(dispatch, case), case.blocks()
+    for at, _, bag in acts(case):
+        run(queue, at, blocks)
+        if bag >= 0:
+            queue.submit(bag, case.sequences[bag])
+    why = run(queue, NEVER, blocks)
+    rows, totals = queue.instances(), queue.totals()
+    if why != "done":  # nobody is up any more
+        assert queue.left > 0
+        return
+    offsets = np.concatenate(([0], np.cumsum(case.tasks)))
+    task = offsets[rows["bag"]] + rows["task"]
+    done = rows["completed"] == 1
+    assert sorted(task[done].tolist()) == list(range(len(case.sizes)))  # each once
+    outages = {u: [] for u in range(len(case.speed))}
+    for at, u, up, until in case.changes:
+        if not up:
+            outages[u].append((at, until))
+    for u in range(len(case.speed)):
+        mine = np.flatnonzero(rows["machine"] == u)
+        mine = mine[np.argsort(rows["start"][mine], kind="stable")]
+        assert (rows["start"][mine][1:] >= rows["end"][mine][:-1]).all()  # one at a time
+        for down, back in outages[u]:
+            inside = (rows["start"][mine] < down) & (rows["end"][mine] > down)
+            assert not inside.any()
+            assert not ((rows["start"][mine] >= down) & (rows["start"][mine] < back)).any()
+    for k in range(len(case.sizes)):
+        own = np.flatnonzero(task == k)
+        end = rows["end"][own][done[own]][0]
+        assert (rows["end"][own] <= end).all()
+        for at in rows["start"][own]:
+            alive = (rows["start"][own] <= at) & (rows["end"][own] > at)
+            assert alive.sum() <= case.rules["max_replicas"]
+    worked = float(totals["busy"] @ np.array(case.speed)) / 1e9
+    told = sum(case.sizes) + sum(
+        float(totals[name].sum()) for name in ("redundant", "lost", "overhead", "slowed")
+    )
+    assert told == pytest.approx(worked, rel=1e-9, abs=1e-7)
+    assert min(totals[name].min() for name in ("redundant", "lost", "overhead")) >= 0
+
+
+@QUICK
+@given(cases(order="ask", choice="ask"), st.integers(0, 2**32))
+def test_decisions_from_outside(case: Case, seed: int) -> None:
+    """Both are asked the same and go on alike, whatever is chosen."""
+    seen = []
+    for kernel in (dispatch, twin):
+        queue, blocks, chance, log = queue_of(kernel, case), case.blocks(), np.random.default_rng(seed), []
+        for at, bag in [*((at, bag) for at, _, bag in acts(case)), (NEVER, -1)]:
+            while run(queue, at, blocks) == "decide":
+                bag_of, numbers, residual = queue.candidates()
+                free, until = queue.idle_machines()
+                task = int(chance.choice(numbers))
+                log.append(
+                    (queue.now, bag_of, numbers.tolist(), residual.tolist(), free.tolist(), until.tolist())
+                )
+                log.append(queue.lasts(bag_of, task, free).tolist())
+                queue.assign(bag_of, task, int(chance.choice(free)))
+            if bag >= 0:
+                queue.submit(bag, case.sequences[bag])
+        seen.append((log, {name: column.tolist() for name, column in queue.instances().items()}))
+    assert seen[0] == seen[1]
+
+
+@QUICK
+@given(cases())
+def test_step_by_step_it_does_what_it_would_have_done(case: Case) -> None:
+    whole, seen = play(dispatch, case)[-2:], []
+    case.rules["step"] = True
+    for kernel in (dispatch, twin):
+        queue, blocks, weighed = queue_of(kernel, case), case.blocks(), []
+        for at, bag in [*((at, bag) for at, _, bag in acts(case)), (NEVER, -1)]:
+            while run(queue, at, blocks) == "decide":
+                of, task = queue.pick_task()
+                machine = queue.pick_machine(of, task)
+                if machine < 0:
+                    queue.wait()
+                    continue
+                free, until = queue.idle_machines()
+                weighed.append((queue.now, of, task, machine, *queue.weigh(of, task, machine)))
+                running, begun, alike, count, up, need = weighed[-1][4:]
+                assert count == len(free) and up == until[free.tolist().index(machine)]
+                assert need == queue.lasts(of, task, [machine])[0]
+                numbers = queue.candidates()[1].tolist()
+                # of those that failed only the first is next
+                assert task in numbers and (alike == len(numbers) or (not running and begun))
+                queue.assign(of, task, machine)
+            if bag >= 0:
+                queue.submit(bag, case.sequences[bag])
+        ends = [
+            {n: column.tolist() for n, column in sorted(table.items())}
+            for table in (queue.totals(), queue.instances())
+        ]
+        assert ends == whole
+        seen.append(weighed)
+    assert seen[0] == seen[1]
+
+
+def simple(kernel: Any = dispatch, **more: Any) -> Any:
+    rules = {"order": "small", "choice": "cpu", "max_replicas": 2} | more
+    return kernel.WorkQueue([1.0, 2.0], [2], [4.0, 8.0], [NEVER, NEVER], **rules)
+
+
+@pytest.mark.parametrize("kernel", [dispatch, twin])
+def test_by_hand(kernel: Any) -> None:
+    """Two tasks, two machines: the fast one takes the small task, then a replica of the other."""
+    queue = simple(kernel, log=True)
+    queue.submit(0, [0, 1])
+    assert queue.run(NEVER) == "done"
+    assert queue.now == 6 * S
+    rows = queue.instances()
+    assert rows["machine"].tolist() == [1, 1, 0]
+    assert rows["task"].tolist() == [0, 1, 1]
+    assert rows["end"].tolist() == [2 * S, 6 * S, 6 * S]
+    totals = queue.totals()
+    assert totals["killed"].tolist() == [1] and totals["redundant"].tolist() == [6.0]
+
+
+@pytest.mark.parametrize("kernel", [dispatch, twin])
+def test_a_replica_goes_on_from_the_newest_checkpoint(kernel: Any) -> None:
+    queue = simple(kernel, log=True, interval=S)
+    queue.submit(0, [0, 1])
+    queue.run(NEVER)
+    rows = queue.instances()
+    # at 2 s machine 0 has written a checkpoint of 2 of 8 Mflop: 6 are left for machine 1
+    assert rows["begin"].tolist() == [0.0, 2.0, 0.0]
+    assert queue.now == 5 * S
+
+
+def test_what_is_not_said_is_the_same() -> None:
+    """Defaults of the twin are those of the kernel: of lots that are drawn, of printed rules, of the log."""
+    speed, sizes = [1.0, 2.0, 3.0, 2.5], [4.0, 8.0, 5.0, 9.0, 7.0, 6.0, 3.0, 2.0]
+    seen = []
+    for kernel, more in ((dispatch, {}), (twin, {}), (dispatch, {"seed": 0, "printed": False, "log": False})):
+        for rules in ({"order": "random", "choice": "cpu"}, {"order": "great", "choice": "avail"}):
+            queue = kernel.WorkQueue(speed, [8], sizes, [NEVER] * 4, max_replicas=3, **rules, **more)
+            queue.submit(0, list(range(8)))
+            assert queue.run(NEVER) == "done" and len(queue.instances()["task"]) == 0
+            seen.append({name: column.tolist() for name, column in queue.totals().items()})
+    assert seen[:2] == seen[2:4] == seen[4:]
+
+
+def test_a_state_that_cannot_be_its_own() -> None:
+    queue = simple(log=True)
+    queue.submit(0, [0, 1])
+    queue.run(S)
+    state = queue.getstate()
+    for name, value in state.items():
+        broken = dict(state)
+        broken[name] = np.zeros(len(value), np.float32) if isinstance(value, np.ndarray) else -1
+        with pytest.raises(ValueError, match="state"):
+            simple(log=True).setstate(broken)
+        del broken[name]
+        with pytest.raises(ValueError, match=f"no entry '{name}'"):
+            simple(log=True).setstate(broken)

@@ -1,0 +1,92 @@
+"""Reference implementation of `gridcore.common.arguments`: the same checks of arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+FINITE = "must be finite"
+NOT_NEGATIVE = "must be finite and >= 0"
+POSITIVE = "must be finite and > 0"
+NUMBER = "must be a number or +inf"
+
+
+def refuse(name: str, index: int, rule: str, value: float) -> ValueError:
+    """The error for one bad value; index -1 means a scalar."""
+    where = name if index < 0 else f"{name}[{index}]"
+    return ValueError(f"{where} {rule}, got {value!r}")
+
+
+def bad(value: float, rule: str) -> bool:
+    if rule == NUMBER:
+        return math.isnan(value) or value == -math.inf
+    if not math.isfinite(value):
+        return True
+    return (rule == NOT_NEGATIVE and value < 0.0) or (rule == POSITIVE and value <= 0.0)
+
+
+def doubles(values: Any, name: str) -> list[float]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got {array.ndim}")
+    result: list[float] = array.astype(np.float64).tolist()
+    return result
+
+
+def integers(values: Any, name: str) -> list[int]:
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integers, got dtype {array.dtype}")
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got {array.ndim}")
+    return [int(value) for value in array.tolist()]
+
+
+def indices(values: Any, name: str, low: int, high: int) -> list[int]:
+    """`integers` of which each is in low..high - 1."""
+    found = integers(values, name)
+    for k, value in enumerate(found):
+        if not low <= value < high:
+            raise ValueError(f"{name}[{k}] must be in {low}..{high - 1}, got {value}")
+    return found
+
+
+def check_entry(value: float, name: str, index: int, rule: str) -> None:
+    if bad(value, rule):
+        raise refuse(name, index, rule, value)
+
+
+def check_scalar(value: float, name: str, rule: str) -> None:
+    check_entry(value, name, -1, rule)
+
+
+def check_array(values: Sequence[float], name: str, rule: str) -> None:
+    for index, value in enumerate(values):
+        check_entry(value, name, index, rule)
+
+
+def check_instant(value: int, name: str, room: int = 0) -> None:
+    last = 2**63 - 2 - room
+    if not 0 <= value <= last:
+        raise ValueError(f"{name} must be in 0..{last} ns, got {value}")
+
+
+def check_lengths(n: int, m: int, first: str, second: str) -> None:
+    if n != m:
+        raise ValueError(f"{second} must have as many entries as {first}, got {m} and {n}")
+
+
+def check_offsets(offsets: Sequence[int], entries: int) -> None:
+    if not offsets or offsets[0] != 0:
+        raise ValueError("offsets must start with 0")
+    for i in range(1, len(offsets)):
+        if offsets[i] < offsets[i - 1]:
+            here, before = offsets[i], offsets[i - 1]
+            raise ValueError(f"offsets[{i}] must be >= offsets[{i - 1}], got {here} and {before}")
+    if offsets[-1] != entries:
+        raise ValueError(f"offsets must end with the number of entries {entries}, got {offsets[-1]}")

@@ -1,0 +1,189 @@
+"""Reference implementation of `gridcore.queues.availability`: the same operations in the same order."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from gridcore.queues.summary_grid import SummaryGrid
+from tests.reference.arguments import (
+    FINITE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    check_array,
+    check_lengths,
+    check_offsets,
+    check_scalar,
+    doubles,
+    integers,
+)
+from tests.reference.edf import (
+    Queue,
+    check_running,
+    check_span,
+    deadlines_at,
+    edf_order,
+    feasible_at,
+    make_queue,
+)
+
+Summary = npt.NDArray[np.uint32]
+TOP = 2**32 - 1
+
+
+def queue_gap(queue: Queue, stretch: float, release_new: float, size_new: float) -> float:
+    start = max(queue.free_at, release_new)
+    if not feasible_at(queue, start, stretch):
+        return 0.0
+    deadline = release_new + stretch * size_new
+    deadlines = deadlines_at(queue, stretch)
+    done = before = 0.0
+    room = math.inf
+    for i in edf_order(deadlines):
+        if queue.work[i] > 0.0:
+            done += queue.work[i]
+            if deadlines[i] <= deadline:
+                before = done
+            else:
+                room = min(room, (deadlines[i] - start) * queue.speed - done)
+    return max(0.0, min(room, (deadline - start) * queue.speed - before))
+
+
+def _gap(stretch: float, release_new: float, size_new: float, queue: Queue) -> float:
+    stretch, release_new, size_new = float(stretch), float(release_new), float(size_new)
+    check_scalar(stretch, "stretch", NOT_NEGATIVE)
+    check_scalar(release_new, "release_new", FINITE)
+    check_scalar(size_new, "size_new", POSITIVE)
+    value = queue_gap(queue, stretch, release_new, size_new)
+    if not math.isfinite(value):
+        raise OverflowError("the gap is too large for float64")
+    return value
+
+
+def gap(
+    stretch: float,
+    release_new: float,
+    size_new: float,
+    release: npt.ArrayLike,
+    size: npt.ArrayLike,
+    work: npt.ArrayLike,
+    *,
+    speed: float,
+    free_at: float,
+    running_release: float | None = None,
+    running_size: float | None = None,
+) -> float:
+    """The work h (Mflop) of a new application that one queue can take at a stretch (Algorithm 3 repaired)."""
+    queue = make_queue(release, size, work, speed, free_at, running_release, running_size, "free_at")
+    check_span(queue)
+    return _gap(stretch, release_new, size_new, queue)
+
+
+def available_tasks(
+    stretch: float,
+    release_new: float,
+    size_new: float,
+    task_size_new: float,
+    release: npt.ArrayLike,
+    size: npt.ArrayLike,
+    work: npt.ArrayLike,
+    *,
+    speed: float,
+    free_at: float,
+    running_release: float | None = None,
+    running_size: float | None = None,
+) -> int:
+    """How many whole tasks of ``task_size_new`` Mflop fit into the gap: floor(h / a)."""
+    queue = make_queue(release, size, work, speed, free_at, running_release, running_size, "free_at")
+    check_span(queue)
+    check_scalar(float(task_size_new), "task_size_new", POSITIVE)
+    ratio = _gap(stretch, release_new, size_new, queue) / float(task_size_new)
+    if not math.isfinite(ratio):
+        raise OverflowError("the number of tasks is too large for float64")
+    return math.floor(ratio)
+
+
+def check_grid(grid: object) -> SummaryGrid:
+    if type(grid) is not SummaryGrid:
+        raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
+    return grid
+
+
+def _sample(grid: SummaryGrid, release_new: float, queue: Queue) -> Summary:
+    result = np.zeros(grid.shape, dtype=np.uint32)
+    for i, stretch in enumerate(grid.stretch.tolist()):
+        for j, size in enumerate(grid.size.tolist()):
+            room = queue_gap(queue, stretch, release_new, size)
+            for k, task_size in enumerate(grid.task_size.tolist()):
+                ratio = room / task_size
+                result[i, j, k] = TOP if ratio >= TOP else math.floor(ratio)
+    return result
+
+
+def sample_availability(
+    grid: SummaryGrid,
+    release_new: float,
+    release: npt.ArrayLike,
+    size: npt.ArrayLike,
+    work: npt.ArrayLike,
+    *,
+    speed: float,
+    free_at: float,
+    running_release: float | None = None,
+    running_size: float | None = None,
+) -> Summary:
+    """The summary of one queue: `available_tasks` at every point of the grid, as uint32[nS, nW, nA]."""
+    check_grid(grid)
+    queue = make_queue(release, size, work, speed, free_at, running_release, running_size, "free_at")
+    check_span(queue)
+    check_scalar(float(release_new), "release_new", FINITE)
+    return _sample(grid, float(release_new), queue)
+
+
+def sample_availability_batch(
+    grid: SummaryGrid,
+    release_new: float,
+    offsets: npt.ArrayLike,
+    release: npt.ArrayLike,
+    size: npt.ArrayLike,
+    work: npt.ArrayLike,
+    *,
+    speed: npt.ArrayLike,
+    free_at: npt.ArrayLike,
+    running_release: npt.ArrayLike | None = None,
+    running_size: npt.ArrayLike | None = None,
+    threads: int = 1,
+) -> Summary:
+    """The summaries of many queues, uint32[nodes, nS, nW, nA]; ``threads`` is only checked here."""
+    check_grid(grid)
+    release_new = float(release_new)
+    r, w, p = doubles(release, "release"), doubles(size, "size"), doubles(work, "work")
+    s, b = doubles(speed, "speed"), doubles(free_at, "free_at")
+    off = integers(offsets, "offsets")
+    check_lengths(len(r), len(w), "release", "size")
+    check_lengths(len(r), len(p), "release", "work")
+    check_offsets(off, len(r))
+    nodes = len(off) - 1
+    check_lengths(nodes, len(s), "offsets[1:]", "speed")
+    check_lengths(nodes, len(b), "offsets[1:]", "free_at")
+    check_array(r, "release", FINITE)
+    check_array(w, "size", POSITIVE)
+    check_array(p, "work", NOT_NEGATIVE)
+    check_array(s, "speed", POSITIVE)
+    check_array(b, "free_at", FINITE)
+    check_scalar(release_new, "release_new", FINITE)
+    rr, rw = [math.nan] * nodes, [math.nan] * nodes
+    if running_release is not None or running_size is not None:
+        rr, rw = check_running(running_release, running_size, nodes)
+    if threads < 1:
+        raise ValueError(f"threads must be >= 1, got {threads}")
+    result = np.zeros((nodes, *grid.shape), dtype=np.uint32)
+    for u in range(nodes):
+        part = slice(off[u], off[u + 1])
+        floor = 0.0 if math.isnan(rr[u]) else max(0.0, (b[u] - rr[u]) / rw[u])
+        queue = Queue(r[part], w[part], p[part], s[u], b[u], floor)
+        check_span(queue)
+        result[u] = _sample(grid, release_new, queue)
+    return result

@@ -1,0 +1,619 @@
+"""Reference implementation of `gridcore.work_queue.dispatch`: the same results, by scans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gridcore.work_queue.state import check_rules, named
+from tests.reference.arguments import POSITIVE, check_array, check_lengths, doubles, indices, integers
+
+__all__ = ["WorkQueue"]
+
+Integers = NDArray[np.int64]
+NEVER = 2**63 - 1
+LONGEST = 9.2e18
+KEPT = 32
+
+_COUNTS = ("resubmitted", "replicas", "killed", "undisturbed")
+_WASTE = ("redundant", "lost", "overhead", "slowed")
+
+
+@dataclass
+class Instance:
+    machine: int
+    start: int
+    begin: float
+    end: int = 0
+    marks: int = 0
+
+
+@dataclass
+class Task:
+    size: float
+    saved: float = 0.0
+    spent: float = 0.0
+    begun: bool = False
+    completed: bool = False
+    resubmitted: bool = False
+    instances: list[Instance] = field(default_factory=list)  # the last first
+
+
+@dataclass
+class Bag:
+    first: int
+    tasks: int
+    left: int
+    released: bool = False
+    sequence: list[int] = field(default_factory=list)
+    failed: list[int] = field(default_factory=list)
+    groups: list[list[int]] | None = None  # tasks that may get a further instance, by how many they have
+    met: set[int] = field(default_factory=set)
+    totals: dict[str, int] = field(
+        default_factory=lambda: {"first_start": -1, "finish": -1} | dict.fromkeys(_COUNTS, 0)
+    )
+    waste: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_WASTE, 0.0))
+
+
+def _instants(values: Any, name: str, low: int) -> list[int]:
+    found = integers(values, name)
+    for k, value in enumerate(found):
+        if value < low:
+            raise ValueError(f"{name}[{k}] must be >= {low}, got {value}")
+    return found
+
+
+class WorkQueue:
+    """See `gridcore.work_queue.dispatch.WorkQueue`."""
+
+    def __init__(
+        self,
+        speed: ArrayLike,
+        tasks: ArrayLike,
+        sizes: ArrayLike,
+        up_until: ArrayLike,
+        *,
+        order: str,
+        choice: str,
+        max_replicas: SupportsIndex,
+        interval: SupportsIndex = 0,
+        checkpoint: SupportsIndex = 0,
+        restore: SupportsIndex = 0,
+        local: bool = False,
+        printed: bool = False,
+        prediction: str = "told",
+        faults: bool = False,
+        seed: SupportsIndex = 0,
+        log: bool = False,
+        period: SupportsIndex = 0,
+        factors: ArrayLike | None = None,
+        series: ArrayLike | None = None,
+        first: ArrayLike | None = None,
+        step: bool = False,
+    ) -> None:
+        self._speed, whole = doubles(speed, "speed"), doubles(sizes, "sizes")
+        counts = indices(tasks, "tasks", 1, 2**31)
+        self._told = _instants(up_until, "up_until", 0)
+        check_array(self._speed, "speed", POSITIVE)
+        check_array(whole, "sizes", POSITIVE)
+        check_lengths(len(self._speed), len(self._told), "speed", "up_until")
+        check_rules(max_replicas, interval, checkpoint, restore, period, seed)
+        self._tasks = [Task(size) for size in whole]
+        self._bags, at = [], 0
+        for count in counts:
+            self._bags.append(Bag(at, count, count))
+            at += count
+        if at != len(self._tasks):
+            raise ValueError(f"sizes must be {at}, as many as there are tasks, got {len(self._tasks)}")
+        named("order", order, ("random", "small", "great", "ask"))
+        named("choice", choice, ("none", "cpu", "avail", "all", "ask"))
+        named("prediction", prediction, ("told", "past", "age"))
+        self._bag_of = [b for b, count in enumerate(counts) for _ in range(count)]
+        self.machines, self.bags, self.left = len(self._speed), len(counts), at
+        self.now, self.log = 0, log
+        self._order, self._choice, self._most = order, choice, int(max_replicas)
+        self._interval, self._checkpoint, self._restore = int(interval), int(checkpoint), int(restore)
+        self._local, self._printed, self._prediction = local, printed, prediction
+        self._fed, self._chance, self._dirty, self._step = not faults, int(seed), False, step
+        self._period = int(period)
+        self._pace = self._paced(factors, series, first) if self._period else None
+        self._up = [True] * self.machines
+        self._since = [0] * self.machines
+        self._up_times: list[list[int]] = [[] for _ in range(self.machines)]
+        self._failures = [0] * self.machines
+        self._local_of: list[tuple[int, float]] = [(-1, 0.0)] * self.machines
+        self._runs: dict[int, int] = {}  # machine -> task
+        self._until: dict[int, int] = {u: self._predicted(u) for u in range(self.machines)}  # who is free
+        self._faults: list[tuple[int, int, bool, int]] = []
+        self._totals = {name: [0] * self.machines for name in ("busy", "tasks", "interrupted", "ended")}
+        self._rows: list[tuple[int, int, int, int, int, float]] = []
+
+    def _paced(self, factors: Any, series: Any, first: Any) -> tuple[NDArray[Any], list[int], list[int]]:
+        table = np.array(factors, np.float64, ndmin=2)
+        if not (np.isfinite(table).all() and (table > 0).all()):
+            raise ValueError("factors must be finite and > 0")
+        rows, begin = indices(series, "series", 0, len(table)), indices(first, "first", 0, table.shape[1])
+        check_lengths(self.machines, len(rows), "speed", "series")
+        check_lengths(self.machines, len(begin), "speed", "first")
+        return table, rows, begin
+
+    # -- instances --------------------------------------------------------------------------------------
+
+    def _factor(self, u: int, k: int) -> float:
+        assert self._pace is not None
+        factors, series, first = self._pace
+        return float(factors[series[u], (first[u] + k) % factors.shape[1]])
+
+    def _pace_done(self, u: int, start: int, end: int) -> float:
+        if self._pace is None:
+            return float(end - start)
+        k, done = start // self._period, 0.0
+        while start < end:
+            edge = min((k + 1) * self._period, end)
+            done += self._factor(u, k) * float(edge - start)
+            start, k = edge, k + 1
+        return done
+
+    def _pace_end(self, u: int, start: int, work: float, limit: int) -> int:
+        k = start // self._period
+        while start < limit:
+            edge = min((k + 1) * self._period, limit)
+            factor = self._factor(u, k)
+            room = factor * float(edge - start)
+            if work <= room + 0.5 * factor:
+                return min(start + max(1, round(work / factor)), limit)
+            work -= room
+            start, k = edge, k + 1
+        return NEVER
+
+    def _lasts(self, begin: float, size: float, speed: float) -> int:
+        work = (size - begin) / speed * 1e9
+        if not work < LONGEST:
+            return NEVER
+        computing = max(1, round(work))
+        marks = (computing - 1) // self._interval if self._interval else 0
+        if not float(computing) + float(marks) * float(self._checkpoint) + float(self._restore) < LONGEST:
+            return NEVER
+        return computing + marks * self._checkpoint + (self._restore if begin > 0.0 else 0)
+
+    def _begin(self, it: Instance, size: float) -> None:
+        speed = self._speed[it.machine]
+        if self._pace is None:
+            length = self._lasts(it.begin, size, speed)
+            if length > NEVER - 1 - it.start:
+                raise OverflowError("a task ends after the last instant")
+            it.end = it.start + length
+            if self._interval:
+                length -= self._restore if it.begin > 0.0 else 0
+                it.marks = (length - 1) // (self._interval + self._checkpoint)
+            return
+        work, window = (size - it.begin) / speed * 1e9, self._computing_from(it)
+        while True:
+            latest = window + self._interval if self._interval else int(LONGEST)
+            if latest > LONGEST or not work < LONGEST:
+                raise OverflowError("a task ends after the last instant")
+            it.end = self._pace_end(it.machine, window, work, latest)
+            if it.end != NEVER:
+                return
+            if not self._interval:
+                raise OverflowError("a task ends after the last instant")
+            work -= self._pace_done(it.machine, window, latest)
+            it.marks += 1
+            window = latest + self._checkpoint
+
+    def _computing_from(self, it: Instance) -> int:
+        return it.start + (self._restore if it.begin > 0.0 else 0)
+
+    def _marks(self, it: Instance) -> int:
+        since = self.now - self._computing_from(it)
+        if not self._interval or since <= 0:
+            return 0
+        return min(it.marks, since // (self._interval + self._checkpoint))
+
+    def _saved(self, it: Instance) -> float:
+        marks = self._marks(it)
+        if not marks:
+            return it.begin
+        if self._pace is None:
+            done = float(marks * self._interval)
+        else:
+            done, window = 0.0, self._computing_from(it)
+            for _ in range(marks):
+                done += self._pace_done(it.machine, window, window + self._interval)
+                window += self._interval + self._checkpoint
+        return it.begin + done / 1e9 * self._speed[it.machine]
+
+    def _spent(self, it: Instance) -> tuple[float, float, float, float]:
+        """Mflop computed, computed since the newest checkpoint, overhead, and what other load had."""
+        ran, marks, speed = self.now - it.start, self._marks(it), self._speed[it.machine]
+        reading = min(ran, self._restore if it.begin > 0.0 else 0)
+        window = it.start + reading + marks * (self._interval + self._checkpoint)
+        computing = self.now - window
+        if marks < it.marks:
+            computing = min(computing, self._interval)
+        done = self._pace_done(it.machine, window, window + computing)
+        fresh = done / 1e9 * speed
+        if self._pace is None:
+            done += float(marks * self._interval)
+        else:
+            for k in range(marks):
+                window = it.start + reading + k * (self._interval + self._checkpoint)
+                done += self._pace_done(it.machine, window, window + self._interval)
+        computing += marks * self._interval
+        return (
+            done / 1e9 * speed,
+            fresh,
+            float(ran - computing) / 1e9 * speed,
+            (float(computing) - done) / 1e9 * speed,
+        )
+
+    def _newest(self, k: int) -> float:
+        if self._local:
+            return 0.0
+        return max([self._tasks[k].saved, *map(self._saved, self._tasks[k].instances)])
+
+    def _predicted(self, u: int) -> int:
+        age = self.now - self._since[u]
+        if self._prediction == "told":
+            return int(self._told[u])
+        if self._prediction == "past":
+            longer = [x for x in self._up_times[u] if x > age]
+            if longer:
+                mean = sum(map(float, longer), 0.0) / len(longer)
+                return self._since[u] + round(mean) if mean < 9.2e18 - float(self._since[u]) else NEVER
+        return min(self.now + age, NEVER)
+
+    # -- what comes from outside ------------------------------------------------------------------------
+
+    def submit(self, bag: int, sequence: ArrayLike) -> None:
+        self._check_bag(bag)
+        b = self._bags[bag]
+        given = indices(sequence, "sequence", 0, b.tasks)
+        check_lengths(b.tasks, len(given), "tasks of the bag", "sequence")
+        if b.released:
+            raise ValueError(f"bag {bag} is released already")
+        for k, task in enumerate(given):
+            if task in given[:k]:
+                raise ValueError(f"sequence[{k}] must be a task that it has not had, got {task}")
+        b.released, b.sequence, self._dirty = True, [b.first + k for k in given], True
+        if self._prediction != "told":
+            self._until = {u: self._predicted(u) for u in self._until}
+
+    def feed(self, time: ArrayLike, machine: ArrayLike, up: ArrayLike, until: ArrayLike) -> None:
+        if self._fed or self._faults:
+            raise ValueError("feed must wait until run asks for blocks")
+        times, who = _instants(time, "time", self.now), indices(machine, "machine", 0, self.machines)
+        predicted, back = _instants(until, "until", 0), np.asarray(up, np.bool_).tolist()
+        for name, given in (("machine", who), ("up", back), ("until", predicted)):
+            check_lengths(len(times), len(given), "time", name)
+        for k in range(1, len(times)):
+            if times[k] < times[k - 1]:
+                raise ValueError(f"time[{k}] must not be before time[{k - 1}], got {times[k]}")
+        self._faults = list(zip(times, who, back, predicted, strict=True))
+        self._fed = not self._faults
+
+    # -- decisions --------------------------------------------------------------------------------------
+
+    def _open(self, b: Bag) -> list[int]:
+        """Tasks of the bag of which one is next."""
+        if not b.released or b.failed:
+            return b.failed[:1]
+        left = [k for k in range(b.first, b.first + b.tasks) if not self._tasks[k].completed]
+        fewest = min((len(self._tasks[k].instances) for k in left), default=self._most)
+        if fewest >= self._most:
+            return []
+        return [k for k in left if len(self._tasks[k].instances) == fewest]
+
+    def _ready(self) -> int:
+        return next((i for i, b in enumerate(self._bags) if self._open(b)), -1)
+
+    def candidates(self) -> tuple[int, Integers, NDArray[np.float64]]:
+        i = self._ready()
+        if i < 0:
+            return -1, np.zeros(0, np.int64), np.zeros(0)
+        chosen = self._open(self._bags[i])
+        residual = [self._tasks[k].size - self._newest(k) for k in chosen]
+        return i, np.array(chosen, np.int64) - self._bags[i].first, np.array(residual)
+
+    def idle_machines(self) -> tuple[Integers, Integers]:
+        free = sorted(self._until)
+        return np.array(free, np.int64), np.array([self._until[u] for u in free], np.int64)
+
+    def lasts(self, bag: int, task: int, machines: ArrayLike) -> Integers:
+        k = self._left(bag, task)
+        begin, size = self._newest(k), self._tasks[k].size
+        who = indices(machines, "machines", 0, self.machines)
+        return np.array([self._lasts(begin, size, self._speed[u]) for u in who], np.int64)
+
+    def pick_task(self) -> tuple[int, int]:
+        i = self._ready()
+        if i < 0:
+            return -1, -1
+        if self._order == "ask":
+            raise ValueError("order must be said, the task is to be chosen from outside")
+        return i, self._pick_task(i) - self._bags[i].first
+
+    def pick_machine(self, bag: int, task: int) -> int:
+        if self._choice == "ask":
+            raise ValueError("choice must be said, the machine is to be chosen from outside")
+        return self._pick_machine(self._left(bag, task))
+
+    def _check_bag(self, bag: int) -> None:
+        if not 0 <= bag < self.bags:
+            raise ValueError(f"bag must be in 0..{self.bags - 1}, got {bag}")
+
+    def _left(self, bag: int, task: int) -> int:
+        k = self._task(bag, task)
+        if self._tasks[k].completed:
+            raise ValueError(f"task must not be completed, got {task} of bag {bag}")
+        return k
+
+    def _task(self, bag: int, task: int) -> int:
+        self._check_bag(bag)
+        b = self._bags[bag]
+        if not 0 <= task < b.tasks:
+            raise ValueError(f"task must be in 0..{b.tasks - 1}, got {task}")
+        return b.first + task
+
+    def assign(self, bag: int, task: int, machine: int) -> None:
+        k = self._task(bag, task)
+        b, t = self._bags[bag], self._tasks[k]
+        if (
+            bag != self._ready()
+            or t.completed
+            or len(t.instances) >= self._most
+            or k not in (b.failed or [k])[:1]
+        ):
+            raise ValueError(f"task must be one of those that are next, got {task} of bag {bag}")
+        if machine not in self._until:
+            raise ValueError(f"machine must be free, got {machine}")
+        self._start(k, machine)
+
+    def wait(self) -> None:
+        self._dirty = False
+
+    def weigh(self, bag: int, task: int, machine: int) -> tuple[int, bool, int, int, int, int]:
+        t = self._tasks[self._left(bag, task)]
+        b = self._bags[bag]
+        if machine not in self._until:
+            raise ValueError(f"machine must be free, got {machine}")
+        kind = len(t.instances), t.begun
+        alike = [
+            other
+            for other in self._tasks[b.first : b.first + b.tasks]
+            if not other.completed and (len(other.instances), other.begun) == kind
+        ]
+        lasts = int(self.lasts(bag, task, [machine])[0])
+        return *kind, len(alike), len(self._until), self._until[machine], lasts
+
+    def _pick_task(self, i: int) -> int:
+        b = self._bags[i]
+        if b.failed:
+            return b.failed[0]
+        for k in b.sequence:
+            if not self._tasks[k].begun:
+                return k
+        if b.groups is None:
+            b.groups = [[] for _ in range(self._most)]
+            for k in range(b.first, b.first + b.tasks):
+                self._enrank(k)
+        group = next(group for group in b.groups if group)
+        if self._order == "random":
+            return group[int(self._draw() * float(len(group)))]
+        sign = 1 if self._order == "small" else -1
+        return min(group, key=lambda k: (sign * max(0.0, self._tasks[k].size - self._newest(k)), k))
+
+    def _draw(self) -> float:
+        """splitmix64"""
+        mask = 2**64 - 1
+        self._chance = (self._chance + 0x9E3779B97F4A7C15) & mask
+        x = self._chance
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & mask
+        return float((x ^ (x >> 31)) >> 11) * (1.0 / 9007199254740992.0)
+
+    def _enrank(self, k: int) -> None:
+        groups, running = self._bags[self._bag_of[k]].groups, len(self._tasks[k].instances)
+        if groups is not None and 0 < running < self._most:
+            groups[running - 1].append(k)
+
+    def _unrank(self, k: int) -> None:
+        """The last of the group takes its place."""
+        groups, running = self._bags[self._bag_of[k]].groups, len(self._tasks[k].instances)
+        if groups is not None and 0 < running < self._most and k in groups[running - 1]:
+            group = groups[running - 1]
+            group[group.index(k)] = group[-1]
+            del group[-1]
+
+    def _pick_machine(self, k: int) -> int:
+        free, choice = sorted(self._until), self._choice
+        if not free:
+            return -1
+        fastest = min(free, key=lambda u: (-self._speed[u], u))
+        longest = min(free, key=lambda u: (-self._until[u], u))
+        if choice == "none":
+            return free[0]
+        if choice == "cpu":
+            best = fastest
+        elif choice == "avail":
+            best = longest
+        else:
+            begin, size, fit = self._newest(k), self._tasks[k].size, []
+            for u in free:
+                need = self._lasts(begin, size, self._speed[u])
+                enough = NEVER if need > NEVER - 2 - self.now else self.now + need + self._printed
+                if self._until[u] >= enough:
+                    fit.append(u)
+            best = min(fit, key=lambda u: (-self._speed[u], u), default=0 if self._printed else fastest)
+        if not self._printed:
+            return best
+        # Figures 2 to 4: machine 0 stands, free or not, unless another is better
+        if choice == "avail":
+            better = self._until[best] > (self._predicted(0) if self._up[0] else self.now)
+        else:
+            better = self._speed[best] > self._speed[0]
+        return best if better else 0 if 0 in free else -1
+
+    # -- what happens -----------------------------------------------------------------------------------
+
+    def run(self, until: int) -> str:
+        if until <= self.now:
+            return "done" if self.left == 0 else "reached"
+        while self.left:
+            if not self._faults and not self._fed:
+                return "blocks"
+            ends = {u: self._instance(u).end for u in sorted(self._runs)}
+            at = min([*ends.values(), *(time for time, *_ in self._faults[:1]), NEVER])
+            if self._dirty:
+                at = self.now
+            if at == NEVER and not any(self._up):
+                return "over"
+            if at >= until:
+                if until != NEVER:
+                    self.now = until
+                return "reached"
+            self.now = at
+            for u, end in ends.items():
+                if end == at and u in self._runs:  # nobody was faster at this very instant
+                    self._complete(u)
+            if not self.left:
+                break
+            while self._faults and self._faults[0][0] == at:
+                self._change(*self._faults.pop(0)[1:])
+                self._dirty = True
+            if not self._faults and not self._fed:
+                continue
+            if not self._match():
+                return "decide"
+            self._dirty = False
+        return "done"
+
+    def _match(self) -> bool:
+        while self._until and (i := self._ready()) >= 0:
+            if self._step or "ask" in (self._order, self._choice):
+                self._dirty = True
+                return False
+            k = self._pick_task(i)
+            u = self._pick_machine(k)
+            if u < 0:
+                break
+            self._start(k, u)
+        return True
+
+    def _instance(self, u: int) -> Instance:
+        return next(it for it in self._tasks[self._runs[u]].instances if it.machine == u)
+
+    def _start(self, k: int, u: int) -> None:
+        t, b = self._tasks[k], self._bags[self._bag_of[k]]
+        if self._local:
+            begin = self._local_of[u][1] if self._local_of[u][0] == k else 0.0
+        else:
+            begin = self._newest(k)
+        it = Instance(u, self.now, begin)
+        self._begin(it, t.size)
+        self._unrank(k)
+        if t.instances:
+            b.totals["replicas"] += 1
+        elif t.begun:
+            b.failed.remove(k)
+        else:
+            t.begun = True
+            if b.totals["first_start"] < 0:
+                b.totals["first_start"] = self.now
+        b.met.add(u)
+        del self._until[u]
+        self._runs[u] = k
+        t.instances.insert(0, it)
+        self._enrank(k)
+
+    def _leave(self, u: int, k: int, completed: bool) -> tuple[float, float]:
+        t, b, it = self._tasks[k], self._bags[self._bag_of[k]], self._instance(u)
+        computed, fresh, overhead, slowed = self._spent(it)
+        b.waste["overhead"] += overhead
+        b.waste["slowed"] += slowed
+        self._totals["busy"][u] += self.now - it.start
+        t.instances.remove(it)
+        del self._runs[u]
+        if self.log:
+            self._rows.append((u, k, it.start, self.now, int(completed), it.begin))
+        return computed, fresh
+
+    def _complete(self, u: int) -> None:
+        k = self._runs[u]
+        t, b = self._tasks[k], self._bags[self._bag_of[k]]
+        begin = self._instance(u).begin
+        self._unrank(k)
+        for v in [it.machine for it in t.instances]:
+            computed, _ = self._leave(v, k, v == u)
+            if v != u:
+                t.spent += computed
+                b.totals["killed"] += 1
+                self._totals["ended"][v] += 1
+            self._until[v] = self._predicted(v)
+        b.waste["redundant"] += max(0.0, t.spent - begin)
+        t.completed, b.totals["finish"], self._dirty = True, self.now, True
+        b.totals["undisturbed"] += not t.resubmitted
+        b.left -= 1
+        self.left -= 1
+        self._totals["tasks"][u] += 1
+
+    def _change(self, u: int, up: bool, until: int) -> None:
+        if up and not self._up[u]:
+            self._up[u], self._since[u], self._told[u] = True, self.now, until
+            self._until[u] = self._predicted(u)
+        elif not up and self._up[u]:
+            self._up[u] = False
+            if self.now > self._since[u]:
+                # in the places of the oldest, which is the order in which they are added up
+                at = self._failures[u] % KEPT
+                self._up_times[u][at : at + 1] = [self.now - self._since[u]]
+                self._failures[u] += 1
+            self._until.pop(u, None)
+            if u in self._runs:
+                self._fail(u)
+
+    def _fail(self, u: int) -> None:
+        k = self._runs[u]
+        t, b = self._tasks[k], self._bags[self._bag_of[k]]
+        saved = self._saved(self._instance(u))
+        self._unrank(k)
+        computed, fresh = self._leave(u, k, False)
+        t.spent += computed - fresh
+        b.waste["lost"] += fresh
+        self._totals["interrupted"][u] += 1
+        if self._local:
+            self._local_of[u] = k, saved
+        else:
+            t.saved = max(t.saved, saved)
+        if t.instances:
+            self._enrank(k)
+            return
+        t.resubmitted = True
+        b.totals["resubmitted"] += 1
+        b.failed.append(k)
+
+    # -- what has come of it ----------------------------------------------------------------------------
+
+    def totals(self) -> dict[str, NDArray[Any]]:
+        bags = {
+            "first_start": [b.totals["first_start"] for b in self._bags],
+            "finish": [b.totals["finish"] for b in self._bags],
+            "completed": [b.tasks - b.left for b in self._bags],
+            "nodes_used": [len(b.met) for b in self._bags],
+            **{name: [b.totals[name] for b in self._bags] for name in _COUNTS},
+        }
+        waste = {name: np.array([b.waste[name] for b in self._bags], np.float64) for name in _WASTE}
+        whole = {name: np.array(column, np.int64) for name, column in {**bags, **self._totals}.items()}
+        return whole | waste
+
+    def instances(self) -> dict[str, NDArray[Any]]:
+        rows = [
+            (u, self._bag_of[k], k - self._bags[self._bag_of[k]].first, start, end, completed)
+            for u, k, start, end, completed, _ in self._rows
+        ]
+        columns = np.array(rows, np.int64).reshape(-1, 6).T.copy()
+        names = ("machine", "bag", "task", "start", "end", "completed")
+        return {**dict(zip(names, columns, strict=True)), "begin": np.array([row[5] for row in self._rows])}

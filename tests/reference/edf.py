@@ -1,0 +1,315 @@
+"""Reference implementation of `gridcore.queues.edf`: the same operations in the same order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.reference.arguments import (
+    FINITE,
+    NOT_NEGATIVE,
+    NUMBER,
+    POSITIVE,
+    check_array,
+    check_entry,
+    check_lengths,
+    check_offsets,
+    check_scalar,
+    doubles,
+    integers,
+    refuse,
+)
+
+TOLERANCE = 1e-12
+EPSILON = 2.0**-52
+LEAST = 5e-324
+
+SPAN = "the queue takes longer than float64 can hold"
+
+Floats = npt.NDArray[np.float64]
+
+
+def running_floor(running_release: float | None, running_size: float | None, free_at: float) -> float:
+    """The least stretch of the pinned running task, which ends at free_at; 0 without one."""
+    if running_release is None and running_size is None:
+        return 0.0
+    if running_release is None or running_size is None:
+        raise ValueError("running_release and running_size must be given together")
+    release, size = float(running_release), float(running_size)
+    check_scalar(release, "running_release", FINITE)
+    check_scalar(size, "running_size", POSITIVE)
+    return max(0.0, (free_at - release) / size)
+
+
+def check_running(running_release: Any, running_size: Any, nodes: int) -> tuple[list[float], list[float]]:
+    """The two arrays of running tasks, NaN for none."""
+    if running_release is None or running_size is None:
+        raise ValueError("running_release and running_size must be given together")
+    release = doubles(running_release, "running_release")
+    size = doubles(running_size, "running_size")
+    check_lengths(nodes, len(release), "offsets[1:]", "running_release")
+    check_lengths(nodes, len(size), "offsets[1:]", "running_size")
+    for u in range(nodes):
+        if math.isnan(release[u]) != math.isnan(size[u]):
+            raise ValueError(
+                f"running_release[{u}] and running_size[{u}] must both be nan or both be numbers, "
+                f"got {release[u]!r} and {size[u]!r}"
+            )
+        if not math.isnan(release[u]):
+            check_entry(release[u], "running_release", u, FINITE)
+            check_entry(size[u], "running_size", u, POSITIVE)
+    return release, size
+
+
+class Queue(NamedTuple):
+    """One node's queue."""
+
+    release: list[float]
+    size: list[float]
+    work: list[float]
+    speed: float
+    free_at: float
+    floor: float
+
+
+def make_queue(
+    release: Any,
+    size: Any,
+    work: Any,
+    speed: float,
+    free_at: float,
+    running_release: float | None,
+    running_size: float | None,
+    free_name: str,
+) -> Queue:
+    """Checks the arguments that describe one queue."""
+    r, w, p = doubles(release, "release"), doubles(size, "size"), doubles(work, "work")
+    check_lengths(len(r), len(w), "release", "size")
+    check_lengths(len(r), len(p), "release", "work")
+    check_array(r, "release", FINITE)
+    check_array(w, "size", POSITIVE)
+    check_array(p, "work", NOT_NEGATIVE)
+    speed, free_at = float(speed), float(free_at)
+    check_scalar(speed, "speed", POSITIVE)
+    check_scalar(free_at, free_name, FINITE)
+    floor = running_floor(running_release, running_size, free_at)
+    return Queue(r, w, p, speed, free_at, floor)
+
+
+def check_span(queue: Queue) -> None:
+    total, most = 0.0, 0.0
+    for r, p in zip(queue.release, queue.work, strict=True):
+        total += p
+        most = max(most, abs(r))
+    if not math.isfinite(total / queue.speed + abs(queue.free_at) + most):
+        raise OverflowError(SPAN)
+
+
+# --- the algorithms -------------------------------------------------------------------------------
+
+
+def late(end: float, deadline: float) -> bool:
+    """True when `end` is later than `deadline` by more than 1e-12 relative."""
+    return not (end <= deadline or end <= deadline + TOLERANCE * max(abs(end), abs(deadline)))
+
+
+def deadlines_at(queue: Queue, stretch: float) -> list[float]:
+    return [r + stretch * w for r, w in zip(queue.release, queue.size, strict=True)]
+
+
+def edf_order(deadlines: Sequence[float]) -> list[int]:
+    """Ascending deadlines, ties by index."""
+    return sorted(range(len(deadlines)), key=lambda i: (deadlines[i], i))
+
+
+def value_of(queue: Queue, order: Sequence[int]) -> float:
+    """The stretch of serving the queue in this order, at least the floor."""
+    done, best = 0.0, queue.floor
+    for i in order:
+        if queue.work[i] > 0.0:
+            done += queue.work[i]
+            lag = (queue.free_at + done / queue.speed) - queue.release[i]
+            if lag > best * queue.size[i]:
+                best = lag / queue.size[i]
+    return best
+
+
+def feasible(queue: Queue, start: float, deadlines: Sequence[float]) -> bool:
+    """Whether EDF from `start` meets the deadlines."""
+    done = 0.0
+    for i in edf_order(deadlines):
+        if queue.work[i] > 0.0:
+            done += queue.work[i]
+            if late(start + done / queue.speed, deadlines[i]):
+                return False
+    return True
+
+
+def feasible_at(queue: Queue, start: float, stretch: float) -> bool:
+    """Whether the queue and its running task keep the stretch."""
+    if stretch + stretch * TOLERANCE < queue.floor:
+        return False
+    return feasible(queue, start, deadlines_at(queue, stretch))
+
+
+def minimum_stretch(queue: Queue) -> float:
+    """The EDF fixed point."""
+    if not queue.release:
+        return queue.floor
+    stretch = value_of(queue, range(len(queue.release)))
+    while True:
+        value = value_of(queue, edf_order(deadlines_at(queue, stretch)))
+        if not value < stretch:
+            break
+        stretch = value
+    step = EPSILON
+    while not feasible(queue, queue.free_at, deadlines_at(queue, stretch)):
+        stretch += max(stretch * step, LEAST)
+        step *= 2.0
+    return stretch
+
+
+def bisect(queue: Queue, rtol: float) -> float:
+    """Algorithm 2 with a relative tolerance; the result is feasible."""
+    lo = queue.floor
+    if feasible_at(queue, queue.free_at, lo):
+        return lo
+    hi = 1.0 if lo < 1.0 else lo
+    while not feasible_at(queue, queue.free_at, hi):
+        lo = hi
+        hi *= 2.0
+    while hi - lo > rtol * hi:
+        mid = lo + (hi - lo) * 0.5
+        if not lo < mid < hi:
+            break
+        if feasible_at(queue, queue.free_at, mid):
+            hi = mid
+        else:
+            lo = mid
+    return hi
+
+
+def meets_deadlines(work: npt.ArrayLike, deadlines: npt.ArrayLike, *, speed: float, now: float) -> bool:
+    """Whether every entry of one queue ends by its deadline (Algorithm 1)."""
+    p, d = doubles(work, "work"), doubles(deadlines, "deadlines")
+    check_lengths(len(p), len(d), "work", "deadlines")
+    check_array(p, "work", NOT_NEGATIVE)
+    check_array(d, "deadlines", NUMBER)
+    speed, now = float(speed), float(now)
+    check_scalar(speed, "speed", POSITIVE)
+    check_scalar(now, "now", FINITE)
+    return feasible(Queue([], [], p, speed, now, 0.0), now, d)
+
+
+def optimal_stretch(
+    release: npt.ArrayLike,
+    size: npt.ArrayLike,
+    work: npt.ArrayLike,
+    *,
+    speed: float,
+    now: float,
+    running_release: float | None = None,
+    running_size: float | None = None,
+    method: Literal["exact", "bisection"] = "exact",
+    rtol: float = 1e-9,
+) -> float:
+    """The minimum stretch (s/Mflop) at which one queue meets all its deadlines."""
+    queue = make_queue(release, size, work, speed, now, running_release, running_size, "now")
+    if method not in ("exact", "bisection"):
+        raise ValueError(f"method must be 'exact' or 'bisection', got {method!r}")
+    if method == "bisection" and not 0.0 < rtol < 1.0:
+        raise refuse("rtol", -1, "must lie between 0 and 1", float(rtol))
+    if not queue.release:
+        return queue.floor
+    check_span(queue)
+    result = minimum_stretch(queue) if method == "exact" else bisect(queue, float(rtol))
+    if not math.isfinite(result):
+        raise OverflowError("the minimum stretch is too large for float64")
+    return result
+
+
+def project_queues(
+    offsets: npt.ArrayLike,
+    release: npt.ArrayLike,
+    size: npt.ArrayLike,
+    work: npt.ArrayLike,
+    task_size: npt.ArrayLike,
+    *,
+    speed: npt.ArrayLike,
+    free_at: npt.ArrayLike,
+    until: float,
+    preemptive: bool = False,
+    running_release: npt.ArrayLike | None = None,
+    running_size: npt.ArrayLike | None = None,
+) -> tuple[Floats, Floats, npt.NDArray[np.int64]]:
+    """The queues that many nodes will hold at a later instant, if nothing arrives meanwhile."""
+    r, w, p = doubles(release, "release"), doubles(size, "size"), doubles(work, "work")
+    a, s, b = doubles(task_size, "task_size"), doubles(speed, "speed"), doubles(free_at, "free_at")
+    off, until = integers(offsets, "offsets"), float(until)
+    check_lengths(len(r), len(w), "release", "size")
+    check_lengths(len(r), len(p), "release", "work")
+    check_lengths(len(r), len(a), "release", "task_size")
+    check_offsets(off, len(r))
+    nodes = len(off) - 1
+    check_lengths(nodes, len(s), "offsets[1:]", "speed")
+    check_lengths(nodes, len(b), "offsets[1:]", "free_at")
+    check_array(r, "release", FINITE)
+    check_array(w, "size", POSITIVE)
+    check_array(p, "work", NOT_NEGATIVE)
+    check_array(a, "task_size", POSITIVE)
+    check_array(s, "speed", POSITIVE)
+    check_array(b, "free_at", FINITE)
+    check_scalar(until, "until", FINITE)
+    if not preemptive:
+        for k, (work_k, task) in enumerate(zip(p, a, strict=True)):
+            ratio = work_k / task
+            if not ratio <= 2.0**53 or not abs(work_k - round(ratio) * task) <= 1e-9 * task:
+                raise refuse("work", k, f"must be a whole number of tasks of {task!r}", work_k)
+    rr, rw = [math.nan] * nodes, [math.nan] * nodes
+    if running_release is not None or running_size is not None:
+        rr, rw = check_running(running_release, running_size, nodes)
+
+    left, end, running = list(p), [max(x, until) for x in b], [-1] * nodes
+    for u in range(nodes):
+        entries = slice(off[u], off[u + 1])
+        floor = 0.0 if math.isnan(rr[u]) else max(0.0, (b[u] - rr[u]) / rw[u])
+        queue = Queue(r[entries], w[entries], p[entries], s[u], b[u], floor)
+        if not queue.release or b[u] >= until:
+            continue
+        check_span(queue)
+        stretch = minimum_stretch(queue)
+        if not math.isfinite(stretch):
+            raise OverflowError(SPAN)
+        done = 0.0
+        for k in edf_order(deadlines_at(queue, stretch)):
+            at = off[u] + k
+            if p[at] <= 0.0:
+                continue
+            if preemptive:
+                before = (until - b[u]) * s[u] - done
+                if before <= 0.0:
+                    break
+                if before < p[at]:
+                    left[at] = p[at] - before
+                    running[u] = at
+                    break
+                left[at] = 0.0
+                done += p[at]
+                continue
+            tasks, m = round(p[at] / a[at]), 0
+            while m < tasks and b[u] + (done + m * a[at]) / s[u] < until:
+                m += 1
+            if m == 0:
+                break
+            left[at] = (tasks - m) * a[at]
+            done += m * a[at]
+            finish = b[u] + done / s[u]
+            if finish > until:
+                end[u], running[u] = finish, at
+            if m < tasks:
+                break
+    return np.array(left, np.float64), np.array(end, np.float64), np.array(running, np.int64)

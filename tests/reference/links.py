@@ -1,0 +1,359 @@
+"""Reference implementation of `gridcore.network.links`: a list of the messages in flight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tests.reference.arguments import check_instant, integers
+
+__all__ = ["LOGGED", "NEVER", "Links"]
+
+NEVER = 2**63 - 1
+LOGGED = ("kind", "sender", "receiver", "sent", "delivered", "nbytes", "subject")
+UNDER_WAY, DROPPED = -1, -2
+MOST = 2**31 - 1
+LONGEST, LATEST = 2**40, 2**61
+
+Integers = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+#: Bytes of a record, at most.
+_WIDEST = 2**20
+
+
+@dataclass(eq=False)
+class Message:
+    """One message in flight; `end` is known once its head has reached the receiver's interface."""
+
+    sequence: int
+    kind: int
+    node: int
+    source: int
+    target: int
+    start: int
+    length: int
+    nbytes: int
+    record: Bytes
+    end: int | None = None
+    lost: bool = False
+    latency: int = 0
+    passage: dict[str, int] | None = None
+
+    @property
+    def local(self) -> bool:
+        return self.source == self.target
+
+
+class Links:
+    """See `gridcore.network.links.Links`."""
+
+    def __init__(
+        self,
+        machine_of: ArrayLike,
+        machines: int,
+        *,
+        latency: int,
+        bandwidth: float,
+        widths: ArrayLike,
+        deferred: ArrayLike,
+        fifo: bool = True,
+        keep: ArrayLike | None = None,
+        level_of: ArrayLike | None = None,
+        jitter: int = 0,
+        seed: int = 0,
+    ) -> None:
+        if not 0 <= machines < 2**31:
+            raise ValueError(f"machines must be in 0..{2**31 - 1}, got {machines}")
+        self._machine_of = integers(machine_of, "machine_of")
+        self._fifo = fifo
+        for k, u in enumerate(self._machine_of):
+            if not 0 <= u < machines:
+                raise ValueError(f"machine_of[{k}] must be in 0..{machines - 1}, got {u}")
+        if not 0 <= latency <= LATEST:
+            raise ValueError(f"latency must be in 0..{LATEST} ns, got {latency}")
+        if not 0 <= jitter <= latency:
+            raise ValueError(f"jitter must be in 0..{latency} ns, got {jitter}")
+        self._jitter, self._seed = jitter, seed
+        if not bandwidth > 0:
+            raise ValueError(f"bandwidth must be > 0 bytes/s, got {float(bandwidth)}")
+        self._width = integers(widths, "widths")
+        for k, width in enumerate(self._width):
+            if not 16 <= width <= _WIDEST:
+                raise ValueError(f"widths[{k}] must be in 16..{_WIDEST} bytes, got {width}")
+        self._deferred = [bool(x) for x in np.asarray(deferred)]
+        kinds = len(self._width)
+        if len(self._deferred) != kinds:
+            raise ValueError(f"deferred must have {kinds} entries, got {len(self._deferred)}")
+        self.machines, self._latency, self._bandwidth = machines, latency, float(bandwidth)
+        self._keep = [bool(x) for x in (np.zeros(kinds) if keep is None else np.asarray(keep))]
+        if len(self._keep) != kinds:
+            raise ValueError(f"keep must have {kinds} entries, got {len(self._keep)}")
+        for k in range(kinds):
+            if self._deferred[k] and self._keep[k]:
+                raise ValueError(f"keep[{k}] must be False, since that kind is deferred")
+        nodes = len(self._machine_of)
+        self._level_of = integers(np.zeros(nodes, np.int64) if level_of is None else level_of, "level_of")
+        if len(self._level_of) != nodes:
+            raise ValueError(f"level_of must have {nodes} entries, got {len(self._level_of)}")
+        for k, level in enumerate(self._level_of):
+            if not 0 <= level < 64:
+                raise ValueError(f"level_of[{k}] must be in 0..63, got {level}")
+        self.by_level: Integers = np.zeros((2, kinds, 64), np.int64)
+        self.windows: Integers | None = None
+        self._window = 0, 0
+        self._logged: list[dict[str, int]] = []
+        self._log_most, self._subjects = 0, [-1] * kinds
+        self.unlogged = 0
+        self._missing: list[Message] = []
+        self._down = [False] * machines
+        self._detached: set[int] = set()
+        self._up_free = [0] * machines
+        self._down_free = [0] * machines
+        self._flight: list[Message] = []
+        self._sequence = 0
+        self.sent: Integers = np.zeros(kinds, np.int64)
+        self.delivered: Integers = np.zeros(kinds, np.int64)
+        self.dropped: Integers = np.zeros(kinds, np.int64)
+        self.traffic: Integers = np.zeros(kinds, np.int64)
+        self.bytes_out: Integers = np.zeros(machines, np.int64)
+        self.bytes_in: Integers = np.zeros(machines, np.int64)
+
+    def send(self, now: int, kind: int, records: NDArray[Any], nbytes: int) -> None:
+        """Send uint8[k, width] `records` of `kind` at `now` ns, `nbytes` bytes each on the wire."""
+        if not 0 <= kind < len(self._width):
+            raise ValueError(f"kind must be in 0..{len(self._width) - 1}, got {kind}")
+        width, nodes = self._width[kind], len(self._machine_of)
+        if records.dtype != np.uint8 or records.ndim != 2 or not records.flags.c_contiguous:
+            raise ValueError("records must be contiguous uint8 in two dimensions")
+        if records.shape[1] != width:
+            raise ValueError(f"records of kind {kind} must be {width} bytes wide, got {records.shape[1]}")
+        if not 0 <= nbytes <= MOST:
+            raise ValueError(f"nbytes must be in 0..{MOST}, got {nbytes}")
+        check_instant(now, "now", 2 * self._latency + LONGEST)
+        header = [tuple(row[:16].copy().view(np.int64).tolist()) for row in records]
+        for k, (node, sender) in enumerate(header):
+            if not (0 <= node < nodes and 0 <= sender < nodes):
+                raise ValueError(
+                    f"records[{k}] goes from node {sender} to node {node}, but there are nodes 0..{nodes - 1}"
+                )
+        length = nbytes / self._bandwidth * 1e9
+        if not length <= LONGEST:
+            raise ValueError(
+                f"a message of {nbytes} bytes takes {length} ns at {self._bandwidth} bytes/s; "
+                f"at most {LONGEST} ns are possible"
+            )
+        for (node, sender), record in zip(header, records, strict=True):
+            source, target = self._machine_of[sender], self._machine_of[node]
+            m = Message(self._sequence, kind, node, source, target, now, round(length), nbytes, record.copy())
+            m.latency = self._delay(self._sequence)
+            self._sequence += 1
+            self._flight.append(m)
+            m.lost = self._down[source] or self._down[target]
+            if m.local:
+                m.end = now
+                continue
+            if self._fifo:
+                m.start = max(now, self._up_free[source])
+                if m.start > LATEST:
+                    raise OverflowError(f"what machine {source} sends would start after {LATEST} ns")
+                self._up_free[source] = m.start + m.length
+            else:
+                m.end = now + m.latency + m.length
+            m.passage = self._log(kind, record, now, UNDER_WAY, nbytes)
+            self.sent[kind] += 1
+            self.traffic[kind] += nbytes
+            self.bytes_out[source] += nbytes
+            self.by_level[:, kind, self._level_of[sender]] += 1, nbytes
+            if not self._fifo:
+                self._count_window(source, now, nbytes)
+                self._count_window(target, now + self._latency, nbytes)
+
+    def _delay(self, sequence: int) -> int:
+        """The latency of a message: SplitMix64 of its number."""
+        if self._jitter == 0:
+            return self._latency
+        most = 2**64 - 1
+        x = (self._seed + (sequence + 1) * 0x9E3779B97F4A7C15) & most
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & most
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & most
+        x ^= x >> 31
+        return self._latency - self._jitter + x % (2 * self._jitter + 1)
+
+    def advance(self, limit: int) -> int:
+        """Run up to `limit` ns; the first instant <= limit at which a message is delivered, else `NEVER`."""
+        while True:
+            first = self._first_end()
+            heads = [m for m in self._flight if m.end is None]
+            m = min(heads, key=lambda m: (m.start + m.latency, m.sequence), default=None)
+            if m is None or m.start + m.latency > min(limit, first):
+                return first if first <= limit else NEVER
+            if m.lost and self._keep[m.kind]:
+                m.end = m.start + m.latency
+                continue
+            if m.lost:
+                self._flight.remove(m)
+                self.dropped[m.kind] += 1
+                self._end(m, DROPPED)
+                continue
+            self._count_window(m.source, m.start, m.nbytes)
+            begin = max(m.start + m.latency, self._down_free[m.target])
+            self._count_window(m.target, begin, m.nbytes)
+            m.end = self._down_free[m.target] = begin + m.length
+
+    def _first_end(self) -> int:
+        ends = [m.end for m in self._flight if m.end is not None and not self._deferred[m.kind]]
+        return min(ends, default=NEVER)
+
+    def collect(self, time: int) -> list[tuple[int, Bytes]]:
+        """What is delivered at `time` ns, sorted by (kind, node, sequence)."""
+        taken = sorted(self._take(time, deferred=False), key=lambda row: (row[1].kind, row[1].node))
+        return [
+            (kind, np.array([m.record for _, m in taken if m.kind == kind], np.uint8))
+            for kind in sorted({m.kind for _, m in taken})
+        ]
+
+    def drain(self, until: int) -> list[tuple[int, Bytes, Integers]]:
+        """The deferred messages delivered by `until` ns, with their times, by (kind, machine, time)."""
+        taken = self._take(until, deferred=True)
+        taken.sort(key=self._in_box)
+        return [
+            (
+                kind,
+                np.array([m.record for _, m in taken if m.kind == kind], np.uint8),
+                np.array([end for end, m in taken if m.kind == kind], np.int64),
+            )
+            for kind in sorted({m.kind for _, m in taken})
+        ]
+
+    def _in_box(self, row: tuple[int, Message]) -> tuple[int, int, int]:
+        """The order in which deferred messages are handed out: those of an interface as they reached it."""
+        end, m = row
+        return m.target, end, m.start + m.latency if self._fifo and not m.local else -1
+
+    def _take(self, until: int, *, deferred: bool) -> list[tuple[int, Message]]:
+        """(end, message) that have ended by `until` and are not lost, by (end, sequence)."""
+        ended = [
+            (m.end, m)
+            for m in self._flight
+            if m.end is not None and m.end <= until and self._deferred[m.kind] == deferred
+        ]
+        for end, m in ended:
+            self._flight.remove(m)
+            m.lost = m.lost or (not deferred and m.node in self._detached)
+            if not m.local:
+                self._end(m, DROPPED if m.lost else end)
+                (self.dropped if m.lost else self.delivered)[m.kind] += 1
+                self.bytes_in[m.target] += 0 if m.lost else m.nbytes
+        kept = [(m.kind, end, m.sequence, m) for end, m in ended if m.lost and self._keep[m.kind]]
+        self._missing += [row[-1] for row in sorted(kept, key=lambda row: row[:3])]
+        ended = [(end, m) for end, m in ended if not m.lost]
+        return sorted(ended, key=lambda row: (row[0], row[1].sequence))
+
+    def lost(self) -> list[tuple[int, Bytes]]:
+        """What of the kinds to `keep` has been dropped since the last call, by kind and then time."""
+        missing, self._missing = self._missing, []
+        return [(m.kind, m.record.reshape(1, -1)) for m in missing]
+
+    def _machines(self, machines: ArrayLike) -> list[int]:
+        chosen = integers(machines, "machines")
+        for k, u in enumerate(chosen):
+            if not 0 <= u < self.machines:
+                raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u}")
+        return list(chosen)
+
+    def fail(self, machines: ArrayLike, now: int, *, down: bool = False) -> None:
+        """Reset `machines` at `now` ns: what is addressed to them, or queued at them unsent, is dropped."""
+        chosen = self._machines(machines)
+        check_instant(now, "now")
+        for u in chosen:
+            self._down[u] = down
+        for u in chosen:
+            self._up_free[u] = min(self._up_free[u], now)
+            self._down_free[u] = min(self._down_free[u], now)
+            for m in self._flight:
+                # a deferred message that has arrived before waits to be drained, and is not lost
+                if m.target == u and (m.end is None or m.end >= now):
+                    m.lost = True
+                if m.source == u and m.start > now:
+                    m.lost = True
+
+    def restore(self, machines: ArrayLike, now: int) -> None:
+        """`machines` are back at `now` ns."""
+        self.fail(machines, now)
+
+    def move(self, nodes: ArrayLike, machines: ArrayLike) -> None:
+        """From now on `nodes` sit on `machines`."""
+        chosen, hosts = integers(nodes, "nodes"), self._machines(machines)
+        if len(chosen) != len(hosts):
+            raise ValueError(f"nodes and machines must be equally long, got {len(chosen)} and {len(hosts)}")
+        for k, node in enumerate(chosen):
+            if not 0 <= node < len(self._machine_of):
+                raise ValueError(f"nodes[{k}] must be in 0..{len(self._machine_of) - 1}, got {node}")
+        for node, host in zip(chosen, hosts, strict=True):
+            self._machine_of[node] = host
+            self._detached.discard(node)
+
+    def detach(self, nodes: ArrayLike) -> None:
+        """`nodes` sit nowhere until they `move`."""
+        chosen = integers(nodes, "nodes")
+        for k, node in enumerate(chosen):
+            if not 0 <= node < len(self._machine_of):
+                raise ValueError(f"nodes[{k}] must be in 0..{len(self._machine_of) - 1}, got {node}")
+        self._detached.update(chosen)
+
+    def watch(self, start: int, end: int, width: int) -> None:
+        """Count the bytes that each machine sends and receives in windows of `width` ns."""
+        if not (0 <= start < end and width > 0):
+            raise ValueError(f"start < end and width must be positive, got {start}, {end}, {width}")
+        self.windows = np.zeros((self.machines, -(-(end - start) // width)), np.int64)
+        self._window = start, width
+
+    def _count_window(self, machine: int, at: int, nbytes: int) -> None:
+        if self.windows is not None:
+            k = (at - self._window[0]) // self._window[1]
+            if 0 <= k < self.windows.shape[1]:
+                self.windows[machine, k] += nbytes
+
+    def log(self, limit: int, subjects: ArrayLike) -> None:
+        """Write down each message between machines that is sent from now on."""
+        offsets = integers(subjects, "subjects")
+        if not 0 < limit <= MOST:
+            raise ValueError(f"limit must be in 1..{MOST}, got {limit}")
+        if len(offsets) != len(self._width):
+            raise ValueError(f"subjects must have {len(self._width)} entries, got {len(offsets)}")
+        for k, at in enumerate(offsets):
+            if not (at == -1 or 16 <= at <= self._width[k] - 8):
+                raise ValueError(f"subjects[{k}] must be -1 or in 16..{self._width[k] - 8}, got {at}")
+        if self._sequence:
+            raise ValueError(f"log must be called before anything is sent, got {self._sequence} messages")
+        self._log_most, self._subjects = limit, offsets
+
+    def _log(self, kind: int, record: Bytes, sent: int, delivered: int, nbytes: int) -> dict[str, int] | None:
+        """A further row, if there is room."""
+        if len(self._logged) == self._log_most:
+            self.unlogged += self._log_most > 0
+            return None
+        node, sender = record[:16].copy().view(np.int64).tolist()
+        at = self._subjects[kind]
+        subject = -1 if at < 0 else int(record[at : at + 8].copy().view(np.int64)[0])
+        hosts = self._machine_of[sender], self._machine_of[node]
+        row = dict(zip(LOGGED, (kind, *hosts, sent, delivered, nbytes, subject), strict=True))
+        self._logged.append(row)
+        return row
+
+    def _end(self, m: Message, delivered: int) -> None:
+        if m.passage is not None:
+            m.passage["delivered"] = delivered
+
+    def logged(self) -> dict[str, Integers]:
+        """What has been written down; delivered is -1 of what is under way, -2 of what was dropped."""
+        return {name: np.array([row[name] for row in self._logged], np.int64) for name in LOGGED}
+
+    def in_flight(self) -> Integers:
+        """Messages sent, and neither delivered nor dropped yet."""
+        result: Integers = self.sent - self.delivered - self.dropped
+        return result

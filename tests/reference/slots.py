@@ -1,0 +1,296 @@
+"""Reference implementation of `gridcore.dgs.slots`: tries every slot at which something ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tests.reference.arguments import indices, integers
+
+__all__ = ["SlotSchedules"]
+
+NEVER = 2**63 - 1
+LATEST = 2**61
+
+Integers = NDArray[np.int64]
+
+
+@dataclass
+class Booking:
+    """One reservation of a node: slots [start, end), made and taken back at these ns."""
+
+    start: int
+    end: int
+    job: int
+    made: int
+    dropped: int = NEVER
+
+
+class SlotSchedules:
+    """See `gridcore.dgs.slots.SlotSchedules`."""
+
+    def __init__(self, nodes: int, *, stale: bool = False) -> None:
+        if isinstance(nodes, bool) or not isinstance(nodes, int | np.integer) or not 0 <= nodes < 2**31:
+            raise ValueError(f"nodes must be in 0..{2**31 - 1}, got {nodes!r}")
+        self.nodes, self.stale = int(nodes), stale
+        self._bookings: list[list[Booking]] = [[] for _ in range(self.nodes)]
+
+    # -- reservations -----------------------------------------------------------------------------------
+
+    def reserve(
+        self, nodes: ArrayLike, starts: ArrayLike, slots: ArrayLike, jobs: ArrayLike, now: int
+    ) -> NDArray[np.bool_]:
+        """See the kernel."""
+        u, at, length = self._nodes(nodes), _slots(starts, "starts", 0), _slots(slots, "slots", 1)
+        of = integers(jobs, "jobs")
+        _same(u, at, length, of)
+        done = []
+        for node, start, count, job in zip(u, at, length, of, strict=True):
+            free = all(not self._covers(each, start, start + count) for each in self._standing(node))
+            done.append(free)
+            if free:
+                self._bookings[node].append(Booking(start, start + count, job, now))
+                self._bookings[node].sort(key=lambda each: (each.start, each.dropped))
+        return np.array(done, np.bool_)
+
+    def release(
+        self,
+        nodes: ArrayLike,
+        starts: ArrayLike,
+        now: int,
+        *,
+        ends: ArrayLike | None = None,
+        jobs: ArrayLike | None = None,
+    ) -> NDArray[np.bool_]:
+        """See the kernel."""
+        u, at = self._nodes(nodes), _slots(starts, "starts", 0)
+        to = at if ends is None else _slots(ends, "ends", 0)
+        of = None if jobs is None else integers(jobs, "jobs")
+        _same(u, at, to, at if of is None else of)
+        for k, (start, end) in enumerate(zip(at, to, strict=True)):
+            if end < start:
+                raise ValueError(f"ends[{k}] must not be before starts[{k}], {start}, got {end}")
+        done = []
+        for k, (node, start, end) in enumerate(zip(u, at, to, strict=True)):
+            found = [
+                each
+                for each in self._standing(node)
+                if each.start == start and each.end > end and (of is None or each.job == of[k])
+            ]
+            done.append(bool(found))
+            for each in found:
+                each.dropped = now
+                if end > start:
+                    self._bookings[node].append(Booking(start, end, each.job, now))
+            self._bookings[node].sort(key=lambda each: (each.start, each.dropped))
+        return np.array(done, np.bool_)
+
+    def lose(self, nodes: ArrayLike, slot: int, now: int) -> tuple[Integers, Integers, Integers, Integers]:
+        """See the kernel."""
+        lost = []
+        for node in self._nodes(nodes):
+            for each in self._standing(node):
+                if each.end > slot:
+                    each.dropped = now
+                    lost.append((node, each.job, each.start, each.end))
+        columns = np.array(lost, np.int64).reshape(-1, 4)
+        return columns[:, 0].copy(), columns[:, 1].copy(), columns[:, 2].copy(), columns[:, 3].copy()
+
+    def forget(self, slot: int, before: int) -> None:
+        """See the kernel."""
+        for node in range(self.nodes):
+            self._bookings[node] = [
+                each for each in self._bookings[node] if each.end > slot and each.dropped > before
+            ]
+
+    def reservations(self, node: int) -> tuple[Integers, Integers, Integers]:
+        """See the kernel."""
+        if not 0 <= node < self.nodes:
+            raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
+        rows = np.array([(b.start, b.end, b.job) for b in self._standing(node)], np.int64).reshape(-1, 3)
+        return rows[:, 0].copy(), rows[:, 1].copy(), rows[:, 2].copy()
+
+    # -- looking for room -------------------------------------------------------------------------------
+
+    def is_free(
+        self, nodes: ArrayLike, start: int, slots: int, as_of: ArrayLike | None = None
+    ) -> NDArray[np.bool_]:
+        """See the kernel."""
+        u = self._nodes(nodes)
+        seen = self._as_of(as_of, len(u), "nodes")
+        _check_job(1, slots, start)
+        return np.array([self._fits(n, s, start, slots) for n, s in zip(u, seen, strict=True)], np.bool_)
+
+    def earliest_start(
+        self,
+        candidates: ArrayLike,
+        n_nodes: int,
+        slots: int,
+        not_before: int,
+        as_of: ArrayLike | None = None,
+    ) -> tuple[int, Integers] | None:
+        """See the kernel."""
+        u = self._nodes(candidates)
+        seen = self._as_of(as_of, len(u), "candidates")
+        _check_job(n_nodes, slots, not_before)
+        for k, node in enumerate(u):
+            if node in u[:k]:
+                raise ValueError(f"candidates[{k}] must be different from those before it, got {node}")
+        return self._earliest(list(zip(u, seen, strict=True)), n_nodes, slots, not_before)
+
+    def _earliest(
+        self, candidates: list[tuple[int, int]], n_nodes: int, slots: int, not_before: int
+    ) -> tuple[int, Integers] | None:
+        if len(candidates) < n_nodes:
+            return None
+        ends = {each.end for node, _ in candidates for each in self._bookings[node]}
+        for start in sorted({not_before, *(end for end in ends if end > not_before)}):
+            fit = [node for node, as_of in candidates if self._fits(node, as_of, start, slots)]
+            if len(fit) >= n_nodes:
+                return start, np.array(fit[:n_nodes], np.int64)
+        raise AssertionError("after all ends everybody is free")
+
+    def search(
+        self,
+        views: NDArray[np.int32],
+        searchers: ArrayLike,
+        n_nodes: ArrayLike,
+        slots: ArrayLike,
+        not_before: ArrayLike,
+        *,
+        exclude: ArrayLike = -1,
+        itself: bool = False,
+        hops: int = 2,
+        wide: bool = False,
+        away: NDArray[np.bool_] | None = None,
+        as_of: ArrayLike | None = None,
+        every: int = 0,
+        until: int = 0,
+    ) -> tuple[Integers, Integers, Integers, Integers, Integers]:
+        """See the kernel."""
+        u = self._nodes(searchers)
+        seen = self._as_of(as_of, self.nodes, "the schedules")
+        wanted, length = _each(n_nodes, "n_nodes", len(u)), _each(slots, "slots", len(u))
+        since, without = _each(not_before, "not_before", len(u)), _each(exclude, "exclude", len(u))
+        for job in zip(wanted, length, since, strict=True):
+            _check_job(*job)
+        if views.shape[0] != self.nodes:
+            raise ValueError(f"views must have {self.nodes} rows, got {views.shape[0]}")
+        if hops < 1:
+            raise ValueError(f"hops must be >= 1, got {hops}")
+        if every < 0:
+            raise ValueError(f"every must be >= 0 ns, got {every}")
+        if every and as_of is None:
+            raise ValueError("as_of must be given with every, got None")
+        if away is not None and (
+            not isinstance(away, np.ndarray) or away.dtype != np.bool_ or away.shape != (self.nodes,)
+        ):
+            got = f"{away.dtype}{list(away.shape)}" if isinstance(away, np.ndarray) else type(away).__name__
+            raise ValueError(f"away must be bool[{self.nodes}], got {got}")
+        if every:
+            seen = [max([-1, *range(at, until + 1, every)]) for at in seen]
+        starts, chosen, reached, opened = [], [], [], []
+        for searcher, count_of, lasts, at_least, other_ in zip(
+            u, wanted, length, since, without, strict=True
+        ):
+            candidates: list[tuple[int, int]] = []
+            known = {other_} if itself else {other_, searcher}
+            job_ = count_of, lasts, at_least
+            count = 0
+
+            def open_(
+                who: int,
+                known: set[int] = known,
+                to: list[tuple[int, int]] = candidates,
+                job: tuple[int, int, int] = job_,
+                own: int = searcher,
+            ) -> bool:
+                for j, other in enumerate(views[who].tolist()):
+                    if other >= self.nodes:
+                        raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
+                    if other >= 0 and other not in known and (away is None or not away[other]):
+                        known.add(other)
+                        to.append((other, NEVER - 1 if other == own else seen[who]))
+                return sum(self._fits(node, at, job[2], job[1]) for node, at in to) >= job[0]
+
+            done, hop, front = open_(searcher), 1, 0
+            while (
+                not done and front < len(candidates) and (hop < hops or (wide and len(candidates) < count_of))
+            ):
+                last = len(candidates)
+                while not done and front < last:
+                    if candidates[front][0] != searcher:
+                        count += 1
+                        done = open_(candidates[front][0])
+                    front += 1
+                hop += 1
+            found = self._earliest(candidates, count_of, lasts, at_least)
+            starts.append(-1 if found is None else found[0])
+            chosen.append(np.zeros(0, np.int64) if found is None else found[1])
+            reached.append(len(candidates))
+            opened.append(count)
+        offsets = np.cumsum([0, *map(len, chosen)])
+        columns = (starts, offsets, np.concatenate([np.zeros(0, np.int64), *chosen]), reached, opened)
+        one, two, three, four, five = (np.array(column, np.int64) for column in columns)
+        return one, two, three, four, five
+
+    # -- helpers ----------------------------------------------------------------------------------------
+
+    def _standing(self, node: int) -> list[Booking]:
+        return [each for each in self._bookings[node] if each.dropped == NEVER]
+
+    @staticmethod
+    def _covers(each: Booking, start: int, end: int) -> bool:
+        return each.start < end and start < each.end
+
+    def _fits(self, node: int, as_of: int, start: int, slots: int) -> bool:
+        return not any(
+            each.made <= as_of < each.dropped and self._covers(each, start, start + slots)
+            for each in self._bookings[node]
+        )
+
+    def _nodes(self, values: ArrayLike) -> list[int]:
+        return indices(values, "nodes", 0, self.nodes)
+
+    def _as_of(self, as_of: Any, n: int, what: str) -> list[int]:
+        if as_of is None:
+            return [NEVER - 1] * n
+        if not self.stale:
+            raise ValueError("as_of must be None for schedules that are not kept as they were (stale=True)")
+        if isinstance(as_of, int | np.integer):
+            return [int(as_of)] * n
+        seen = integers(as_of, "as_of")
+        if len(seen) != n:
+            raise ValueError(f"as_of must have an entry for each of {what}, {n}, got {len(seen)}")
+        return seen
+
+
+def _each(value: ArrayLike, name: str, n: int) -> list[int]:
+    if isinstance(value, int | np.integer):
+        return [int(value)] * n
+    each = integers(value, name)
+    if len(each) != n:
+        raise ValueError(f"{name} must have an entry for each of searchers, {n}, got {len(each)}")
+    return each
+
+
+def _slots(values: ArrayLike, name: str, least: int) -> list[int]:
+    return indices(values, name, least, LATEST)
+
+
+def _same(*columns: list[int]) -> None:
+    lengths = [len(column) for column in columns]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"all arguments must be equally long, got {', '.join(map(str, lengths))}")
+
+
+def _check_job(n_nodes: int, slots: int, not_before: int) -> None:
+    if n_nodes < 1:
+        raise ValueError(f"n_nodes must be >= 1, got {n_nodes}")
+    if not 1 <= slots < LATEST:
+        raise ValueError(f"slots must be in 1..{LATEST - 1}, got {slots}")
+    if not 0 <= not_before < LATEST:
+        raise ValueError(f"not_before must be in 0..{LATEST - 1}, got {not_before}")

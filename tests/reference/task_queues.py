@@ -1,0 +1,462 @@
+"""Reference implementation of `gridcore.queues.task_queues`: every machine steps task by task."""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gridcore.queues.summary_grid import SummaryGrid
+from tests.reference import availability, edf
+from tests.reference.arguments import (
+    FINITE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    check_array,
+    check_instant,
+    check_lengths,
+    check_scalar,
+    doubles,
+    integers,
+)
+
+__all__ = ["NEVER", "TaskQueues"]
+
+NEVER = 2**63 - 1
+MOST = 2**31 - 1
+
+Integers = NDArray[np.int64]
+
+
+@dataclass
+class Share:
+    """Tasks of one application that wait at a machine."""
+
+    application: int
+    tasks: int
+
+
+@dataclass
+class Machine:
+    """One machine: its waiting shares in order, and the running task, which ends at `free_at`."""
+
+    speed: float
+    queue: list[Share] = field(default_factory=list)
+    running: int = -1
+    free_at: int = 0
+    peak: int = 0
+    busy: int = 0
+    done: int = 0
+    interrupted: int = 0
+
+    @property
+    def idle(self) -> bool:
+        return self.running < 0 and not self.queue
+
+    @property
+    def waiting(self) -> int:
+        return sum(share.tasks for share in self.queue)
+
+
+@dataclass
+class Application:
+    """One application and what has become of it."""
+
+    release: float
+    size: float
+    task_size: float
+    whose: int  # the application to which a further bag belongs, else its own index
+    first_start: int = -1
+    finish: int = -1
+    completed: int = 0
+    used: set[int] = field(default_factory=set)
+
+
+class TaskQueues:
+    """See `gridcore.queues.task_queues.TaskQueues`."""
+
+    def __init__(
+        self,
+        speed: ArrayLike,
+        *,
+        order: Literal["edf", "fifo"] = "edf",
+        watch: Literal["idle", "completion"] = "idle",
+        log: bool = False,
+        record: bool = False,
+        tolerance: float = 0.0,
+    ) -> None:
+        if order not in ("edf", "fifo"):
+            raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
+        if watch not in ("idle", "completion"):
+            raise ValueError(f"watch must be 'idle' or 'completion', got {watch!r}")
+        self.tolerance = float(tolerance)
+        if not 0.0 <= self.tolerance < 1.0:
+            raise ValueError(f"tolerance must be in 0..1, less than 1, got {self.tolerance!r}")
+        speeds = doubles(speed, "speed")
+        check_array(speeds, "speed", POSITIVE)
+        self._machine = [Machine(s) for s in speeds]
+        self._application: list[Application] = []
+        self._log: list[tuple[int, int, int]] = []
+        self.machines, self.enqueued, self.tasks_done = len(speeds), 0, 0
+        self.order, self.watch, self.log, self.record = order, watch, log, record
+        self._ran: list[tuple[int, int, int, int, bool]] = []
+        self._came: list[tuple[int, int, int, int]] = []
+
+    # -- what is there ------------------------------------------------------------------------------
+
+    def add_applications(
+        self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike, whose: ArrayLike | None = None
+    ) -> None:
+        """Append applications; their indices are consecutive.  `whose`: to which further bags belong."""
+        r, w, a = (
+            doubles(release, "release"),
+            doubles(size, "size"),
+            doubles(task_size, "task_size"),
+        )
+        check_array(r, "release", FINITE)
+        check_array(w, "size", POSITIVE)
+        check_array(a, "task_size", POSITIVE)
+        if not len(r) == len(w) == len(a):
+            raise ValueError(
+                f"release, size and task_size must be equally long, got {len(r)}, {len(w)}, {len(a)}"
+            )
+        there, n = self._application, len(self._application)
+        of = list(range(n, n + len(r))) if whose is None else integers(whose, "whose")
+        check_lengths(len(r), len(of), "release", "whose")
+        for k, i in enumerate(of):
+            if i == n + k:
+                continue
+            if not 0 <= i < n or there[i].whose != i:
+                raise ValueError(
+                    f"whose[{k}] must be {n + k}, its own index, or an application below {n} "
+                    f"that is no further bag, got {i}"
+                )
+            if a[k] != there[i].task_size:
+                raise ValueError(
+                    f"task_size[{k}] of a further bag must be that of application {i}, "
+                    f"{there[i].task_size!r}, got {a[k]!r}"
+                )
+        there += [Application(*row) for row in zip(r, w, a, of, strict=True)]
+
+    def totals(self) -> dict[str, Integers]:
+        """What has happened so far."""
+        columns = {
+            "first_start": [i.first_start for i in self._application],
+            "finish": [i.finish for i in self._application],
+            "completed": [i.completed for i in self._application],
+            "nodes_used": [len(i.used) for i in self._application],
+            "busy": [m.busy for m in self._machine],
+            "tasks": [m.done for m in self._machine],
+            "interrupted": [m.interrupted for m in self._machine],
+            "peak_queue": [m.peak for m in self._machine],
+            "waiting": [m.waiting for m in self._machine],
+        }
+        return {name: np.array(column, np.int64) for name, column in columns.items()}
+
+    def queue(self, machine: int) -> tuple[Integers, Integers, int, int]:
+        """(applications, tasks, running application or -1, free_at ns) of one machine, in its order."""
+        if not 0 <= machine < self.machines:
+            raise ValueError(f"machine must be in 0..{self.machines - 1}, got {machine}")
+        m = self._machine[machine]
+        applications = np.array([share.application for share in m.queue], np.int64)
+        tasks = np.array([share.tasks for share in m.queue], np.int64)
+        return applications, tasks, m.running, m.free_at
+
+    def schedule(self) -> dict[str, Integers]:
+        """What has run so far, in order of machine and start; empty without ``record``."""
+        rows: list[list[int]] = []
+        for u, i, start, end, done in sorted(self._ran, key=lambda row: (row[0], row[2])):
+            last = rows[-1] if rows else None
+            if done and last and last[5] and last[:2] == [u, i] and last[4] == start:
+                last[2], last[4], last[5] = last[2] + 1, end, last[5] + 1
+            else:
+                rows.append([u, i, 1, start, end, int(done)])
+        names = ("machine", "application", "tasks", "start", "end", "completed")
+        return dict(zip(names, np.array(rows, np.int64).reshape(-1, 6).T.copy(), strict=True))
+
+    def arrivals(self) -> dict[str, Integers]:
+        """What has been enqueued so far, in order."""
+        columns = np.array(self._came, np.int64).reshape(-1, 4).T.copy()
+        return dict(zip(("machine", "application", "tasks", "time"), columns, strict=True))
+
+    def is_busy(self, machines: ArrayLike) -> NDArray[np.bool_]:
+        """Which of `machines` run or have something to run."""
+        return np.array([not self._machine[u].idle for u in self._machines(machines)], np.bool_)
+
+    # -- changes ------------------------------------------------------------------------------------
+
+    def enqueue(self, machines: ArrayLike, applications: ArrayLike, tasks: ArrayLike, now: int) -> None:
+        """Add a cohort of shares at `now` ns."""
+        u = self._machines(machines)
+        i, n = integers(applications, "applications"), integers(tasks, "tasks")
+        if not len(u) == len(i) == len(n):
+            raise ValueError(
+                f"machines, applications and tasks must be equally long, got {len(u)}, {len(i)}, {len(n)}"
+            )
+        for k in range(len(u)):
+            if not 0 <= i[k] < len(self._application):
+                last = len(self._application) - 1
+                raise ValueError(f"applications[{k}] must be in 0..{last}, got {i[k]}")
+        if now < 0:
+            raise ValueError(f"now must be >= 0 ns, got {now}")
+        for k in range(len(u)):
+            if not 1 <= n[k] <= MOST:
+                raise ValueError(f"tasks[{k}] must be in 1..{MOST}, got {n[k]}")
+        for row in zip(u, i, n, strict=True):
+            self._enqueue(*row, now)
+
+    def _enqueue(self, u: int, application: int, tasks: int, now: int) -> None:
+        self._advance(u, now)
+        m = self._machine[u]
+        start = max(m.free_at, now) if m.idle else m.free_at
+        left = start + sum(share.tasks * self._duration(u, share.application) for share in m.queue)
+        if left + tasks * self._duration(u, application) >= NEVER:
+            raise OverflowError(
+                f"tasks of application {application} on machine {u} end after the last instant"
+            )
+        waiting = {share.application: share for share in m.queue}
+        if application in waiting and waiting[application].tasks + tasks > MOST:
+            raise OverflowError(f"more than {MOST} tasks of application {application} on machine {u}")
+        self.enqueued += tasks
+        if self.record:
+            self._came.append((u, self._whose(application), tasks, now))
+        if application in waiting:
+            waiting[application].tasks += tasks
+        else:
+            m.queue.append(Share(application, tasks))
+            self._application[self._whose(application)].used.add(u)
+        m.free_at = start
+        m.peak = max(m.peak, m.waiting)
+
+    def reschedule(self, machines: ArrayLike, now: int) -> None:
+        """Bring the queues of `machines` into EDF order at their minimum stretch."""
+        for u in self._machines(machines):
+            if self.order == "edf":
+                self._advance(u, now)
+                queue = self._as_queue(u, now)
+                due = edf.deadlines_at(queue, self._minimum(queue))
+                shares = self._machine[u].queue
+                self._machine[u].queue = [shares[k] for k in edf.edf_order(due)]
+
+    def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers, Integers]:
+        """Lose everything on `machines`, running tasks too; returns (machines, applications, tasks)."""
+        lost = []
+        chosen = self._machines(machines)
+        check_instant(now, "now")
+        for u in chosen:
+            self._advance(u, now)
+            m = self._machine[u]
+            held = [(share.application, share.tasks) for share in m.queue]
+            if m.running >= 0:
+                held.append((m.running, 1))
+                m.busy -= m.free_at - now
+                m.interrupted += 1
+                if self.record:
+                    start = m.free_at - self._duration(u, m.running)
+                    self._ran.append((u, self._whose(m.running), start, now, False))
+            left: dict[int, int] = {}
+            for application, tasks in held:
+                left[self._whose(application)] = left.get(self._whose(application), 0) + tasks
+            lost += [(u, application, left[application]) for application in sorted(left)]
+            m.queue, m.running, m.free_at = [], -1, now
+        u_lost, i_lost, n_lost = np.array(lost, np.int64).reshape(-1, 3).T.copy()
+        return u_lost, i_lost, n_lost
+
+    # -- time -----------------------------------------------------------------------------------------
+
+    def advance(
+        self, until: int, machines: ArrayLike | None = None
+    ) -> tuple[Integers, Integers, Integers, Integers]:
+        """Let `machines` (default: all) work up to `until`; (machine, application, tasks, end) completed."""
+        for u in range(self.machines) if machines is None else self._machines(machines):
+            self._advance(u, until)
+        tasks: dict[tuple[int, int], int] = {}
+        last: dict[tuple[int, int], int] = {}
+        for u, application, end in self._log:
+            key = u, application
+            tasks[key] = tasks.get(key, 0) + 1
+            last[key] = max(last.get(key, end), end)
+        self._log = []
+        rows = [(*key, tasks[key], last[key]) for key in sorted(tasks)]
+        machine, application_, count, end_ = np.array(rows, np.int64).reshape(-1, 4).T.copy()
+        return machine, application_, count, end_
+
+    def catch_up(self, until: int) -> None:
+        """Let all machines work up to `until` ns; what they complete is handed out by the next `advance`."""
+        for u in range(self.machines):
+            self._advance(u, until)
+
+    def _duration(self, u: int, application: int) -> int:
+        """ns of a task, at least one; the last instant if it is longer than that."""
+        ns = self._application[application].task_size / self._machine[u].speed * 1e9
+        return max(1, round(ns)) if ns < 9.2e18 else NEVER
+
+    def _whose(self, application: int) -> int:
+        """The application of which it is a further bag, or itself."""
+        return self._application[application].whose
+
+    def _advance(self, u: int, until: int) -> None:
+        m = self._machine[u]
+        while True:
+            if m.running >= 0:
+                if m.free_at > until:
+                    return
+                self._complete(u, m.running, m.free_at)
+                m.running = -1
+            if not m.queue or m.free_at >= until:
+                return
+            self._start(u)
+
+    def _start(self, u: int) -> None:
+        """Start the first task that waits."""
+        m = self._machine[u]
+        first, length = m.queue[0], self._duration(u, m.queue[0].application)
+        first.tasks -= 1
+        if first.tasks == 0:
+            m.queue.pop(0)
+        i = self._application[self._whose(first.application)]
+        i.first_start = m.free_at if i.first_start < 0 else min(i.first_start, m.free_at)
+        m.running = first.application
+        m.busy += length
+        m.free_at += length
+
+    def _complete(self, u: int, application: int, end: int) -> None:
+        for i in {application, self._whose(application)}:
+            self._application[i].completed += 1
+            self._application[i].finish = max(self._application[i].finish, end)
+        application = self._whose(application)
+        self._machine[u].done += 1
+        self.tasks_done += 1
+        if self.log:
+            self._log.append((u, application, end))
+        if self.record:
+            self._ran.append((u, application, end - self._duration(u, application), end, True))
+
+    def _change(self, u: int) -> int:
+        """When `u` runs idle, or ends a task."""
+        m = self._machine[u]
+        if m.idle:
+            return NEVER
+        if self.watch == "completion":
+            return m.free_at if m.running >= 0 else m.free_at + self._duration(u, m.queue[0].application)
+        return m.free_at + sum(share.tasks * self._duration(u, share.application) for share in m.queue)
+
+    def next_change(self) -> int:
+        """The first instant (ns) at which a machine runs idle (or ends a task), or `NEVER`."""
+        return min((self._change(u) for u in range(self.machines)), default=NEVER)
+
+    def due(self, now: int) -> Integers:
+        """Machines whose next change has come by `now` ns, advanced to `now`, ascending."""
+        found = [u for u in range(self.machines) if self._change(u) <= now and not self._machine[u].idle]
+        for u in found:
+            self._advance(u, now)
+        return np.array(found, np.int64)
+
+    # -- what the scheduler asks ------------------------------------------------------------------------
+
+    def minimum_stretch(self, machines: ArrayLike, now: int) -> NDArray[np.float64]:
+        """The minimum stretch of what waits or runs; inf for an idle machine."""
+        result = []
+        for u in self._machines(machines):
+            self._advance(u, now)
+            idle = self._machine[u].idle
+            result.append(math.inf if idle else self._minimum(self._as_queue(u, now)))
+        return np.array(result, np.float64)
+
+    def summaries(
+        self,
+        machines: ArrayLike,
+        grid: SummaryGrid,
+        now: int,
+        *,
+        cell: int | None = None,
+        threads: int = 1,
+    ) -> NDArray[np.uint32]:
+        """The availability of `machines` for an application released at `cell` ns (default `now`).
+
+        A task that starts at exactly `cell` counts as started.
+        """
+        chosen = self._machines(machines)
+        at = now if cell is None else cell
+        if at < now:
+            raise ValueError(f"cell must not be before now = {now} ns, got {at}")
+        if type(grid) is not SummaryGrid:
+            raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
+        if threads < 1:
+            raise ValueError(f"threads must be >= 1, got {threads}")
+        result = np.empty((len(chosen), *grid.shape), np.uint32)
+        for k, u in enumerate(chosen):
+            self._advance(u, now)
+            least = self._minimum(self._as_queue(u, now))
+            queue = self._projected(u, at)
+            cells = availability.sample_availability(
+                grid,
+                at / 1e9,
+                queue.release,
+                queue.size,
+                queue.work,
+                speed=queue.speed,
+                free_at=queue.free_at,
+            )
+            # the running task must keep the stretch, and before a later cell so must the queue of now
+            floor = max(queue.floor, least) if at > now else queue.floor
+            cells[grid.stretch + grid.stretch * edf.TOLERANCE < floor] = 0
+            result[k] = cells
+        return result
+
+    def available(
+        self,
+        stretch: float,
+        release_new: float,
+        size_new: float,
+        task_size_new: float,
+        now: int,
+        machines: ArrayLike | None = None,
+    ) -> Integers:
+        """How many tasks each of `machines` (default: all) can take at one `stretch`."""
+        check_scalar(float(stretch), "stretch", NOT_NEGATIVE)
+        check_scalar(float(release_new), "release_new", FINITE)
+        check_scalar(float(size_new), "size_new", POSITIVE)
+        check_scalar(float(task_size_new), "task_size_new", POSITIVE)
+        result = []
+        for u in range(self.machines) if machines is None else self._machines(machines):
+            self._advance(u, now)
+            room = availability.queue_gap(self._as_queue(u, now), stretch, release_new, size_new)
+            ratio = room / task_size_new
+            result.append(math.floor(ratio) if ratio < 2.0**63 else NEVER)
+        return np.array(result, np.int64)
+
+    def _projected(self, u: int, at: int) -> edf.Queue:
+        """The queue that `u` will hold at `at` ns if nothing comes; a task that starts then has started."""
+        later = TaskQueues([m.speed for m in self._machine], order=self.order)
+        later._machine, later._application = deepcopy(self._machine), deepcopy(self._application)
+        later._advance(u, at)
+        m = later._machine[u]
+        if m.running < 0 and m.queue and m.free_at <= at:
+            later._start(u)
+        return later._as_queue(u, at)
+
+    def _minimum(self, queue: edf.Queue) -> float:
+        """The minimum stretch of `queue` to the tolerance."""
+        return edf.bisect(queue, self.tolerance) if self.tolerance > 0.0 else edf.minimum_stretch(queue)
+
+    def _as_queue(self, u: int, now: int) -> edf.Queue:
+        m = self._machine[u]
+        i = [self._application[share.application] for share in m.queue]
+        free_at, floor = max(m.free_at, now) / 1e9, 0.0
+        if m.running >= 0:
+            running = self._application[m.running]
+            floor = max(0.0, (free_at - running.release) / running.size)
+        work = [share.tasks * x.task_size for share, x in zip(m.queue, i, strict=True)]
+        return edf.Queue([x.release for x in i], [x.size for x in i], work, m.speed, free_at, floor)
+
+    def _machines(self, machines: ArrayLike) -> list[int]:
+        chosen = integers(machines, "machines")
+        for k, u in enumerate(chosen):
+            if not 0 <= u < self.machines:
+                raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u}")
+        return chosen

@@ -1,0 +1,389 @@
+"""DGS_ASAP: small cases worked by hand, what its policies cost, conflicts, and failures."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridcore.dgs.protocol import COMMITTING, PLACED
+from gridsim.schedulers.dgs.failures import Failures
+from gridsim.support.clock import NS
+from gridsim.validation.results import validate_result
+
+IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)
+EQUAL = gs.Network(latency=0.05, bandwidth=math.inf, interfaces="equal")
+
+
+def run(workload: gs.Workload, nodes: int, network: gs.Network = IDEAL, **parameters: Any) -> gs.Result:
+    faults = parameters.pop("faults", None)
+    scenario = gs.Scenario(gs.Platform.equal(nodes), workload, network, seed=1, faults=faults)
+    result = gs.simulate(scenario, gs.DgsAsap(**parameters), record=True)
+    assert validate_result(result) == []
+    return result
+
+
+def one_at_a_time(jobs: int, utilization: float = 0.9, seed: int = 3) -> gs.Workload:
+    """Jobs of which no two are released at one instant."""
+    made = gs.Workload.jobs(jobs, utilization=utilization, max_nodes=30, seed=seed)
+    given = made.realize(gs.Platform.equal(100))
+    release = given.release + np.arange(jobs) * 1e-3
+    return gs.Workload.jobs_of(release, given.tasks, given.task_size / 1000.0, submitter=given.submitter)
+
+
+# -- by hand ------------------------------------------------------------------------------------------------
+
+
+def test_a_job_starts_in_the_first_slot_that_its_messages_leave() -> None:
+    jobs = gs.Workload.jobs_of([0.0, 60.0, 119.9], 1, 90.0)
+    ideal = run(jobs, 30).applications
+    assert ideal["first_start"].tolist() == [0.0, 60.0, 120.0]
+    assert ideal["finish"].tolist() == [90.0, 150.0, 210.0]
+    # at 119.9 s request, answer, commit, reply and release do not come before 120 s
+    slow = run(jobs, 30, EQUAL).applications
+    assert slow["first_start"].tolist() == [60.0, 120.0, 180.0]
+    assert slow["waiting"].tolist() == pytest.approx([60.0, 60.0, 60.1])
+    assert (slow["conflicts"] == 0).all() and (slow["searches"] == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("candidates", "starts"), [("others", [0.0, 100.0, 10.0]), ("all", [0.0, 10.0, 60.0])]
+)
+def test_jobs_wait_for_one_another(candidates: str, starts: list[float]) -> None:
+    # 4 machines, all of which know one another
+    jobs = gs.Workload.jobs_of([0.0, 1.0, 2.0], [2, 2, 1], [100.0, 50.0, 30.0], submitter=[0, 0, 0])
+    found = run(jobs, 4, forward=3, degree=3, slot=10.0, candidates=candidates)
+    table = found.applications
+    # others: each searcher has two of machines 1, 2 and 3: the first job has two of them, the second one
+    # needs one of these, and the third finds the one that is left; all: two machines for each of two jobs
+    assert table["first_start"].tolist() == starts
+    assert table["nodes_used"].tolist() == [2, 2, 1]
+
+
+@pytest.mark.parametrize("policy", ["push", "pull", "poll"])
+def test_a_job_of_the_whole_grid(policy: str) -> None:
+    """It needs the scheduling node and the searcher, whom the searcher's neighbours know."""
+    jobs = gs.Workload.jobs_of([0.0, 200.0], 6, 60.0)
+    for hops in (1, 2, 3):
+        of_all: dict[str, Any] = {"degree": 5, "policy": policy, "hops": hops}
+        found = run(jobs, 6, EQUAL, **of_all)
+        assert found.failed == 0 and found.applications["first_start"].tolist() == [60.0, 240.0]
+        assert found.applications["reached"].tolist() == [6, 6]
+        # who asks itself to commit needs no message
+        commits = found.messages["sent"][found.messages["kind"] == "commit"].sum()
+        assert commits == 10
+        scenario = gs.Scenario(gs.Platform.equal(6), jobs, EQUAL, seed=1)
+        by_one = gs.simulate(scenario, gs.DgsAsap(**of_all), cohort_limit=1)
+        noted = gs.simulate(scenario, gs.DgsAsap(**of_all), record="decisions")
+        assert by_one.digest == noted.digest == found.digest
+        decisions = noted.tables["decisions"]
+        assert set(decisions["among"][decisions["action"] == "answered"]) == {6}
+        left_out = run(jobs, 6, EQUAL, candidates="others", **of_all)
+        assert left_out.facts["too_large"] == 2 and (left_out.applications["reached"] == 4).all()
+
+
+def test_a_searcher_knows_its_own_schedule() -> None:
+    """Nobody has polled anybody yet; who searches for the second job has committed to the first one."""
+    jobs = gs.Workload.jobs_of([0.0, 100.0], [3, 3], [600.0, 60.0], submitter=[0, 0])
+    poll: dict[str, Any] = {"policy": "poll", "poll_period": 1e6, "forward": 1, "degree": 2}
+    found = run(jobs, 3, EQUAL, **poll).applications
+    assert found["first_start"].tolist() == [60.0, 660.0] and found["conflicts"].tolist() == [0, 0]
+
+
+def test_the_rest_of_a_request_is_released_at_the_end() -> None:
+    def table(release: list[float]) -> Any:
+        jobs = gs.Workload.jobs_of(release, 1, 60.0, requested=600.0, submitter=[0] * len(release))
+        few: dict[str, Any] = {"forward": 2, "degree": 2, "candidates": "others"}
+        return run(jobs, 3, duration="requested", **few).applications
+
+    # with three machines each searcher has one candidate, and there are two of them
+    assert table([0.0, 5.0])["first_start"].tolist() == [0.0, 60.0]
+    assert table([0.0, 1.0, 100.0])["waiting"][2] == 20.0
+    # it was placed behind a whole request, and that is where it stays
+    assert table([0.0, 1.0, 2.0])["first_start"][2] == 600.0
+
+
+def test_a_machine_fails() -> None:
+    jobs = gs.Workload.jobs_of([0.0], 2, 300.0, submitter=[0])
+    calm = run(jobs, 12, EQUAL, degree=6)
+    had = sorted(calm.tables["schedule"]["machine"].tolist())
+    # the first of its machines fails at 100 s, for good; the job is 40 s old
+    faults = gs.Faults.of([had[0]], [100.0], [math.inf])
+    found = run(jobs, 12, EQUAL, degree=6, faults=faults, detection=30.0)
+    rows = [tuple(row.values()) for row in found.tables["schedule"].rows()]
+    lost = [row for row in rows if row[5] == 0]
+    # the other one is told one latency after the failure has been missed
+    assert lost == [(had[0], 0, 1, 60.0, 100.0, 0), (had[1], 0, 1, 60.0, 130.05, 0)]
+    again = [row for row in rows if row[5] == 1]
+    assert len(again) == 2 and {row[3:5] for row in again} == {(180.0, 480.0)}
+    assert had[0] not in {row[0] for row in again}
+    table = found.applications
+    assert table[0]["resubmitted"] == 2 and table[0]["waiting"] == 180.0 and table[0]["first_start"] == 60.0
+    assert found.machines["interrupted"].sum() == 2
+    assert table[0]["nodes_used"] == len({row[0] for row in rows})
+
+
+#: Messages of 1 s.
+SLOW = gs.Network(latency=1.0, bandwidth=math.inf, interfaces="equal")
+
+
+def test_a_searcher_that_is_reset_does_not_answer() -> None:
+    """Requests come at 1 s, and nobody has pulled the schedules of others before 3 s."""
+    jobs = gs.Workload.jobs_of([0.0], 1, 30.0, submitter=[0])
+    all_of_them: dict[str, Any] = {"policy": "pull", "forward": 3, "degree": 3}
+    calm = run(jobs, 4, SLOW, **all_of_them).applications[0]
+    assert (calm["searches"], calm["first_start"]) == (1, 60.0)
+    resets = gs.Faults.of([1, 2, 3], [2.0] * 3, [2.0] * 3)
+    reset = run(jobs, 4, SLOW, faults=resets, **all_of_them).applications[0]
+    # it waits for answers until 120 s, and searches again
+    assert (reset["searches"], reset["first_start"]) == (2, 180.0)
+
+
+def test_answers_that_are_too_late_are_counted() -> None:
+    """Of three who are asked one never answers; at 120 s the other two answers are of a start at 60 s."""
+    jobs = gs.Workload.jobs_of([0.0], 1, 30.0, submitter=[0])
+    gone = gs.Faults.of([1], [0.5], [math.inf])
+    table = run(jobs, 4, SLOW, faults=gone, forward=3, degree=3).applications[0]
+    assert (table["late"], table["searches"], table["conflicts"], table["first_start"]) == (2, 2, 0, 180.0)
+
+
+def test_a_machine_that_is_back_is_not_missed() -> None:
+    """Machine 1 is away from 10 to 20 s.  At 70 s it would be missed; at 100 s a job wants it.
+
+    Who searches, one of 1, 2 and 3, has the other two and machine 0 to choose from.
+    """
+    jobs = gs.Workload.jobs_of([100.0], 2, 30.0, submitter=[0])
+    away = gs.Faults.of([1], [10.0], [20.0])
+    table = run(jobs, 4, faults=away, forward=3, degree=3, detection=60.0).applications[0]
+    assert (table["reached"], table["searches"], table["first_start"]) == (3, 1, 120.0)
+
+
+def test_a_machine_that_is_back_tells_those_who_know_it() -> None:
+    """All four know one another; with push, each change of a schedule is told to three."""
+    jobs = gs.Workload.jobs_of([0.0], 1, 100.0, submitter=[0])
+    calm = run(jobs, 4, forward=3, degree=3)
+    (had,) = calm.tables["schedule"]["machine"].tolist()
+    other = next(u for u in (1, 2, 3) if u != had)
+    away = run(jobs, 4, faults=gs.Faults.of([other], [10.0], [20.0]), forward=3, degree=3)
+    assert (sent(calm, "push"), sent(away, "push")) == (3, 3 + 3)
+
+
+def test_searches_in_vain_are_those_since_a_job_was_placed() -> None:
+    """One try is enough to place it, and one more when a machine of it has failed."""
+    jobs = gs.Workload.jobs_of([0.0], 2, 300.0, submitter=[0])
+    had = run(jobs, 5, forward=4, degree=4).tables["schedule"]["machine"].tolist()
+    gone = gs.Faults.of([had[0]], [100.0], [math.inf])
+    found = run(jobs, 5, faults=gone, forward=4, degree=4, tries=1)
+    assert found.failed == 0 and found.applications["searches"].tolist() == [2]
+    # each change is told to four: two machines commit, one of them is released, two commit
+    assert sent(found, "push") == (2 + 1 + 2) * 4
+
+
+def test_polls_of_a_machine_that_goes_are_counted() -> None:
+    """It polls its three neighbours each 100 s, from before 100 s to 650 s: six or seven times."""
+    jobs = gs.Workload.jobs_of([0.0], 1, 2000.0, submitter=[0])
+    poll: dict[str, Any] = {"policy": "poll", "poll_period": 100.0, "forward": 3, "degree": 3}
+    (had,) = run(jobs, 4, **poll).tables["schedule"]["machine"].tolist()
+    other = next(u for u in (1, 2, 3) if u != had)
+    found = run(jobs, 4, faults=gs.Faults.of([other], [650.0], [math.inf]), **poll)
+    assert found.machines["schedules_received"][other] in (3 * 6, 3 * 7)
+
+
+def test_who_commits_after_all_is_released() -> None:
+    """Replies of 22 machines, one by one, take longer than a scheduling node waits; those of 8 do not."""
+    jobs = gs.Workload.jobs_of([0.0, 2000.0], [22, 8], [5000.0, 50.0], submitter=[0, 0])
+    network, late = gs.Network(latency=0.1, bandwidth=2000.0), gs.Faults.of([1], [90_000.0], [90_000.0])
+    found = run(jobs, 24, network, faults=late, degree=23, hops=1, patience=2.0, tries=1)
+    assert found.applications["failed"].tolist() == [1, 0]
+    assert found.applications["conflicts"].tolist() == [3, 0]  # three answers were tried
+    assert found.applications["first_start"][1] == 2040.0  # no machine waits for the first job
+
+
+def test_a_machine_that_fails_again_is_missed_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not when the failure before would have been noticed: it was back by then."""
+    missed = []
+    absent = Failures.absent
+
+    def watching(failures: Failures, nodes: list[int]) -> None:
+        away = failures.of.neighbourhood.away
+        before = away.copy()
+        absent(failures, nodes)
+        missed.extend((failures.engine.now / NS, int(node)) for node in np.flatnonzero(away & ~before))
+
+    monkeypatch.setattr(Failures, "absent", watching)
+    jobs = gs.Workload.jobs_of([0.0, 500.0], 3, 300.0)
+    faults = gs.Faults.of([3, 3, 5], [100.0, 155.0, 120.0], [150.0, 900.0, 130.0])
+    run(jobs, 20, degree=6, detection=60.0, faults=faults)
+    assert missed == [(215.0, 3)]
+
+
+def test_each_attempt_misses_what_it_has_lost() -> None:
+    """An attempt loses a machine and is given up for something else; the next one loses two, 50 s later."""
+    heard, due, known = [], [], Failures.__new__(Failures)
+    known.engine = SimpleNamespace(now=0, at=lambda at, *_: due.append(at))  # type: ignore[assignment]
+    known.detection, known.missed_at = 60, {}
+    known.of = SimpleNamespace(  # type: ignore[assignment]
+        phase=[COMMITTING],
+        slot=1,
+        talks={0: SimpleNamespace(start=7, nodes=[0, 1], hit=False)},
+        runs=SimpleNamespace(stop=lambda *_: None, wreck=lambda *_: None, placed={0: (np.array([2, 3]), 9)}),
+        start_again=lambda job: heard.append((known.engine.now, job)),
+    )
+    known._lose(0, 0, 7)
+    known.engine.now = 1
+    known._lose(0, 1, 7)
+    known.of.phase[0] = PLACED
+    for known.engine.now, node in ((50, 2), (51, 3)):
+        known._lose(0, node, 9)
+    assert due == [60, 110]
+    for known.engine.now in due:
+        known.broken([0])
+    assert heard == [(110, 0)] and known.missed_at == {}
+
+
+# -- what is exchanged --------------------------------------------------------------------------------------
+
+
+def sent(result: gs.Result, kind: str) -> int:
+    table = result.tables["exchanges"]
+    return int(table["schedules"][table["kind"].tolist().index(kind)])
+
+
+def test_push_and_pull_count_schedules() -> None:
+    jobs = gs.Workload.jobs_of(np.arange(8) * 1000.0, [1, 3, 2, 5, 4, 1, 2, 9], 60.0)
+    degree, forward = 10, 5
+    pull = run(jobs, 60, policy="pull", degree=degree, forward=forward)
+    # the grid is idle: nobody is opened
+    searches = int(pull.applications["searches"].sum()) * forward
+    assert searches == 40
+    assert sent(pull, "pull") == searches * degree
+    assert sent(pull, "push") == sent(pull, "poll") == sent(pull, "retrieve") == 0
+    push = run(jobs, 60, policy="push", degree=degree, forward=forward)
+    # each machine of a job tells all who know it; everybody is known by ten on average
+    allocated = int(push.applications["tasks"].sum())
+    low, high = push.facts["in_degree_min"], push.facts["in_degree_max"]
+    assert allocated * low <= sent(push, "push") <= allocated * high
+    assert push.machines["schedules_received"].sum() == sent(push, "push") + sent(push, "retrieve")
+
+
+def test_poll_counts_schedules() -> None:
+    jobs = gs.Workload.jobs_of([0.0, 6000.0], 1, 600.0)
+    found = run(jobs, 50, policy="poll", poll_period=100.0, degree=7)
+    # until 6600 s: 66 polls of each node, whenever its first one was
+    assert sent(found, "poll") == 50 * 7 * 66
+
+
+@pytest.mark.parametrize("policy", ["push", "pull"])
+def test_no_conflicts_without_latency_and_one_at_a_time(policy: str) -> None:
+    found = run(one_at_a_time(250), 100, policy=policy, degree=8)
+    assert found.applications["conflicts"].sum() == 0
+    assert (found.applications["searches"] == 1).all() and found.failed == 0
+    # two at one instant do collide
+    both = gs.Workload.jobs_of([0.0] * 20, 10, 60.0, submitter=[0] * 20)
+    assert run(both, 100, policy=policy, degree=8).applications["conflicts"].sum() > 0
+
+
+def test_conflicts_of_poll_fall_with_the_period() -> None:
+    shares = []
+    for period in (600.0, 60.0, 1.0):
+        found = run(one_at_a_time(250), 100, policy="poll", poll_period=period, degree=8, rounds=10)
+        shares.append((found.applications["conflicts"] > 0).mean())
+    assert shares[0] > shares[1] > shares[2]
+
+
+# -- jobs that are too large --------------------------------------------------------------------------------
+
+
+def test_too_large_for_two_hops() -> None:
+    jobs = gs.Workload.jobs_of([0.0, 100.0, 200.0], [4, 60, 150], 60.0)
+    fails = run(jobs, 200, degree=4, wide="fail")
+    assert fails.applications["failed"].tolist() == [0, 1, 1] and fails.facts["too_large"] == 2
+    table = fails.applications
+    assert (table["reached"][1:] < table["tasks"][1:]).all() and table["reached"][0] >= 4
+    assert np.isnan(table["finish"][1:]).all() and math.isfinite(fails.mean_waiting)
+    widens = run(jobs, 200, degree=4, wide="widen")
+    assert widens.failed == 0 and (widens.applications["reached"] >= widens.applications["tasks"]).all()
+    # of all machines two are no candidates, unless they are counted in
+    of_nearly_all = gs.Workload.jobs_of([0.0], 199, 60.0)
+    assert run(of_nearly_all, 200, degree=8).failed == 0
+    assert run(of_nearly_all, 200, degree=8, candidates="others").failed == 1
+
+
+def test_a_machine_alone_has_nobody_to_ask() -> None:
+    found = run(gs.Workload.jobs_of([0.0], 1, 60.0), 1)
+    assert found.failed == 1 and math.isnan(found.max_stretch) and math.isnan(found.mean_waiting)
+    assert "given up" in found.format() and "1 given up" in repr(found)
+
+
+def test_everything_fails_somewhere() -> None:
+    """Jobs are placed in the end, whatever happens on the way."""
+    chance = np.random.default_rng(4)
+    made = gs.Workload.jobs_of(
+        np.sort(chance.uniform(0, 3600, 60)).round(), chance.integers(1, 9, 60), chance.uniform(60, 900, 60)
+    )
+    faults = gs.Faults.poisson(20_000.0, seed=5)
+    scenario = gs.Scenario(gs.Platform.equal(60), made, seed=2, faults=faults)
+    for scheduler in (
+        gs.DgsAsap(policy="push", degree=8),
+        gs.DgsAsap(policy="pull", overlay="cyclon", degree=8),
+        gs.DgsAsap(policy="poll", overlay="cyclon", degree=8),
+    ):
+        found = gs.simulate(scenario, scheduler, record=True, time_limit=1e9)
+        assert validate_result(found) == []
+        assert found.applications["resubmitted"].sum() > 0
+        assert (found.tables["schedule"]["completed"] == 0).any()
+
+
+@pytest.mark.parametrize("policy", ["push", "pull", "poll"])
+def test_nobody_is_up_for_a_while(policy: Any) -> None:
+    """Nobody can search, choose or cancel then; jobs wait for those that come back."""
+    for seed in range(2):  # with jobs that are being placed, and that run
+        faults = gs.Faults.exponential(up=150.0, down=300.0, seed=seed)
+        jobs = gs.Workload.jobs_of([0.0, 1.0, 100.0, 300.0], [2, 3, 1, 2], [100.0, 1.0, 100.0, 1.0])
+        found = run(jobs, 5, gs.Network(latency=1.0), faults=faults, policy=policy)
+        assert found.failed < 4  # some wait in vain, for as many at once as they want
+    # while they are asked to commit, and there are other answers to try
+    network, late = gs.Network(latency=10.0, bandwidth=math.inf), {"patience": 60.0, "slot": 300.0}
+    for instant in range(15, 100, 10):
+        faults = gs.Faults.of(list(range(8)), [float(instant)] * 8, [1000.0] * 8)
+        found = run(gs.Workload.jobs_of([0.0], 2, 300.0), 8, network, faults=faults, policy=policy, **late)
+        assert found.failed == 0 and found.applications["finish"][0] > 1300.0
+    # one by one, within what it takes to miss the first
+    down = [70.0, 75.0, 80.0, 85.0, 90.0]
+    faults = gs.Faults.of(list(range(5)), down, [500.0, 505.0, 510.0, 515.0, 520.0])
+    found = run(gs.Workload.jobs_of([0.0], 3, 300.0), 5, gs.Network(), faults=faults, policy=policy)
+    assert found.failed == 0 and found.applications["resubmitted"].tolist() == [3]
+    assert found.applications["finish"][0] > 800.0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"forward": 0}, "dgs-asap.forward must be a whole number in 1..32768, got 0"),
+        ({"degree": 1.5}, "dgs-asap.degree must be a whole number in 1..32768, got 1.5"),
+        ({"policy": "gossip"}, "dgs-asap.policy must be one of ('push', 'pull', 'poll'), got 'gossip'"),
+        ({"candidates": "any"}, "dgs-asap.candidates must be one of ('all', 'others'), got 'any'"),
+        ({"slot": 0.0}, "dgs-asap.slot must be a finite number > 0 s, got 0.0"),
+        ({"retry": 1e10}, "dgs-asap.retry must be in 1e-09..1e+08 s, got 10000000000.0"),
+        ({"tries": 0}, "dgs-asap.tries must be a whole number in 1..1000000, got 0"),
+    ],
+)
+def test_parameters_are_checked(parameters: dict[str, Any], said: str) -> None:
+    with pytest.raises(gs.ScenarioError) as caught:
+        gs.DgsAsap(**parameters)
+    assert str(caught.value) == said
+
+
+def test_bags_are_for_others() -> None:
+    bags = gs.Scenario(gs.Platform.equal(5), gs.Workload.of([0.0], 1, 1000.0))
+    with pytest.raises(
+        gs.ScenarioError, match="workload must have rigid jobs for dgs-asap, got bags of tasks"
+    ):
+        gs.simulate(bags, gs.DgsAsap())
+    jobs = gs.Scenario(gs.Platform.equal(5), gs.Workload.jobs_of([0.0], 1, 10.0))
+    with pytest.raises(gs.ScenarioError, match="workload must have bags of tasks for fcfs, got rigid jobs"):
+        gs.simulate(jobs, gs.Fcfs())

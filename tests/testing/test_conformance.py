@@ -1,0 +1,313 @@
+"""check_scheduler: every scheduler that comes with gridsim passes, and each of nine wrong ones is caught."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.schedulers import MODES
+from gridsim.schedulers.wqr.selections import POLICIES
+from gridsim.scheduling.registry import registered
+from gridsim.testing import ConformanceError, check_scheduler
+from tests._helpers.scenarios import (
+    CENTRAL,
+    MAPPING,
+    RIGID,
+    SEARCHES,
+    WALKERS,
+    dgs_asaps,
+    fair_trees,
+    searches,
+    walkers,
+    waves,
+    work_queues,
+)
+
+SCHEDULERS = Path(__file__).parent.parent / "schedulers"
+
+
+@pytest.fixture
+def wrong(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module of wrong schedulers, importable by other interpreters too."""
+    monkeypatch.syspath_prepend(SCHEDULERS)
+    from tests._helpers import wrong_schedulers
+
+    return wrong_schedulers
+
+
+def quiet(scheduler: gs.Scheduler | type[gs.Scheduler]) -> set[str]:
+    """The law of decisions, if the scheduler notes none."""
+    return set() if scheduler.decision_words else {"decisions"}
+
+
+def test_all_that_are_registered_are_tried() -> None:
+    """Below, by these tables and four tests of their own."""
+    alone = {gs.FairTree, gs.DgsAsap, gs.WqrFt, gs.Wave}
+    tried = {type(scheduler) for scheduler in (*CENTRAL.values(), *MAPPING.values(), *RIGID)}
+    tried |= alone | {kind for kind, _ in SEARCHES.values()} | set(WALKERS.values())
+    assert {kind for kind, _ in registered().values()} <= tried
+
+
+@pytest.mark.parametrize("name", CENTRAL)
+def test_the_baselines_pass(name: str, tmp_path: Path) -> None:
+    found = check_scheduler(CENTRAL[name], examples=20, folder=tmp_path)
+    assert found.examples >= 20 and found.with_failures >= 5
+    assert set(found.left_out) == {"locality"} | ({"order"} if name == "replan" else set())
+
+
+@pytest.mark.parametrize("name", MAPPING)
+def test_mapping_heuristics_pass(name: str, tmp_path: Path) -> None:
+    hash_seeds = name in ("switching", "max-min, at times")
+    found = check_scheduler(MAPPING[name], examples=20, hash_seeds=hash_seeds, folder=tmp_path)
+    assert found.examples >= 20 and found.with_failures >= 5
+    order = {"order"} if MAPPING[name].order is None else set()
+    assert {"locality"} | order <= set(found.left_out) <= {"locality", "hash seed"} | order
+
+
+def test_the_fair_tree_passes(tmp_path: Path) -> None:
+    found = check_scheduler(fair_trees(), examples=30, max_nodes=9, folder=tmp_path)
+    assert found.examples >= 30 and found.with_failures >= 8 and set(found.left_out) == {"locality of speeds"}
+
+
+def test_dgs_asap_passes(tmp_path: Path) -> None:
+    found = check_scheduler(dgs_asaps(), examples=30, folder=tmp_path)
+    assert found.examples >= 30 and found.with_failures >= 10
+    assert set(found.left_out) == {"locality of speeds", "order"} | quiet(gs.DgsAsap)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_each_search_for_idle_hosts_passes(name: str, tmp_path: Path) -> None:
+    found = check_scheduler(searches(name), examples=15, max_nodes=9, folder=tmp_path)
+    assert found.examples >= 15 and found.with_failures >= 4
+    assert set(found.left_out) == quiet(SEARCHES[name][0])
+
+
+@pytest.mark.parametrize("scheduler", RIGID, ids=repr)
+def test_the_baselines_of_rigid_jobs_pass(scheduler: gs.Scheduler, tmp_path: Path) -> None:
+    found = check_scheduler(scheduler, examples=20, folder=tmp_path)
+    assert found.examples >= 20 and found.with_failures >= 5
+    order = {"order"} if scheduler.order is None else set()
+    assert set(found.left_out) == {"locality"} | order | quiet(scheduler)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_each_policy_of_wqr_ft_passes(name: str, tmp_path: Path) -> None:
+    order, choice = POLICIES[name]
+    policy = work_queues(task_order=order, machine_choice=choice)
+    found = check_scheduler(policy, examples=10, hash_seeds=name == "GreatET-AllInfo", folder=tmp_path)
+    assert found.examples >= 10 and found.with_failures >= 3
+    assert {"locality", "order"} <= set(found.left_out) <= {"locality", "order", "hash seed"}
+
+
+def test_wqr_ft_with_functions_passes(tmp_path: Path) -> None:
+    from gridsim.schedulers.wqr import selections as wqr_choices
+
+    asking = gs.WqrFt(
+        task_order=wqr_choices.random, machine_choice=wqr_choices.avail, checkpoint_interval=5.0
+    )
+    found = check_scheduler(asking, examples=15, folder=tmp_path)
+    assert found.with_failures >= 4 and set(found.left_out) == {"locality", "order"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_wave_scheduler_passes(mode: str, tmp_path: Path) -> None:
+    found = check_scheduler(waves(mode), examples=20, hash_seeds=mode == "wave-linger", folder=tmp_path)
+    assert found.examples >= 20 and found.with_failures >= 5
+    always = {"locality", "order"} | quiet(gs.Wave)
+    assert always <= set(found.left_out) <= always | {"hash seed"}
+
+
+@pytest.mark.parametrize("latency", ["network", 0.0, 0.3])
+@pytest.mark.parametrize("name", WALKERS)
+def test_rjss_and_its_rivals_pass(name: str, latency: Any, tmp_path: Path) -> None:
+    walker, told = walkers(name, latency), latency == "network"
+    found = check_scheduler(walker, examples=25, hash_seeds=told, folder=tmp_path)
+    assert found.examples >= 25 and found.with_failures == 0
+    local = told or name == "no-migration"
+    wanted = (
+        quiet(WALKERS[name])
+        | {"failures"}
+        | (set() if local else {"locality"})
+        | (set() if told else {"hash seed"})
+    )
+    assert set(found.left_out) == wanted
+
+
+@pytest.mark.claims
+def test_the_fair_tree_loses_nothing_in_ten_thousand_failure_schedules(tmp_path: Path) -> None:
+    detection = st.sampled_from((None, 0.0, 0.07, 25.0))
+    trees = st.builds(
+        lambda tree, delay: gs.FairTree(
+            **{**{name: getattr(tree, name) for name in tree.__struct_fields__}, "detection": delay}
+        ),
+        fair_trees(),
+        detection,
+    )
+    found = check_scheduler(trees, examples=10_000, faults=True, folder=tmp_path)
+    assert found.with_failures >= 10_000
+
+
+def test_a_sound_scheduler_passes(wrong: Any, tmp_path: Path) -> None:
+    found = check_scheduler(wrong.Shares(), examples=40, folder=tmp_path)
+    assert found.examples >= 40 and found.left_out == {}
+    assert str(found).startswith("shares: 40 scenarios, ") and list(tmp_path.iterdir()) == []
+
+
+CAUGHT = {
+    "Loses": ("runs", "0 of its 1 tasks were completed"),
+    "RunsOnTheDead": ("sound", "dead machine: schedule"),
+    "Peeks": ("locality", "sends share"),
+    "PeeksAtSpeeds": ("locality", "is half as fast again: .* sends share"),
+    "KnowsTheFuture": ("locality", "is released .* s later: .* sends share"),
+    "Alternates": ("repeatable", "t = .* s: "),
+    "TakesTheLastFirst": ("cohorts", "cohorts of at most 1: "),
+    "DependsOnSetOrder": ("hash seed", "with PYTHONHASHSEED="),
+    "DoubleBooks": ("runs", "busy for"),
+    "ForgetsAMessage": ("runs", "tasks were completed"),
+    "ForgetsState": ("resumed", "tasks were completed"),
+    "DrawsToNote": ("decisions", r"(machines|applications)\.\w+\["),
+    "KeepsQuiet": ("decisions", "nothing was decided on it since its release"),
+}
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_a_wrong_scheduler_is_caught(name: str, wrong: Any, tmp_path: Path) -> None:
+    scheduler, (law, said) = getattr(wrong, name)(), CAUGHT[name]
+    with pytest.raises(ConformanceError, match=said) as caught:
+        seeds = law == "hash seed"  # other interpreters take long to begin
+        check_scheduler(scheduler, examples=300, max_nodes=4, hash_seeds=seeds, folder=tmp_path / "new")
+    error = caught.value
+    assert error.law == law and error.file == str(next((tmp_path / "new").iterdir()))
+    # as small as it can be
+    platform, workload = error.scenario.platform, error.scenario.workload
+    assert platform.nodes <= 4 and len(workload.realize(platform)) <= 6
+    assert gs.Scenario.from_toml(error.file) == error.scenario
+    # and it can be run: what the run itself finds is told again
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "gridsim",
+            "run",
+            error.file,
+            "--scheduler",
+            f"wrong_schedulers:{name}",
+            "--no-progress",
+        ],
+        cwd=SCHEDULERS,
+        env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == (2 if law == "runs" else 0), done.stderr
+    assert (said in done.stderr) == (law == "runs")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"examples": 0}, "examples must be a whole number >= 1, got 0"),
+        ({"max_nodes": 0}, "max_nodes must be a whole number >= 1, got 0"),
+        ({"scheduler": st.just(3)}, "scheduler must be a strategy of schedulers, got one of 3"),
+        ({"scheduler": 3}, "scheduler must be a Scheduler object or a strategy of such, got 3"),
+    ],
+)
+def test_arguments_that_are_none(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(gs.ScenarioError) as caught:
+        check_scheduler(**{"scheduler": gs.Fcfs(), "hash_seeds": False, **arguments})
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("where", ["start", "on_share"])
+def test_one_that_ends_the_process_breaks_a_law(where: str, wrong: Any, tmp_path: Path) -> None:
+    """And its name may be longer than that of a file."""
+
+    class Ends(wrong.SharesPolicy):
+        def on_share(self, rows: Any) -> None:
+            raise SystemExit(0)
+
+    class Long(wrong.Shares, frozen=True, kw_only=True):
+        name: ClassVar[str] = "ends" * 100
+
+        def start(self, run: Any) -> gs.Policy:
+            if where == "start":
+                raise SystemExit(0)
+            return Ends(run)
+
+    with pytest.raises(ConformanceError, match="SystemExit: 0") as caught:
+        check_scheduler(Long(), examples=4, hash_seeds=False, folder=tmp_path)
+    assert caught.value.law == "runs" and caught.value.file == str(next(tmp_path.iterdir()))
+
+
+def test_an_error_of_one_law_alone_is_told_as_that(wrong: Any, tmp_path: Path) -> None:
+    """Whole cohorts are no trouble, single rows are: the scenario is saved, and the law is named."""
+
+    class Alone(wrong.SharesPolicy):
+        def on_share(self, rows: Any) -> None:
+            assert len(rows) > 1 or self.run.engine.whole_cohorts, "alone"
+            super().on_share(rows)
+
+    class Together(wrong.Shares, frozen=True, kw_only=True):
+        def start(self, run: Any) -> gs.Policy:
+            return Alone(run)
+
+    with pytest.raises(ConformanceError, match="AssertionError: alone") as caught:
+        check_scheduler(Together(), examples=50, hash_seeds=False, folder=tmp_path)
+    assert caught.value.law == "cohorts" and caught.value.file is not None
+
+
+def test_a_promise_that_there_is_not(wrong: Any, tmp_path: Path) -> None:
+    class Promises(wrong.Shares, frozen=True, kw_only=True):
+        order = "somehow"
+
+    with pytest.raises(ConformanceError, match="it promises 'somehow', which is none of") as caught:
+        check_scheduler(Promises(), examples=5, hash_seeds=False, folder=tmp_path)
+    assert caught.value.law == "order"
+
+
+def test_a_scheduler_known_by_name_is_saved_with_its_parameters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gridsim.testing import conformance
+
+    monkeypatch.setattr(conformance, "validate_result", lambda result: ["everything"])
+    with pytest.raises(ConformanceError, match="everything") as caught:
+        check_scheduler(
+            gs.FairTree(bound=1.25, samples=(4, 3, 2)), examples=2, folder=tmp_path, hash_seeds=False
+        )
+    saved = gs.Scenario.from_toml(tmp_path / "fair-tree-sound.toml")
+    assert saved.schedulers["fair-tree"]["bound"] == 1.25
+    assert caught.value.scheduler == gs.FairTree(bound=1.25, samples=(4, 3, 2))
+
+
+def test_without_failures_and_interpreters(wrong: Any, tmp_path: Path) -> None:
+    found = check_scheduler(wrong.Loses(), examples=10, faults=False, hash_seeds=False, folder=tmp_path)
+    assert found.with_failures == 0
+    assert found.left_out == {"failures": "not asked for", "hash seed": "not asked for"}
+
+
+def test_one_that_does_not_know_failures(wrong: Any, tmp_path: Path) -> None:
+    class Simple(wrong.SharesPolicy):
+        on_faults = gs.Policy.on_faults
+
+    class Calm(wrong.Shares, frozen=True, kw_only=True):
+        def start(self, run: Any) -> gs.Policy:
+            return Simple(run)
+
+    found = check_scheduler(Calm(), examples=10, hash_seeds=False, folder=tmp_path)
+    assert found.with_failures == 0 and "does not say" in found.left_out["failures"]
+    with pytest.raises(gs.ScenarioError, match="must be importable by other interpreters, or"):
+        check_scheduler(Calm(), examples=1, folder=tmp_path)
+
+
+@pytest.mark.parametrize("what", [gs.FairTree, None, "fair-tree"])
+def test_what_is_no_scheduler(what: Any) -> None:
+    with pytest.raises(gs.ScenarioError, match="scheduler must be a Scheduler object or a strategy"):
+        check_scheduler(what)
