@@ -1,12 +1,21 @@
-"""The tables of the page reference/schema.md, made from the schema when the site is built."""
+"""Tables of pages, made from what the library declares.
+
+Those of reference/schema.md are made when the site is built.  Those of reference/outputs.md are kept in the
+page, each below a comment that says what it has: ``python docs/tables.py`` writes them anew after a change of
+columns or metrics, and a test fails when that was forgotten.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from gridsim.cli.schema import scenario_schema
+from gridsim.results.metrics.registry import SUMMARY
+from gridsim.results.schema import COLUMNS
 
 MARK = "<!-- tables -->"
 
@@ -68,6 +77,34 @@ def tables() -> str:
     return "\n".join(lines)
 
 
+#: A comment that says what the table below it has.
+DECLARED = re.compile(r"(<!-- (columns|metrics): (.+) -->\n\n)(?:\|.*\n)*")
+
+
+def columns(group: str) -> Iterator[str]:
+    """A table of the columns of a group."""
+    yield "| column | type | unit | definition |"
+    yield "|---|---|---|---|"
+    for each in COLUMNS[group]:
+        yield f"| `{each.name}` | {each.kind} | {each.unit} | {each.text} |"
+
+
+def metrics(title: str) -> Iterator[str]:
+    """A table of all metrics."""
+    yield "| key | unit | definition | only with |"
+    yield "|---|---|---|---|"
+    for name, each in SUMMARY.items():
+        text = each.text.replace("|", r"\|")
+        where = f"`{each.when}`" if each.when else ""
+        yield f"| `{name}` | {each.unit} | {text} | {where} |"
+
+
+def declared(page: str) -> str:
+    """The text of a page with all tables that are made of declarations."""
+    made = {"columns": columns, "metrics": metrics}
+    return DECLARED.sub(lambda found: found[1] + "\n".join(made[found[2]](found[3])) + "\n", page)
+
+
 def fill(app: Any, page: str, source: list[str]) -> None:
     """Sphinx's event ``source-read``."""
     if page == "reference/schema":
@@ -82,3 +119,8 @@ def changed(app: Any, *_: Any) -> list[str]:
 def setup(app: Any) -> None:
     app.connect("env-get-outdated", changed)
     app.connect("source-read", fill)
+
+
+if __name__ == "__main__":
+    outputs = Path(__file__).parent / "reference" / "outputs.md"
+    outputs.write_text(declared(outputs.read_text()))

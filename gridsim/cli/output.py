@@ -13,7 +13,8 @@ import click
 from gridsim.errors import ScenarioError, printable
 
 if TYPE_CHECKING:
-    from gridsim.results.result import BoundKind, Result
+    from gridsim.results.metrics.registry import BoundKind
+    from gridsim.results.result import Result
     from gridsim.support.progress import Progress
 
 #: Flags, or what else they are called, and the files that they name.
@@ -84,7 +85,7 @@ def deliver(
     report: str | None = None,
 ) -> None:
     """Save a result and a report on it where that is wanted, and show it."""
-    from gridsim.results.schema import UNITS
+    from gridsim.results.metrics.registry import UNITS
     from gridsim.support.text import to_json
 
     if out is not None:

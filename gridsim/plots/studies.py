@@ -25,7 +25,7 @@ from gridsim.plots.style import (
     wrapped,
 )
 from gridsim.results.metrics import series
-from gridsim.results.schema import UNITS
+from gridsim.results.metrics.registry import UNITS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

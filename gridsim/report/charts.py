@@ -29,8 +29,8 @@ from gridsim.report.figures import (
 )
 from gridsim.results.metrics import series
 from gridsim.results.metrics.estimates import Estimate
+from gridsim.results.metrics.registry import UNITS
 from gridsim.results.result import Result
-from gridsim.results.schema import UNITS
 from gridsim.studies.comparison_table import measure_of, ratio_of
 from gridsim.studies.replicate import Replicates
 from gridsim.support.arrays import Floats

@@ -12,7 +12,8 @@ from gridsim.model.scenario import Scenario
 from gridsim.report import charts, tables
 from gridsim.report.figures import Chart
 from gridsim.report.schedules import schedules
-from gridsim.results.result import BoundKind, Result
+from gridsim.results.metrics.registry import BoundKind
+from gridsim.results.result import Result
 from gridsim.scheduling.registry import command, scheduler_from
 from gridsim.studies.comparison_table import about, columns_of, measure_of, remarks, rows_of
 from gridsim.studies.replicate import Replicates

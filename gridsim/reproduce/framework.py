@@ -17,7 +17,7 @@ from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.results.metrics.estimates import FEW, Estimate, estimate
-from gridsim.results.metrics.registry import Metric
+from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.simulate import Progress
@@ -316,7 +316,7 @@ class Run:
         self,
         make: Maker,
         schedulers: Mapping[str, Scheduler],
-        metrics: Sequence[str] | Mapping[str, Metric] = ("max_stretch",),
+        metrics: Sequence[str] | Mapping[str, MetricFunction] = ("max_stretch",),
     ) -> Replicates:
         """See `gridsim.studies.replicate.replicate`."""
         made = replicate(

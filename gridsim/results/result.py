@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.scenario import Scenario
 from gridsim.results.decisions import Why, why
 from gridsim.results.files import damaged, read, write
-from gridsim.results.metrics import formulas as metrics
-from gridsim.results.metrics.bounds import BOUND_LIMIT, Bound, discrete_bound, fluid_bound
-from gridsim.results.schema import COLUMN_UNITS, check_rows
+from gridsim.results.metrics.registry import BoundKind, Metrics, summarized
+from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_rows
 from gridsim.results.table import Table, digest
 from gridsim.results.text import as_text, run_lines, scenario_lines
 from gridsim.support.extras import need
 from gridsim.support.provenance import check_read
 from gridsim.support.text import check_name, plain
 
-CORE_TABLES = ("applications", "machines", "messages")
 #: Tables that are there only when they are asked for; they have no part in the digest.
 RECORDS = ("schedule", "arrivals", "decisions", "message_log")
 
-BoundKind = Literal["fluid", "discrete"]
 #: Dimensions of tables that have a row for each of something; others have rows.
 _DIMENSIONS = {"applications": "application", "cycles": "application", "machines": "machine"}
 
 
-def check_bound(kind: BoundKind) -> BoundKind:
-    """`kind` if it is one, else ScenarioError."""
-    if kind not in (known := get_args(BoundKind)):
-        raise ScenarioError(f"bound must be {' or '.join(known)}, got {kind!r}")
-    return kind
-
-
-class Result:
-    """What a run resulted in.
+class Result(Metrics):
+    """What a run resulted in; its metrics are those of `gridsim.results.metrics.registry.Metrics`.
 
     tables : name -> `Table`: ``applications``, ``machines``, ``messages``, and those of the scheduler.
     facts : scalars that the scheduler reports.
@@ -83,28 +71,12 @@ class Result:
         self.facts: dict[str, Any] = plain(facts)
         self.scheduler: dict[str, Any] = plain(scheduler)
         self.provenance: dict[str, Any] = plain(provenance)
-        self._bounds: dict[BoundKind, Bound] = {}
         #: The digest that the file states, of a loaded result.
         self.stated_digest: str | None = None
         if scenario is not None:
             self.__dict__["scenario"] = scenario
 
     # -- what happened --------------------------------------------------------------------------------
-
-    @property
-    def applications(self) -> Table:
-        """A row per application, in order of release."""
-        return self.tables["applications"]
-
-    @property
-    def machines(self) -> Table:
-        """A row per machine."""
-        return self.tables["machines"]
-
-    @property
-    def messages(self) -> Table:
-        """A row per kind of message."""
-        return self.tables["messages"]
 
     @cached_property
     def scenario(self) -> Scenario:
@@ -136,222 +108,24 @@ class Result:
         """
         return digest({name: t for name, t in self.tables.items() if name not in RECORDS}, self.facts)
 
-    @property
-    def aggregate_speed(self) -> float:
-        """Mflop/s of all machines."""
-        return math.fsum(self.machines["speed"].tolist())
-
-    @property
-    def rigid(self) -> bool:
-        """Whether the applications are rigid jobs."""
-        return "failed" in self.applications
-
-    @cached_property
-    def _completed(self) -> NDArray[np.bool_]:
-        """bool[applications]: all but rigid jobs that were given up."""
-        finish: NDArray[np.float64] = self.applications["finish"]
-        return ~np.isnan(finish)
-
-    def _of_completed(self, name: str) -> NDArray[np.float64]:
-        column: NDArray[np.float64] = self.applications[name]
-        return column[self._completed]
-
-    @property
-    def max_stretch(self) -> float:
-        """Largest stretch of an application, s/Mflop; NaN if none was completed."""
-        return _most(self._of_completed("stretch"))
-
-    @property
-    def mean_stretch(self) -> float:
-        """Mean stretch over applications, s/Mflop."""
-        return metrics.mean(self._of_completed("stretch"))
-
-    @property
-    def min_stretch(self) -> float:
-        """Smallest stretch of an application, s/Mflop; NaN if none was completed."""
-        return -_most(-self._of_completed("stretch"))
-
-    @property
-    def failed(self) -> int:
-        """Rigid jobs that were given up."""
-        return int((~self._completed).sum())
-
-    @property
-    def mean_waiting(self) -> float:
-        """Mean waiting time of the rigid jobs that were completed, s; NaN for bags."""
-        return metrics.mean(self._of_completed("waiting")) if self.rigid else math.nan
-
-    @property
-    def median_waiting(self) -> float:
-        """Median waiting time of the rigid jobs that were completed, s; NaN for bags."""
-        waiting = self._of_completed("waiting") if self.rigid else np.zeros(0)
-        return float(np.median(waiting)) if len(waiting) else math.nan
-
-    @property
-    def mean_slowdown(self) -> float:
-        """Mean bounded slowdown of the rigid jobs that were completed; NaN for bags."""
-        return metrics.mean(self._of_completed("slowdown")) if self.rigid else math.nan
-
-    @property
-    def mean_completion(self) -> float:
-        """Mean over the applications that were completed of the time from release to finish, s."""
-        return metrics.mean(self._of_completed("finish") - self._of_completed("release"))
-
-    def _of_jobs(self, name: str) -> NDArray[np.float64]:
-        """That column of the table ``jobs``; empty if there is none."""
-        return self.tables["jobs"][name] if "jobs" in self.tables else np.zeros(0)
-
-    @property
-    def mean_turnaround(self) -> float:
-        """Mean over jobs of the time from release until the result is back, s; NaN where that is not told."""
-        return metrics.mean(self._of_jobs("turnaround"))
-
-    @property
-    def migrated(self) -> float:
-        """Share of the jobs that moved to another machine than their submitter's; NaN where that is not
-        told."""
-        if "jobs" not in self.tables:
-            return math.nan
-        home = self.applications["submitter"][self.tables["jobs"]["application"]]
-        return float(np.mean(self.tables["jobs"]["machine"] != home))
-
-    @property
-    def prediction_error(self) -> float:
-        """Mean over jobs that moved and had to wait of abs(predicted - actual wait) / actual; NaN if none had
-        to."""
-        return metrics.mean(metrics.prediction_errors(self._of_jobs("predicted"), self._of_jobs("waited")))
-
-    @property
-    def prediction_undefined(self) -> float:
-        """Jobs that moved and found no queue, for which `prediction_error` is undefined; NaN without jobs."""
-        if "jobs" not in self.tables:
-            return math.nan
-        return float((~np.isnan(self._of_jobs("predicted")) & (self._of_jobs("waited") == 0)).sum())
-
-    @property
-    def messages_per_job(self) -> float:
-        """Messages sent over the number of jobs; NaN where there are no jobs that may move."""
-        count = len(self._of_jobs("turnaround"))
-        return int(self.messages["sent"].sum()) / count if count else math.nan
-
-    @property
-    def wasted(self) -> float:
-        """Share of the cycles that did not go into the size of a task; NaN where that is not told.
-
-        Redundant, lost and overhead, over these and the useful ones (see ``cycles``).
-        """
-        return (
-            metrics.wasted_share(dict(self.tables["cycles"].items())) if "cycles" in self.tables else math.nan
-        )
-
-    @property
-    def undisturbed(self) -> float:
-        """Tasks completed that were never resubmitted; NaN where that is not told."""
-        table = self.applications
-        return float(table["undisturbed"].sum()) if "undisturbed" in table else math.nan
-
-    @property
-    def makespan(self) -> float:
-        """From the first release to the last finish, s."""
-        return metrics.makespan(self.applications["release"], self.applications["finish"])
-
-    @property
-    def utilization(self) -> float:
-        """Mean share of the makespan in which a machine was busy."""
-        return metrics.mean(self.machines["utilization"])
-
-    def bound(self, kind: BoundKind = "fluid") -> Bound:
-        """What no schedule of these applications on these machines can beat; see
-        `gridsim.results.metrics.bounds`.
-
-        kind : ``"fluid"``: work can be cut at will; ``"discrete"``: whole tasks that do not migrate.
-
-        Computed from the tables when it is first asked for; it has no part in the digest.  Raises
-        ScenarioError for another kind, and for "discrete" where tasks of an application differ in size.
-        """
-        if kind == "discrete" and "largest_task" in self.applications:
-            raise ScenarioError('bound must be "fluid" where tasks of an application differ in size')
-        if check_bound(kind) not in self._bounds:
-            speeds = self.machines["speed"]
-            release, size = self._of_completed("release"), self._of_completed("size")
-            if kind == "fluid":
-                self._bounds[kind] = fluid_bound(release, size, self.aggregate_speed)
-            else:
-                tasks = self._of_completed("task_size"), self.applications["tasks"][self._completed]
-                self._bounds[kind] = discrete_bound(release, size, *tasks, speeds)
-        return self._bounds[kind]
-
-    def gap(self, kind: BoundKind = "fluid") -> float:
-        """Largest stretch over the lower bound of this `kind`; 1 is optimal, and may be out of reach."""
-        return self.max_stretch / self.bound(kind).stretch
-
     def summary(self, bound: BoundKind = "fluid") -> dict[str, Any]:
-        """The run in a few numbers; their units are in `UNITS`.
+        """The run in a few numbers; their units are in `gridsim.results.metrics.registry.UNITS`.
 
         bound : the kind of ``lower_bound`` and ``gap``, which are None with more than `BOUND_LIMIT`
             applications.
         """
-        applications, messages = self.applications, self.messages
-        bounded = len(applications) <= BOUND_LIMIT and bool(self._completed.any())
-        sent = int(messages["bytes"].sum())
-        data = float(self.machines["data_in"].sum()) if "data_in" in self.machines else None
-        size, speed = applications["size"], self.aggregate_speed
         return {
             "scheduler": self.scheduler["name"],
             "parameters": self.scheduler["parameters"],
             "machines": len(self.machines),
-            "aggregate_speed": speed,
-            "applications": len(applications),
-            "tasks": int(applications["tasks"].sum()),
-            "work": metrics.total(size),
-            "offered_load": metrics.load_of(applications["release"], size, speed),
-            "max_stretch": self.max_stretch,
-            "max_stretch_agg": _most(self._of_completed("stretch_agg")),
-            "mean_stretch": self.mean_stretch,
-            "min_stretch": self.min_stretch,
+            "applications": len(self.applications),
+            "tasks": int(self.applications["tasks"].sum()),
             "lower_bound_kind": bound,
-            "lower_bound": self.bound(bound).stretch if bounded else None,
-            "gap": self.gap(bound) if bounded else None,
-            "makespan": self.makespan,
-            "utilization": self.utilization,
-            "mean_completion": self.mean_completion,
-            "resubmitted": int(applications["resubmitted"].sum()),
-            **(self._jobs_summary() if "jobs" in self.tables else {}),
-            **(self._cycles_summary() if "cycles" in self.tables else {}),
-            **(self._rigid_summary() if self.rigid else {}),
-            "messages": int(messages["sent"].sum()),
-            "dropped": int(messages["dropped"].sum()),
-            "bytes": sent,
-            "data_bytes": data,
-            "data_ratio": data / sent if data is not None and sent else None,
+            **summarized(self, bound),
             "facts": self.facts,
             "wall_seconds": self.provenance.get("wall_seconds"),
             "peak_memory": self.provenance.get("peak_memory"),
             "digest": self.digest,
-        }
-
-    def _jobs_summary(self) -> dict[str, Any]:
-        names = "mean_turnaround", "migrated", "prediction_error", "prediction_undefined", "messages_per_job"
-        return {name: getattr(self, name) for name in names}
-
-    def _cycles_summary(self) -> dict[str, Any]:
-        table = self.applications
-        return {
-            "wasted": self.wasted,
-            "undisturbed": self.undisturbed,
-            **{name: metrics.total(column) for name, column in self.tables["cycles"].items()},
-            **{name: int(table[name].sum()) for name in ("replicas", "killed") if name in table},
-        }
-
-    def _rigid_summary(self) -> dict[str, Any]:
-        table = self.applications
-        columns = table["release"], table["tasks"], table["run_time"]
-        return {
-            "failed": self.failed,
-            "request_utilization": metrics.request_utilization(*columns, len(self.machines)),
-            "mean_waiting": self.mean_waiting,
-            "median_waiting": self.median_waiting,
-            "mean_slowdown": self.mean_slowdown,
         }
 
     def __repr__(self) -> str:
@@ -472,10 +246,6 @@ class Result:
         if stated != found:
             raise GridSimError(f"{name}: the file states digest {stated!r}, but its tables make {found!r}")
         return result
-
-
-def _most(values: NDArray[np.float64]) -> float:
-    return float(values.max()) if len(values) else math.nan
 
 
 def _check_row(what: str, number: Any, count: int, whose: str = "") -> None:

@@ -1,99 +1,295 @@
-"""What tables of results hold, whoever wrote the file: columns, their types, and rows of others they name."""
+"""The columns of the tables of results: each is declared once, and read from here by everything else.
+
+Units of frames and charts, checks of files and the reference page of outputs come from these declarations.
+A scheduler may report further columns and tables, of which nothing is known here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.results.table import Table
 
-_WHOLE, _FLOAT, _TEXT = "iu", "f", "U"
+
+class Column(NamedTuple):
+    """A column of a table.
+
+    kind : "float", "int" or "text".  unit : of its values; "" without one.  text : what it is.
+    needed : whether a file must have it, in a table that is there.
+    rows_of : the table whose rows its numbers name, from `least` on; -1 stands for none.
+    positive : whether its values must be finite and > 0: they divide.
+    """
+
+    name: str
+    kind: str
+    unit: str
+    text: str = ""
+    needed: bool = False
+    rows_of: str = ""
+    least: int = 0
+    positive: bool = False
 
 
-def _of(**kinds: str) -> dict[str, str]:
-    """Column -> kinds of numpy, of names by kind."""
-    known = {"whole": _WHOLE, "floats": _FLOAT, "text": _TEXT}
-    return {name: known[kind] for kind, names in kinds.items() for name in names.split()}
+def _needed(name: str, kind: str, unit: str, text: str = "", **further: Any) -> Column:
+    return Column(name, kind, unit, text, needed=True, **further)
 
 
-#: Columns that all results have in these tables.
-_ALWAYS = {
-    "applications": _of(
-        floats="release first_start finish task_size size stretch stretch_agg",
-        whole="tasks submitter resubmitted nodes_used",
+_APPLICATION = _needed("application", "int", "application", rows_of="applications")
+_MACHINE = _needed("machine", "int", "machine", rows_of="machines")
+
+#: Group of columns -> columns.  A group is a table, or what only some results have in one: "table, of what".
+COLUMNS: dict[str, tuple[Column, ...]] = {
+    "applications": (
+        _needed("release", "float", "s", "when it was submitted"),
+        _needed("first_start", "float", "s", "when its first task started, even one that was lost"),
+        _needed("finish", "float", "s", "when its last task ended, at the machine; reports and results that "
+                "travel later do not count"),
+        _needed("tasks", "int", "tasks", "n"),
+        _needed("task_size", "float", "Mflop", "a, of each task; the mean where they differ", positive=True),
+        _needed("size", "float", "Mflop", "w = n a; the sum where tasks differ", positive=True),
+        _needed("submitter", "int", "machine", "where it was submitted", rows_of="machines", least=-1),
+        _needed("stretch", "float", "s/Mflop", "(finish - release) / size, the papers' measure"),
+        _needed("stretch_agg", "float", "1", "stretch times the speed of all machines together: the "
+                "response time over size / aggregate speed"),
+        _needed("resubmitted", "int", "tasks", "tasks that had to be placed again"),
+        _needed("nodes_used", "int", "machines", "machines that got a task of it"),
+        Column("level", "int", "level", "fair tree only: depth of the router that accepted it, 0 for the "
+               "root, -1 without routers"),
     ),
-    "machines": _of(floats="speed busy utilization"),
-    "messages": _of(text="kind", whole="sent delivered dropped in_flight bytes"),
-}
-#: Those of tables that need not be there.
-_THEN = {
-    "schedule": _of(whole="machine application tasks completed", floats="start end"),
-    "arrivals": _of(whole="machine application tasks", floats="time"),
-    "decisions": _of(
-        whole="application task decider level machine tasks among",
-        text="action",
-        floats="time saw limit true age",
+    "applications, of workloads with data": (
+        Column("data", "int", "B", "of a task's instructions and data, and of its result"),
     ),
-    "message_log": _of(
-        text="kind", whole="sender receiver dropped bytes application", floats="sent delivered"
+    "applications, of rigid jobs": (
+        Column("run_time", "float", "s", "of each of its tasks"),
+        Column("requested", "float", "s", "what the user asked for"),
+        Column("waiting", "float", "s", "from the release to the start of the run that was completed"),
+        Column("slowdown", "float", "1", "(waiting + run_time) / max(run_time, 10 s), at least 1"),
+        Column("failed", "int", "0 or 1", "whether it was rejected"),
+        Column("searches", "int", "searches", "`dgs-asap` only: rounds of requests"),
+        Column("conflicts", "int", "", "`dgs-asap` only: allocations that a machine refused or that fell "
+               "through; the first one did if it is not 0"),
+        Column("late", "int", "answers", "`dgs-asap` only: left out since their start was too near"),
+        Column("reached", "int", "machines", "`dgs-asap` only: most candidates that a search of it reached"),
     ),
-    "cycles": _of(floats="useful redundant lost overhead slowed"),
-    "jobs": _of(whole="application machine", floats="predicted waited turnaround"),
-    "traffic": _of(text="kind", whole="level messages bytes"),
+    "applications, of work queues": (
+        Column("smallest_task", "float", "Mflop"),
+        Column("largest_task", "float", "Mflop"),
+        Column("replicas", "int", "replicas", "begun while another of the same task ran"),
+        Column("killed", "int", "replicas", "stopped since another of the same task was completed"),
+        Column("undisturbed", "int", "tasks", "completed that were never resubmitted: never without a "
+               "running replica after their first"),
+    ),
+    "applications, of wave schedulers": (
+        Column("migrated", "int", "moves", "of a task to another host than the one it had before"),
+        Column("resumed", "int", "tasks", "that went on at the host that they had lost, because they waited "
+               "for it or because it was drawn"),
+        Column("undisturbed", "int", "tasks", "completed that never lost their host"),
+    ),
+    "machines": (
+        _needed("speed", "float", "Mflop/s", positive=True),
+        _needed("busy", "float", "s", "time spent on tasks"),
+        Column("tasks", "int", "tasks", "completed here"),
+        Column("interrupted", "int", "tasks", "that ran here when the machine failed; a rigid job that "
+               "loses a machine is cut off on all of its own"),
+        Column("peak_queue", "int", "tasks", "most tasks that waited here at once; 0 where machines have no "
+               "queue (`mincent`, `fcfs-pull`)"),
+        Column("bytes_out", "int", "B", "sent to other machines"),
+        Column("bytes_in", "int", "B", "delivered from other machines"),
+        Column("use_mean", "float", "1", "bytes in and out / bandwidth, from the first to the last release; "
+               "so at most 2"),
+        Column("use_peak_1s", "float", "1", "the same in the fullest window of 1 s"),
+        Column("use_peak_10s", "float", "1", "the same in the fullest window of 10 s"),
+        Column("data_in", "float", "B", "task data fetched: `network.task_data` for each task that started "
+               "here"),
+        _needed("utilization", "float", "1", "busy / (last finish - first release); of a run in which jobs "
+                "were rejected, to its end"),
+        Column("failures", "int", "", "how often it failed while the run lasted; to be away from the "
+               "beginning is not to fail"),
+    ),
+    "machines, of work queues": (
+        Column("ended", "int", "replicas", "stopped here since another was completed"),
+    ),
+    "machines, of dgs-asap": (
+        Column("schedules_received", "int", "schedules", "how many of the [exchanges](#table-exchanges) "
+               "came to the machine"),
+    ),
+    "messages": (
+        _needed("kind", "text", "", "the name of the kind"),
+        _needed("sent", "int", "messages", "between different machines; what stays on its machine is not "
+                "counted"),
+        _needed("delivered", "int", "messages", "handed to the receiver before the run ended"),
+        _needed("dropped", "int", "messages", "lost because a machine failed"),
+        _needed("in_flight", "int", "messages", "sent - delivered - dropped: under way when the run ended"),
+        _needed("bytes", "int", "B", "of all that were sent"),
+    ),
+    "requests": (
+        Column("application", "int", "application", "index"),
+        Column("tasks", "int", "tasks", "that were asked for"),
+        Column("release", "float", "s", "of the request: that of its application; with `resubmit=\"new\"` "
+               "that of tasks that were lost is when they were submitted again"),
+        Column("size", "float", "Mflop", "of the request: that of its application, also where only some of "
+               "its tasks are asked for; with `resubmit=\"new\"` that of tasks that were lost is their work"),
+        Column("accepted", "float", "s", "when"),
+        Column("router", "int", "node", "that accepted it; router k sits on machine k"),
+        Column("level", "int", "level", "depth of that router; the root has 0"),
+        Column("steps_up", "int", "routers", "how often it was passed to a parent"),
+        Column("promised", "float", "s/Mflop", "stretch sample at which it was accepted; infinite if even "
+               "the last had no room"),
+        Column("guaranteed", "int", "0 or 1", "1 if at the accepting router a stretch sample hosted all its "
+               "tasks, 0 if none did"),
+        Column("stretch", "float", "s/Mflop", "what it got, by its own release and size"),
+        Column("kept", "int", "0 or 1", "1 if guaranteed and stretch <= promised"),
+    ),
+    "traffic": (
+        _needed("kind", "text", "", "as in `messages`"),
+        _needed("level", "int", "level", "depth of the sender in the tree; the root has 0"),
+        _needed("messages", "int", "messages", "sent to another machine"),
+        _needed("bytes", "int", "B", "of these"),
+    ),
+    "updates": (
+        Column("arrived", "float", "s", "when the root had it"),
+        Column("age", "float", "s", "since the oldest change of a leaf that it told of for the first time"),
+    ),
+    "exchanges": (
+        Column("kind", "text", "", "`push`, `pull`, `poll`, `retrieve` (from a neighbour that is opened, "
+               "with push and poll), `shuffle`"),
+        Column("schedules", "int", "schedules", "sent"),
+        Column("bytes", "int", "B", "of these, 1024 each"),
+    ),
+    "jobs": (
+        _APPLICATION,
+        _needed("machine", "int", "machine", "where it ran", rows_of="machines"),
+        Column("probes", "int", "steps", "of its search: nodes asked, and with an overlay those that were "
+               "only passed"),
+        _needed("predicted", "float", "s", "wait at that machine when it was chosen; NaN if the job stayed "
+                "at its submitter's"),
+        _needed("waited", "float", "s", "from its arrival there to its start"),
+        _needed("turnaround", "float", "s", "from its release until the result is back at its submitter; "
+                "with waits for [dispatchers](../background/rjss.md#how-it-works)"),
+    ),
+    "searches": (
+        Column("client", "int", "machine", "that searched"),
+        Column("wanted", "int", "hosts", "when the search began: tasks that had none, of all its "
+               "applications"),
+        Column("found", "int", "hosts", "that offered themselves and got a task; what its own machine took "
+               "meanwhile is not among them"),
+        Column("rounds", "int", "rounds", "in which it asked somebody"),
+        Column("began", "float", "s"),
+        Column("ended", "float", "s", "when no task needed a host any more, or there was nobody more to ask"),
+    ),
+    "hosts": (
+        Column("application", "int", "application"),
+        Column("client", "int", "machine"),
+        Column("host", "int", "machine", "the client itself if its own machine took the task"),
+        Column("needed", "float", "s", "since when the task needed a host: submitted, back from a host, or "
+               "given again after a failure"),
+        Column("found", "float", "s", "when the client gave it to the host"),
+    ),
+    "cycles": (
+        _needed("useful", "float", "Mflop", "its size, once it is completed"),
+        _needed("redundant", "float", "Mflop", "done by replicas that another was faster than, or saved and "
+                "not taken up"),
+        _needed("lost", "float", "Mflop", "since the newest checkpoint of a replica that failed"),
+        _needed("overhead", "float", "Mflop", "writing and reading checkpoints; of wave schedulers, moving"),
+        _needed("slowed", "float", "Mflop", "what other load on the machines had meanwhile"),
+    ),
+    "schedule": (
+        _MACHINE,
+        _APPLICATION,
+        _needed("tasks", "int", "tasks", "one after another without a gap"),
+        _needed("start", "float", "s", "of the first"),
+        _needed("end", "float", "s", "of the last"),
+        _needed("completed", "int", "tasks", "all of them; 0 of a task that a failure cut off at `end`"),
+    ),
+    "schedule, of tasks with several replicas": (
+        Column("task", "int", "task", "within the application"),
+        Column("begin", "float", "Mflop", "of the task, done before this replica began"),
+    ),
+    "arrivals": (_MACHINE, _APPLICATION, _needed("tasks", "int", "tasks"), _needed("time", "float", "s")),
+    "decisions": (
+        _needed("time", "float", "s"),
+        _needed("application", "int", "application", "or job", rows_of="applications"),
+        _needed("task", "int", "task", "of it, where it was about one"),
+        _needed("action", "text", "", "what was decided; [why](../guides/why.md) has those of each "
+                "scheduler"),
+        _needed("decider", "int", "machine", "who decided; -1 for a centralized scheduler",
+                rows_of="machines", least=-1),
+        _needed("level", "int", "level", "of the one who decided, in a tree"),
+        _needed("machine", "int", "machine", "to which the tasks went, or the question",
+                rows_of="machines", least=-1),
+        _needed("tasks", "int", "tasks", "it was about so many; of work queues, those of which `task` was "
+                "one"),
+        _needed("among", "int", "machines", "so many were to choose from, or were asked for"),
+        _needed("saw", "float", "by action", "the value on which it was decided, as far as was known"),
+        _needed("limit", "float", "by action", "the threshold that it was compared with"),
+        _needed("true", "float", "by action", "the true value at that moment"),
+        _needed("age", "float", "s", "of what was seen"),
+    ),
+    "message_log": (
+        _needed("kind", "text", "", "as in `messages`"),
+        _needed("sender", "int", "machine", rows_of="machines"),
+        _needed("receiver", "int", "machine", rows_of="machines"),
+        _needed("sent", "float", "s", "when it was handed to the interface of its sender, where it may have "
+                "waited"),
+        _needed("delivered", "float", "s", "NaN if it was dropped, or under way when the run ended"),
+        _needed("dropped", "int", "0 or 1", "whether it was lost because a machine failed"),
+        _needed("bytes", "int", "B"),
+        _needed("application", "int", "application", "or job that it is about; -1 of none",
+                rows_of="applications", least=-1),
+    ),
+}  # fmt: skip
+
+
+def _by_table() -> dict[str, dict[str, Column]]:
+    tables: dict[str, dict[str, Column]] = {}
+    for group, columns in COLUMNS.items():
+        tables.setdefault(group.partition(",")[0], {}).update({each.name: each for each in columns})
+    return tables
+
+
+#: Table -> column -> its declaration.
+TABLES = _by_table()
+_MEASURES = ("s", "Mflop", "Mflop/s", "s/Mflop", "B", "1")
+#: Table -> column -> unit, of what is measured and not counted.
+COLUMN_UNITS = {
+    table: {name: each.unit for name, each in columns.items() if each.unit in _MEASURES}
+    for table, columns in TABLES.items()
 }
-#: Table -> column -> the table whose rows it names, and the least number; -1 is none.
-_NAMED = {
-    "applications": {"submitter": ("machines", -1)},
-    "schedule": {"machine": ("machines", 0), "application": ("applications", 0)},
-    "arrivals": {"machine": ("machines", 0), "application": ("applications", 0)},
-    "decisions": {
-        "machine": ("machines", -1),
-        "decider": ("machines", -1),
-        "application": ("applications", 0),
-    },
-    "message_log": {
-        "sender": ("machines", 0),
-        "receiver": ("machines", 0),
-        "application": ("applications", -1),
-    },
-    "jobs": {"machine": ("machines", 0), "application": ("applications", 0)},
-}
-#: What divides.
-_POSITIVE = {"applications": ("task_size", "size"), "machines": ("speed",)}
-#: Nobody has a tree with so many levels.
+#: Tables that every result has.
+CORE_TABLES = ("applications", "machines", "messages")
+_KINDS = {"float": "f", "int": "iu", "text": "U"}
+#: No tree has so many levels.
 _LEVELS = 64
 
 
 def check_columns(tables: Mapping[str, Table]) -> None:
-    """That there is what all results have.  Raises KeyError or ValueError, which name table and column."""
+    """That all columns that are needed are there.  Raises KeyError or ValueError, naming table and column."""
     for name in ("applications", "machines"):
         if not len(tables[name]):
             raise ValueError(f"{name} has no row")
-    for name, columns in (_ALWAYS | {name: _THEN[name] for name in _THEN if name in tables}).items():
-        for column, kinds in columns.items():
-            if (dtype := tables[name][column].dtype).kind not in kinds:
-                raise ValueError(f"{name}.{column} is of {dtype}")
+    for name, columns in TABLES.items():
+        for each in columns.values() if name in CORE_TABLES or name in tables else ():
+            if each.needed and (dtype := tables[name][each.name].dtype).kind not in _KINDS[each.kind]:
+                raise ValueError(f"{name}.{each.name} is of {dtype}")
     if "cycles" in tables and len(tables["cycles"]) != len(tables["applications"]):
         raise ValueError(f"cycles has {len(tables['cycles'])} rows, not one an application")
 
 
 def check_rows(tables: Mapping[str, Table]) -> None:
     """That rows are of what there is, as `gridsim validate` says with more words.  Raises ValueError."""
-    for name, named in _NAMED.items():
-        for column, (other, least) in named.items() if name in tables else ():
-            _check_range(f"{name}.{column}", tables[name][column], least, len(tables[other]) - 1)
+    for name, columns in TABLES.items():
+        for each in columns.values() if name in tables else ():
+            what = f"{name}.{each.name}"
+            if each.rows_of:
+                _check_range(what, tables[name][each.name], each.least, len(tables[each.rows_of]) - 1)
+            if each.positive:
+                _check_positive(what, tables[name][each.name])
     if "traffic" in tables:
         _check_range("traffic.level", tables["traffic"]["level"], 0, _LEVELS)
-    for name, columns_of in _POSITIVE.items():
-        for column in columns_of:
-            values: NDArray[Any] = tables[name][column]
-            bad = ~(np.isfinite(values) & (values > 0))
-            if bad.any():
-                row = int(np.argmax(bad))
-                raise ValueError(f"{name}.{column}[{row}] must be finite and > 0, got {values[row]}")
 
 
 def _check_range(what: str, values: NDArray[Any], low: int, high: int) -> None:
@@ -103,69 +299,8 @@ def _check_range(what: str, values: NDArray[Any], low: int, high: int) -> None:
         raise ValueError(f"{what}[{row}] must be in {low}..{high}, got {values[row]}")
 
 
-_OF: dict[str, dict[str, str]] = {
-    "applications": {
-        "s": "release first_start finish run_time requested waiting",
-        "Mflop": "task_size size smallest_task largest_task",
-        "s/Mflop": "stretch",
-        "1": "stretch_agg slowdown",
-        "B": "data",
-    },
-    "machines": {
-        "Mflop/s": "speed",
-        "s": "busy",
-        "B": "bytes_out bytes_in data_in",
-        "1": "use_mean use_peak_1s use_peak_10s utilization",
-    },
-    "messages": {"B": "bytes"},
-    "requests": {"s": "release accepted", "Mflop": "size", "s/Mflop": "promised stretch"},
-    "traffic": {"B": "bytes"},
-    "updates": {"s": "arrived age"},
-    "exchanges": {"B": "bytes"},
-    "jobs": {"s": "predicted waited turnaround"},
-    "searches": {"s": "began ended"},
-    "hosts": {"s": "needed found"},
-    "cycles": {"Mflop": "useful redundant lost overhead slowed"},
-    "schedule": {"s": "start end", "Mflop": "begin"},
-    "arrivals": {"s": "time"},
-    "decisions": {"s": "time age"},
-    "message_log": {"s": "sent delivered", "B": "bytes"},
-}
-#: Table -> column -> unit.
-COLUMN_UNITS = {
-    table: {name: unit for unit, names in units.items() for name in names.split()}
-    for table, units in _OF.items()
-}
-
-#: Units of what `Result.summary` says.
-UNITS = {
-    "aggregate_speed": "Mflop/s",
-    "work": "Mflop",
-    "max_stretch": "s/Mflop",
-    "mean_stretch": "s/Mflop",
-    "min_stretch": "s/Mflop",
-    "request_utilization": "1 (nodes * run time / all machine time, first to last release)",
-    "mean_waiting": "s",
-    "median_waiting": "s",
-    "mean_slowdown": "1 (bounded: run times count as at least 10 s)",
-    "lower_bound": "s/Mflop",
-    "gap": "1 (max stretch / lower bound)",
-    "max_stretch_agg": "1 (stretch * aggregate speed)",
-    "makespan": "s",
-    "mean_completion": "s (from release to finish, mean over applications)",
-    "mean_turnaround": "s (from release until the result is back, mean over jobs)",
-    "migrated": "1 (jobs that moved / all jobs)",
-    "prediction_error": "1 (|predicted - actual wait| / actual, mean over jobs that moved and waited)",
-    "prediction_undefined": "jobs (that moved and did not have to wait)",
-    "messages_per_job": "1 (messages sent / jobs)",
-    "wasted": "1 (redundant, lost and overhead cycles / these and the useful ones)",
-    **dict.fromkeys(("useful", "redundant", "lost", "overhead", "slowed"), "Mflop"),
-    "undisturbed": "tasks (completed that were never resubmitted)",
-    "utilization": "1 (busy machine time / all machine time, first release to last finish)",
-    "offered_load": "1 (work / (aggregate speed * first to last release))",
-    "bytes": "B",
-    "data_bytes": "B (task data)",
-    "data_ratio": "1 (task data / bytes of messages)",
-    "wall_seconds": "s",
-    "peak_memory": "B",
-}
+def _check_positive(what: str, values: NDArray[Any]) -> None:
+    bad = ~(np.isfinite(values) & (values > 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"{what}[{row}] must be finite and > 0, got {values[row]}")

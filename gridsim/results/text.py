@@ -65,9 +65,9 @@ def _many(count: int, what: str) -> str:
 
 
 def _task_data(facts: Facts) -> str:
-    if facts["data_bytes"] is None:
+    if "data_bytes" not in facts:
         return ""
-    ratio = f"{facts['data_ratio']:.4g} x the messages" if facts["data_ratio"] else "no messages"
+    ratio = f"{facts['data_ratio']:.4g} x the messages" if facts["data_ratio"] > 0 else "no messages"
     return f", and {facts['data_bytes'] / 1e6:.6g} MB of task data ({ratio})"
 
 

@@ -12,7 +12,8 @@ from gridsim.model.applications import Applications
 from gridsim.model.fluctuation import Pace
 from gridsim.model.platform import Platform
 from gridsim.results.metrics.formulas import total
-from gridsim.results.result import CORE_TABLES, RECORDS
+from gridsim.results.result import RECORDS
+from gridsim.results.schema import CORE_TABLES
 from gridsim.results.table import Table
 from gridsim.scheduling.contract import ARRIVALS, CYCLES, INSTANCES, SCHEDULE, Outcome, Scheduler
 from gridsim.simulation.outages import Outages

@@ -7,7 +7,7 @@ import math
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
@@ -18,6 +18,7 @@ from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.message_log import MESSAGES_LIMIT, MOST_MESSAGES
 from gridsim.engine.transport import Transport
 from gridsim.errors import FileChanged, ScenarioError, SchedulerError
+from gridsim.model.applications import Applications
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.decisions import DECISIONS_LIMIT, Decisions
 from gridsim.results.result import Result
@@ -165,6 +166,33 @@ def _ours(error: BaseException) -> bool:
     return name.partition(".")[0] in ("gridcore", "gridsim")
 
 
+class _LastLog:
+    """The workload that was last made of a log: a study has many runs of one, which is parsed once."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[Any, Applications] | None = None
+
+    @staticmethod
+    def _key(scenario: Scenario, files: Mapping[str, str]) -> Any:
+        """What decides the workload; None if no file does."""
+        path = getattr(scenario.workload.recipe, "path", None)
+        content = files.get(path) if path is not None else None
+        return content and (content, scenario.workload, scenario.platform, scenario.platform.files)
+
+    def of(self, scenario: Scenario, files: Mapping[str, str]) -> Applications | None:
+        """The workload of `scenario`, if it is that one; `files` : SHA-256 of each."""
+        kept, key = self._kept, self._key(scenario, files)
+        return kept[1] if kept is not None and key is not None and kept[0] == key else None
+
+    def keep(self, scenario: Scenario, files: Mapping[str, str], applications: Applications) -> None:
+        """Keep what was made of files that have not changed meanwhile."""
+        if (key := self._key(scenario, files)) is not None:
+            self._kept = key, applications
+
+
+_LAST_LOG = _LastLog()
+
+
 class Simulation(Stateful):
     """A run.  Its state is that of its parts; another one of the same arguments can go on from it."""
 
@@ -181,15 +209,18 @@ class Simulation(Stateful):
         self._keeper: Keeper | None = None
         read, paths = scenario.platform.files, scenario.files
         with provenance.reading(file for file in paths if file not in read) as files:
-            self._begin(scenario, scheduler, options)
+            self._begin(scenario, scheduler, options, _LAST_LOG.of(scenario, files))
         if scenario.files != paths:  # a table of nodes came, or went
             raise FileChanged(f"{scenario.paths[-1]} must not change while it is read")
         #: SHA-256 of each trace file as it was read, for this run or once for the platform.
         self.files = {file: (read | files)[file] for file in paths}
+        _LAST_LOG.keep(scenario, files, self.applications)
 
-    def _begin(self, scenario: Scenario, scheduler: Scheduler, options: Options) -> None:
+    def _begin(
+        self, scenario: Scenario, scheduler: Scheduler, options: Options, known: Applications | None
+    ) -> None:
         platform = scenario.platform
-        self.applications = applications = scenario.workload.realize(platform)
+        self.applications = applications = scenario.workload.realize(platform) if known is None else known
         pace = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
         check_kind(applications, scheduler, pace, faults=scenario.faults is not None)
         check_size(applications, platform, scenario.network.latency, pace)

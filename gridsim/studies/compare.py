@@ -9,8 +9,8 @@ from typing import Any, overload
 
 from gridsim.errors import FileChanged, ScenarioError
 from gridsim.model.scenario import Scenario
-from gridsim.results.result import BoundKind, Result, check_bound
-from gridsim.results.schema import UNITS
+from gridsim.results.metrics.registry import UNITS, BoundKind, check_bound
+from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import check_schedulers, make_scheduler, registered
 from gridsim.simulation.simulate import Options, Record, Simulation, simulate

@@ -8,7 +8,8 @@ from typing import Any
 
 from gridsim.errors import ScenarioError
 from gridsim.results.metrics.bounds import BOUND_LIMIT
-from gridsim.results.result import BoundKind, Result
+from gridsim.results.metrics.registry import BoundKind
+from gridsim.results.result import Result
 
 Row = dict[str, Any]
 # Head, unit, and what stands in a row of `rows_of`.

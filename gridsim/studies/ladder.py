@@ -23,7 +23,7 @@ from gridsim.model.faults import Faults
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.bounds import BOUND_LIMIT
 from gridsim.results.metrics.estimates import LEVEL, Estimate
-from gridsim.results.schema import UNITS
+from gridsim.results.metrics.registry import UNITS
 from gridsim.schedulers import Asap, DgsAsap, FairTree, IdealTree, MinCent
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import describe
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 FAILURES = 14_400.0
 #: Whether jobs are rigid -> what is measured; steps are compared by the first.
 MEASURES = {False: ("max_stretch", "mean_stretch"), True: ("mean_waiting", "mean_slowdown", "failed")}
-_UNITS = {**UNITS, "failed": "jobs"}
 #: Stretches are shown as the fair tree papers print them.
 _FACTORS = {"max_stretch": 1e8, "mean_stretch": 1e8}
 
@@ -133,7 +132,7 @@ class Ladder:
             rows, factor = self.table(measure), _FACTORS.get(measure, 1.0)
             if measure == "failed" and not any(row["mean"].mean for row in rows):
                 continue
-            unit = f"1e-8 {_UNITS[measure]}" if factor > 1.0 else _UNITS[measure]
+            unit = f"1e-8 {UNITS[measure]}" if factor > 1.0 else UNITS[measure]
             notes.update({row["mean"].note: None for row in rows})
             steps = [row for row in rows if not row["beside"]]
             columns = [
@@ -161,7 +160,7 @@ class Ladder:
         return {
             "scenario": self.scenario.to_toml(),
             "replicates": len(self.replicates.seeds),
-            "units": {measure: _UNITS[measure] for measure in self.measures},
+            "units": {measure: UNITS[measure] for measure in self.measures},
             "steps": [
                 {
                     "name": step.name,
@@ -201,7 +200,7 @@ class Ladder:
             _scaled(estimate, factor)
             for estimate in (rows[0]["mean"], *(row["difference"] for row in rows[1:]), rows[-1]["mean"])
         )
-        unit = f"1e-8 {_UNITS[measure]}" if factor > 1.0 else _UNITS[measure]
+        unit = f"1e-8 {UNITS[measure]}" if factor > 1.0 else UNITS[measure]
         label = f"{measure.replace('_', ' ')} ({unit})"
         return of_ladder([row["name"] for row in rows], start, steps, end, label)
 

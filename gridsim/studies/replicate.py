@@ -18,8 +18,7 @@ import numpy as np
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.metrics.estimates import FEW, LEVEL, Estimate, estimate, ratio_of_means
-from gridsim.results.metrics.registry import Metric, usual_metrics, wanted_metrics
-from gridsim.results.schema import UNITS
+from gridsim.results.metrics.registry import UNITS, MetricFunction, usual_metrics, wanted_metrics
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import check_schedulers
 from gridsim.studies.execution.cell import Cell, Measured
@@ -217,7 +216,7 @@ def replicate(
     at_most: int = AT_MOST,
     hold: Collection[str] = (),
     baseline: str | None = None,
-    metrics: Sequence[str] | Mapping[str, Metric] | None = ("max_stretch",),
+    metrics: Sequence[str] | Mapping[str, MetricFunction] | None = ("max_stretch",),
     errors: str = "raise",
     time_limit: float | None = None,
     executor: Executor | None = None,

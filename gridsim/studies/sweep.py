@@ -16,8 +16,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario, check_scenario
-from gridsim.results.metrics.registry import METRICS, Metric, usual_metrics, wanted_metrics
-from gridsim.results.schema import UNITS
+from gridsim.results.metrics.registry import METRICS, UNITS, MetricFunction, usual_metrics, wanted_metrics
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import build_scheduler, check_preset, check_schedulers, named_scheduler
 from gridsim.simulation.simulate import checked_limit
@@ -61,7 +60,7 @@ class Sweep:
     over: Mapping[str, Axis] = field(default_factory=dict)
     replicates: int = 10
     hold: Collection[str] = ()
-    metrics: Sequence[str] | Mapping[str, Metric] | None = None
+    metrics: Sequence[str] | Mapping[str, MetricFunction] | None = None
     baseline: str | None = None
     time_limit: float | None = None
     folder: str = ""
@@ -304,7 +303,7 @@ def sweep(
     *,
     replicates: int = 10,
     hold: Collection[str] = (),
-    metrics: Sequence[str] | Mapping[str, Metric] | None = None,
+    metrics: Sequence[str] | Mapping[str, MetricFunction] | None = None,
     baseline: str | None = None,
     time_limit: float | None = None,
     **how: Any,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.errors import ScenarioError, one_line
-from gridsim.results.schema import UNITS
+from gridsim.results.metrics.registry import UNITS
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import Measured
 from gridsim.studies.replicate import Replicates, arranged

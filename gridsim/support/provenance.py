@@ -75,12 +75,13 @@ def sha256(path: str) -> str:
 
 @contextmanager
 def reading(files: Iterable[str]) -> Iterator[dict[str, str]]:
-    """The SHA-256 of each of `files`, which are read meanwhile; it is there in the end.
+    """The SHA-256 of each of `files`, which are read meanwhile.
 
-    Raises FileChanged for one that is another one by then.  What is wrong with a file, its reader says.
+    It is there from the beginning, of a file that can be read, and checked in the end: raises FileChanged for
+    one that is another one by then.  What is wrong with a file, its reader says.
     """
     before = {file: (_state(file), digest_now(file)) for file in files}
-    found: dict[str, str] = {}
+    found = {file: digest for file, (_, digest) in before.items() if digest is not None}
     yield found
     for file, (state, digest) in before.items():
         found[file] = sha256(file) if digest is None or _state(file) != state else digest

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import gridsim as gs
+from gridsim import traces
 from gridsim.cli.main import cli
 from gridsim.scheduling.registry import registered
 from gridsim.studies.compare import applicable, compare
@@ -176,3 +177,21 @@ def test_a_single_run_on_an_executor() -> None:
         compare(bags(), schedulers, half_width=0.1)
     with pytest.raises(gs.ScenarioError, match="bound, threads and record are for a single run"):
         compare(bags(), schedulers, replicates=2, record=True)
+
+
+def test_a_job_log_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log.swf"
+    jobs = (f"{k} {10 * k} 0 {20 + k} 1 -1 -1 1 {40 + k} -1 1 {k % 3} 1 -1 -1 -1 -1 -1" for k in range(1, 30))
+    log.write_text("\n".join(jobs) + "\n")
+    scenario = gs.Scenario(gs.Platform.equal(9), gs.Workload.from_log(log), seed=1)
+    scenario.save(tmp_path / "bags.toml")
+    parsed: list[str] = []
+    inner = traces.read_jobs
+    monkeypatch.setattr("gridsim.traces.read_jobs", lambda path: parsed.append(path) or inner(path))
+    found = invoke(tmp_path / "bags.toml", "--schedulers", "all")
+    assert found.exit_code == 0, found.output
+    assert len(parsed) == 1
+    log.write_text(
+        log.read_text().replace(" 20 ", " 21 ", 1) + "30 400 0 9 1 -1 -1 1 9 -1 1 1 1 -1 -1 -1 -1 -1\n"
+    )
+    assert len(gs.simulate(scenario, gs.Fcfs()).applications) and len(parsed) == 2

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gridsim.reproduce.framework import judge
+from gridsim.reproduce.framework import FEW, judge, near
 from gridsim.results.metrics.estimates import Estimate
 
 BELOW, ABOVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)
@@ -48,3 +50,32 @@ def test_the_reason_says_what_decided(
 ) -> None:
     row = judge("c", "q", "paper", Estimate(sum(interval) / 2, *interval, 10), low, high)
     assert (row.verdict, row.why) == (verdict, why)
+
+
+_INTERVALS = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 3)), min_size=2, max_size=2).map(sorted)
+
+
+@given(_INTERVALS, _INTERVALS, st.integers(2, 20))
+def test_the_interval_alone_decides(interval: list[float], wanted: list[float], seeds: int) -> None:
+    (least, most), (low, high) = interval, wanted
+    row = judge("c", "q", "paper", Estimate((least + most) / 2, least, most, seeds), low, high)
+    inside = [low <= end <= high for end in interval]
+    apart = most < low or least > high
+    expected = "reproduced" if all(inside) else "not reproduced" if apart else "undecided"
+    assert row.verdict == (expected if seeds >= FEW else "undecided")
+    # the mirror image of a claim has the same verdict
+    mirrored = judge("c", "q", "paper", Estimate(-(least + most) / 2, -most, -least, seeds), -high, -low)
+    assert mirrored.verdict == row.verdict
+
+
+@given(st.floats(1e-3, 1e6), st.floats(0.5, 1.5))
+def test_near_a_printed_number_is_within_a_quarter(paper: float, factor: float) -> None:
+    value = paper * factor
+    row = near("c", "q", paper, Estimate(value, value, value, FEW))
+    assert row.verdict == ("reproduced" if paper * 0.75 <= value <= paper * 1.25 else "not reproduced")
+
+
+def test_nothing_measured_decides_nothing() -> None:
+    assert judge("c", "q", "paper", None, 0.0, 1.0).verdict == "cannot be compared"
+    one = Estimate(0.5, math.nan, math.nan, 1)
+    assert judge("c", "q", "paper", one, 0.0, 1.0).verdict == "undecided"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridsim.reproduce.framework import BELOW, CALIBRATIONS, Make, Report, Row, Run, failing, judge, near
 from gridsim.results.metrics.estimates import estimate
-from gridsim.results.metrics.registry import Metric
+from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.result import Result
 from gridsim.schedulers import FairTree
 from gridsim.scheduling.contract import Scheduler
@@ -53,7 +53,7 @@ def resubmitted(result: Result) -> float:
     return 100.0 * float(result.applications["resubmitted"].sum() / result.applications["tasks"].sum())
 
 
-METRICS: dict[str, Metric] = {
+METRICS: dict[str, MetricFunction] = {
     "min": least,
     "max": most,
     "completed": completed,

@@ -22,7 +22,7 @@ from gridsim.reproduce.framework import (
     near,
 )
 from gridsim.results.metrics.estimates import Estimate, estimate
-from gridsim.results.metrics.registry import Metric
+from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.result import Result
 from gridsim.schedulers import FairTree
 from gridsim.scheduling.contract import Scheduler
@@ -123,7 +123,7 @@ def summaries_per_task(result: Result) -> float:
     return float(sent / result.applications["tasks"].sum())
 
 
-METRICS: dict[str, Metric] = {
+METRICS: dict[str, MetricFunction] = {
     "time": latest_update,
     "mean": mean_use,
     "peak_1s": peak_1s,
@@ -179,7 +179,7 @@ def run(how: Run) -> Report:
 
 def _task_data(nodes: int, how: Run) -> list[Row]:
     tree = FairTree(update_rate=float(DATA_RATE), run_on=True, **TREE)
-    metrics: dict[str, Metric] = {"ratio": data_ratio, "summaries": summaries_per_task}
+    metrics: dict[str, MetricFunction] = {"ratio": data_ratio, "summaries": summaries_per_task}
     rows = []
     for kind in KINDS:
         made = how.replicate(Make(kind, nodes, fetching), {"tree": tree}, metrics)

@@ -18,7 +18,7 @@ from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.reproduce.framework import Grid, Log, Run
 from gridsim.results.metrics.estimates import Estimate, estimate
-from gridsim.results.metrics.registry import Metric
+from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.result import Result
 from gridsim.studies.replicate import Replicates
 from gridsim.support.random_streams import Streams
@@ -235,7 +235,7 @@ def _share(result: Result, column: str, above: float) -> float:
     return 100.0 * float((table[column] > above).mean()) if column in table else math.nan
 
 
-METRICS: dict[str, Metric] = {
+METRICS: dict[str, MetricFunction] = {
     "schedules": exchanged,
     "retrieved": retrieved,
     "per node": per_node,

@@ -10,7 +10,7 @@ import numpy as np
 from gridsim.reproduce.dgs.common import DAY, HIGH, LOW, about_jobs, jobs_of, shown, span
 from gridsim.reproduce.framework import Grid, Report, Row, Run, judge
 from gridsim.results.metrics.estimates import estimate
-from gridsim.results.metrics.registry import Metric
+from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.metrics.rigid import effective_series, intervals, request_series
 from gridsim.results.result import Result
 from gridsim.schedulers import DgsAsap
@@ -116,7 +116,7 @@ def postponed(result: Result) -> float:
     return (float(np.nanmax(jobs["first_start"])) - float(jobs["release"].max())) / 3600.0
 
 
-METRICS: dict[str, Metric] = {
+METRICS: dict[str, MetricFunction] = {
     "distance": distance,
     "overbooked": overbooked,
     "peak": peak,

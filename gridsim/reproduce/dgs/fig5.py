@@ -10,7 +10,7 @@ import numpy as np
 
 from gridsim.reproduce.dgs.common import DAY, HIGH, PROMPT, about_jobs, jobs_of, shown, span
 from gridsim.reproduce.framework import ABOVE, POSITIVE, Grid, Report, Row, Run, judge
-from gridsim.results.metrics.registry import Metric
+from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.metrics.rigid import (
     effective_series,
     intervals,
@@ -118,7 +118,7 @@ def medians(result: Result, what: str, least: float, below: float) -> float:
 #: Large and small: jobs of at least so much, and of less than so much.
 ENDS = {"nodes": (64.0, 2.0), "duration": (DAY, 3600.0), "area": (1000.0, 1.0)}
 
-METRICS: dict[str, Metric] = {
+METRICS: dict[str, MetricFunction] = {
     "with load": with_load,
     "prompt": prompt,
     "prompt all": prompt_all,

@@ -36,7 +36,7 @@ from gridsim.reproduce.framework import (
     per_doubling,
 )
 from gridsim.results.metrics.estimates import estimate
-from gridsim.results.metrics.registry import Metric
+from gridsim.results.metrics.registry import MetricFunction
 from gridsim.schedulers import Asap, Backfill, DgsAsap
 from gridsim.scheduling.contract import Scheduler
 from gridsim.studies.replicate import Replicates
@@ -74,7 +74,7 @@ SCHEDULERS: dict[str, Scheduler] = {
 }
 LOADED = {name: SCHEDULERS[name] for name in (PUSH, PULL, POLL, ASAP, EASY)}
 FEW = {name: SCHEDULERS[name] for name in (PUSH, PULL)}
-_METRICS: dict[str, Metric] = METRICS | {"polled": polled}
+_METRICS: dict[str, MetricFunction] = METRICS | {"polled": polled}
 
 
 def run(how: Run) -> Report:

@@ -12,7 +12,7 @@ import numpy as np
 from gridsim.reproduce.dgs.common import FORWARD, HIGH, METRICS, OTHER_JOBS, about_jobs, jobs_of, shown
 from gridsim.reproduce.framework import Grid, Report, Row, Run, incomparable, judge, near, sign
 from gridsim.results.metrics.estimates import estimate
-from gridsim.results.metrics.registry import Metric
+from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.result import Result
 from gridsim.schedulers import DgsAsap
 from gridsim.scheduling.contract import Scheduler
@@ -72,7 +72,7 @@ COLUMNS = {
     "reach": "machines reached for those",
     "waiting": "mean waiting (s)",
 }
-_METRICS: dict[str, Metric] = METRICS | {"within reach": within_reach, "reach": reach}
+_METRICS: dict[str, MetricFunction] = METRICS | {"within reach": within_reach, "reach": reach}
 
 
 def run(how: Run) -> Report:

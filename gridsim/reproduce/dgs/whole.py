@@ -25,7 +25,7 @@ from gridsim.reproduce.dgs.common import (
 )
 from gridsim.reproduce.framework import ABOVE, POSITIVE, Report, Row, Run, judge
 from gridsim.results.metrics.estimates import estimate
-from gridsim.results.metrics.registry import Metric
+from gridsim.results.metrics.registry import MetricFunction
 from gridsim.schedulers import Asap, Backfill, DgsAsap
 from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.simulate import simulate
@@ -68,7 +68,7 @@ UTILIZATION = {
     "distance": "distance of EU from that without waiting, where this is below 60 % (% points)",
     "after": "EU positive after the last submission (days)",
 }
-_METRICS: dict[str, Metric] = METRICS | {name: dgs_fig4.METRICS[name] for name in UTILIZATION}
+_METRICS: dict[str, MetricFunction] = METRICS | {name: dgs_fig4.METRICS[name] for name in UTILIZATION}
 
 
 def run(how: Run) -> Report:

@@ -14,7 +14,7 @@ from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.reproduce.framework import ABOVE, BELOW, Grid, Report, Row, Run, judge
-from gridsim.results.metrics.registry import Metric
+from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.result import Result
 from gridsim.schedulers import Advertisement, ExpandingRing, RandomWalkSearch, Rendezvous
 from gridsim.scheduling.contract import Scheduler
@@ -118,7 +118,7 @@ def short_searches(result: Result) -> float:
     return 100 * float((searches["found"] < searches["wanted"]).mean()) if len(searches) else math.nan
 
 
-METRICS: dict[str, Metric] = {
+METRICS: dict[str, MetricFunction] = {
     "messages": messages_per_host,
     "search messages": search_messages_per_host,
     "time": time_to_find,

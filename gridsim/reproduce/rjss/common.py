@@ -19,7 +19,7 @@ from gridsim.model.workload import Workload
 from gridsim.reproduce.framework import BELOW, NEGATIVE, Grid, Row, Run, judge
 from gridsim.results.metrics.estimates import estimate
 from gridsim.results.metrics.formulas import prediction_errors
-from gridsim.results.metrics.registry import Metric
+from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.metrics.turnaround import mean_until
 from gridsim.results.result import Result
 from gridsim.schedulers import NoMigration, ResourceExclusion, Rjss
@@ -109,7 +109,7 @@ def error_deviation(result: Result) -> float:
 
 
 #: G^t after each share of the horizon, and what else is told of a run.
-METRICS: dict[str, Metric] = {
+METRICS: dict[str, MetricFunction] = {
     **{f"G at {share:g}": partial(_until, share=share) for share in SHARES},
     "turnaround": attrgetter("mean_turnaround"),
     "migrated": attrgetter("migrated"),

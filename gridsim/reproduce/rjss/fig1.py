@@ -14,7 +14,7 @@ from gridsim.reproduce.framework import NEGATIVE, Grid, Report, Run, judge, per_
 from gridsim.reproduce.rjss.common import HORIZON, METRICS, REMARKS, SHORT, Jobs
 from gridsim.results.metrics.estimates import estimate
 from gridsim.results.metrics.formulas import prediction_errors
-from gridsim.results.metrics.registry import Metric
+from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.result import Result
 from gridsim.schedulers import Rjss
 from gridsim.support.random_streams import Streams
@@ -103,7 +103,7 @@ def deviation(result: Result) -> float:
     return float(found.std()) if len(found) else math.nan
 
 
-_METRICS: dict[str, Metric] = METRICS | {"load error": mean_error, "load deviation": deviation}
+_METRICS: dict[str, MetricFunction] = METRICS | {"load error": mean_error, "load deviation": deviation}
 
 
 def run(how: Run) -> Report:

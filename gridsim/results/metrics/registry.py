@@ -1,41 +1,363 @@
-"""Measures: what results can be asked for by name, and the user's own functions of a result."""
+"""The metrics of a result: each is declared once, with its unit, and read from here by everything else.
+
+To add one, write a property in `Metrics` with the decorator `metric`.  Results, summaries, comparisons,
+replications, sweeps, stores, ladders and the reference page of outputs have it then.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal, get_args, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.results.metrics.bounds import BOUND_LIMIT
-from gridsim.results.result import Result
+from gridsim.results.metrics import formulas
+from gridsim.results.metrics.bounds import BOUND_LIMIT, Bound, discrete_bound, fluid_bound
+from gridsim.results.table import Table
 from gridsim.support.arguments import shown
+from gridsim.support.arrays import Floats
 
-Metric = Callable[[Result], float]
+#: A metric of the user's: a function of a `Result`.
+MetricFunction = Callable[[Any], float]
+BoundKind = Literal["fluid", "discrete"]
 
-#: What can be asked for by name; units as in `gridsim.results.schema.UNITS`.
-METRICS: dict[str, Metric] = {
-    "max_stretch": lambda result: result.max_stretch,
-    "mean_stretch": lambda result: result.mean_stretch,
-    "min_stretch": lambda result: result.min_stretch,
-    "gap": lambda result: result.gap(),
-    "lower_bound": lambda result: result.bound().stretch,
-    "makespan": lambda result: result.makespan,
-    "utilization": lambda result: result.utilization,
-    "failed": lambda result: result.failed,
-    "resubmitted": lambda result: int(result.applications["resubmitted"].sum()),
-    "mean_waiting": lambda result: result.mean_waiting,
-    "median_waiting": lambda result: result.median_waiting,
-    "mean_slowdown": lambda result: result.mean_slowdown,
-    "mean_completion": lambda result: result.mean_completion,
-    "mean_turnaround": lambda result: result.mean_turnaround,
-    "migrated": lambda result: result.migrated,
-    "prediction_error": lambda result: result.prediction_error,
-    "prediction_undefined": lambda result: result.prediction_undefined,
-    "messages_per_job": lambda result: result.messages_per_job,
-    "wasted": lambda result: result.wasted,
-    "undisturbed": lambda result: result.undisturbed,
-    "messages": lambda result: int(result.messages["sent"].sum()),
-    "bytes": lambda result: int(result.messages["bytes"].sum()),
+
+class Metric(property):
+    """A property that is a metric; made by `metric`.
+
+    name : without the underscore of one whose name is that of a table or method of a result.
+    unit, note : such as "1" and "max stretch / lower bound".
+    when : table, or table.column, without which a result does not have the metric; "" for one of all results.
+    named : whether `METRICS` has it, so that studies can ask for it.  Summaries have all.
+    """
+
+    def __init__(
+        self, function: Callable[[Any], float], unit: str, note: str, when: str, named: bool
+    ) -> None:
+        super().__init__(function)
+        self.function = function
+        self.name = function.__name__.lstrip("_")
+        self.unit, self.note, self.when, self.named = unit, note, when, named
+
+    @overload
+    def __get__(self, result: None, owner: type | None = None) -> Metric: ...
+    @overload
+    def __get__(self, result: object, owner: type | None = None) -> float: ...
+    def __get__(self, result: Any, owner: type | None = None) -> Any:
+        return super().__get__(result, owner)
+
+    def __call__(self, result: Any) -> float:
+        """The metric of a result."""
+        return self.function(result)
+
+    @property
+    def text(self) -> str:
+        """What it is, in one line."""
+        return (self.__doc__ or "").partition("\n\n")[0].replace("\n", " ").strip()
+
+    def has(self, tables: Mapping[str, Table]) -> bool:
+        """Whether a result with these tables has it."""
+        table, _, column = self.when.partition(".")
+        return not table or (table in tables and (not column or column in tables[table]))
+
+
+def metric(
+    unit: str, note: str = "", *, when: str = "", named: bool = True
+) -> Callable[[Callable[[Any], float]], Metric]:
+    """A decorator that makes a `Metric` of a method; its docstring says what the metric is."""
+    return lambda function: Metric(function, unit, note, when, named)
+
+
+def _cycles(name: str, text: str) -> Metric:
+    def total(self: Metrics) -> float:
+        return formulas.total(self.tables["cycles"][name])
+
+    total.__name__, total.__doc__ = name, text
+    return Metric(total, "Mflop", "", "cycles", False)
+
+
+def _count(name: str, unit: str, text: str) -> Metric:
+    def total(self: Metrics) -> float:
+        return int(self.applications[name].sum())
+
+    total.__name__, total.__doc__ = name, text
+    return Metric(total, unit, "", f"applications.{name}", False)
+
+
+class Metrics:
+    """The metrics of a result, in the order in which a summary has them.
+
+    NaN where a result does not have what a metric is about: the waiting time of bags, say.
+    """
+
+    tables: Mapping[str, Table]
+
+    @cached_property
+    def _bounds(self) -> dict[BoundKind, Bound]:
+        return {}
+
+    @property
+    def applications(self) -> Table:
+        """A row per application, in order of release."""
+        return self.tables["applications"]
+
+    @property
+    def machines(self) -> Table:
+        """A row per machine."""
+        return self.tables["machines"]
+
+    @property
+    def messages(self) -> Table:
+        """A row per kind of message."""
+        return self.tables["messages"]
+
+    @property
+    def rigid(self) -> bool:
+        """Whether the applications are rigid jobs."""
+        return "failed" in self.applications
+
+    @cached_property
+    def _completed(self) -> NDArray[np.bool_]:
+        """bool[applications]: all but rejected rigid jobs."""
+        finish: Floats = self.applications["finish"]
+        return ~np.isnan(finish)
+
+    def _of_completed(self, name: str) -> Floats:
+        column: Floats = self.applications[name]
+        return column[self._completed]
+
+    def _of_rigid(self, name: str) -> Floats:
+        return self._of_completed(name) if self.rigid else np.zeros(0)
+
+    def _of_jobs(self, name: str) -> Floats:
+        """That column of the table ``jobs``; empty if there is none."""
+        return self.tables["jobs"][name] if "jobs" in self.tables else np.zeros(0)
+
+    def bound(self, kind: BoundKind = "fluid") -> Bound:
+        """What no schedule of these applications on these machines can beat; see
+        `gridsim.results.metrics.bounds`.
+
+        kind : ``"fluid"``: work can be cut at will; ``"discrete"``: whole tasks that do not migrate.
+
+        Computed from the tables when it is first asked for; it has no part in the digest.  Raises
+        ScenarioError for another kind, and for "discrete" where tasks of an application differ in size.
+        """
+        if kind == "discrete" and "largest_task" in self.applications:
+            raise ScenarioError('bound must be "fluid" where tasks of an application differ in size')
+        if check_bound(kind) not in self._bounds:
+            release, size = self._of_completed("release"), self._of_completed("size")
+            if kind == "fluid":
+                self._bounds[kind] = fluid_bound(release, size, self.aggregate_speed)
+            else:
+                tasks = self._of_completed("task_size"), self.applications["tasks"][self._completed]
+                self._bounds[kind] = discrete_bound(release, size, *tasks, self.machines["speed"])
+        return self._bounds[kind]
+
+    def gap(self, kind: BoundKind = "fluid") -> float:
+        """Largest stretch over the lower bound of this `kind`; 1 is optimal, and may be out of reach."""
+        return self.max_stretch / self.bound(kind).stretch
+
+    # -- of all results ---------------------------------------------------------------------------------
+
+    @metric("Mflop/s", named=False)
+    def aggregate_speed(self) -> float:
+        """Mflop/s of all machines."""
+        return math.fsum(self.machines["speed"].tolist())
+
+    @metric("Mflop", named=False)
+    def _work(self) -> float:
+        """Mflop of all applications."""
+        return formulas.total(self.applications["size"])
+
+    @metric("1", "work / (aggregate speed * first to last release)", named=False)
+    def _offered_load(self) -> float:
+        """Work over what the machines can do from the first to the last release; infinite if all are one."""
+        table = self.applications
+        return formulas.load_of(table["release"], table["size"], self.aggregate_speed)
+
+    @metric("s/Mflop")
+    def max_stretch(self) -> float:
+        """Largest stretch of an application, s/Mflop; NaN if none was completed."""
+        return _most(self._of_completed("stretch"))
+
+    @metric("1", "stretch * aggregate speed", named=False)
+    def _max_stretch_agg(self) -> float:
+        """Largest `stretch_agg` of an application."""
+        return _most(self._of_completed("stretch_agg"))
+
+    @metric("s/Mflop")
+    def mean_stretch(self) -> float:
+        """Mean stretch over applications, s/Mflop."""
+        return formulas.mean(self._of_completed("stretch"))
+
+    @metric("s/Mflop")
+    def min_stretch(self) -> float:
+        """Smallest stretch of an application, s/Mflop; NaN if none was completed."""
+        return -_most(-self._of_completed("stretch"))
+
+    @metric("s/Mflop")
+    def _lower_bound(self) -> float:
+        """No schedule has a smaller largest stretch; none in a summary of more than 5,000 applications."""
+        return self.bound().stretch
+
+    @metric("1", "max stretch / lower bound")
+    def _gap(self) -> float:
+        """Largest stretch over the lower bound; none in a summary of more than 5,000 applications."""
+        return self.gap()
+
+    @metric("s")
+    def makespan(self) -> float:
+        """From the first release to the last finish, s."""
+        return formulas.makespan(self.applications["release"], self.applications["finish"])
+
+    @metric("1", "busy machine time / all machine time, first release to last finish")
+    def utilization(self) -> float:
+        """Mean share of the makespan in which a machine was busy."""
+        return formulas.mean(self.machines["utilization"])
+
+    @metric("tasks")
+    def _resubmitted(self) -> float:
+        """Tasks that had to be placed again, as often as they had to."""
+        return int(self.applications["resubmitted"].sum())
+
+    @metric("s", "from release to finish, mean over applications")
+    def mean_completion(self) -> float:
+        """Mean over the applications that were completed of the time from release to finish, s."""
+        return formulas.mean(self._of_completed("finish") - self._of_completed("release"))
+
+    # -- of rigid jobs ----------------------------------------------------------------------------------
+
+    @metric("jobs", when="applications.failed")
+    def failed(self) -> float:
+        """Rigid jobs that were rejected."""
+        return int((~self._completed).sum())
+
+    @metric(
+        "1", "nodes * run time / all machine time, first to last release",
+        when="applications.failed", named=False,
+    )  # fmt: skip
+    def _request_utilization(self) -> float:
+        """Node time that rigid jobs ask for, over what the machines have from first to last release."""
+        table = self.applications
+        return formulas.request_utilization(
+            table["release"], table["tasks"], table["run_time"], len(self.machines)
+        )
+
+    @metric("s", when="applications.failed")
+    def mean_waiting(self) -> float:
+        """Mean waiting time of the rigid jobs that were completed, s; NaN for bags."""
+        return formulas.mean(self._of_rigid("waiting"))
+
+    @metric("s", when="applications.failed")
+    def median_waiting(self) -> float:
+        """Median waiting time of the rigid jobs that were completed, s; NaN for bags."""
+        waiting = self._of_rigid("waiting")
+        return float(np.median(waiting)) if len(waiting) else math.nan
+
+    @metric("1", "bounded: run times count as at least 10 s", when="applications.failed")
+    def mean_slowdown(self) -> float:
+        """Mean bounded slowdown of the rigid jobs that were completed; NaN for bags."""
+        return formulas.mean(self._of_rigid("slowdown"))
+
+    # -- of jobs that may move --------------------------------------------------------------------------
+
+    @metric("s", "from release until the result is back, mean over jobs", when="jobs")
+    def mean_turnaround(self) -> float:
+        """Mean over jobs of the time from release until the result is back, s; NaN without such jobs."""
+        return formulas.mean(self._of_jobs("turnaround"))
+
+    @metric("1", "jobs that moved / all jobs", when="jobs")
+    def migrated(self) -> float:
+        """Share of the jobs that moved to another machine than their submitter's; NaN without such jobs."""
+        if "jobs" not in self.tables:
+            return math.nan
+        home = self.applications["submitter"][self.tables["jobs"]["application"]]
+        return float(np.mean(self.tables["jobs"]["machine"] != home))
+
+    @metric("1", "|predicted - actual wait| / actual, mean over jobs that moved and waited", when="jobs")
+    def prediction_error(self) -> float:
+        """Mean of abs(predicted - actual wait) / actual over jobs that moved and waited; NaN if none did."""
+        return formulas.mean(formulas.prediction_errors(self._of_jobs("predicted"), self._of_jobs("waited")))
+
+    @metric("jobs", "that moved and did not have to wait", when="jobs")
+    def prediction_undefined(self) -> float:
+        """Jobs that moved and found no queue, for which `prediction_error` is undefined; NaN without jobs."""
+        if "jobs" not in self.tables:
+            return math.nan
+        return float((~np.isnan(self._of_jobs("predicted")) & (self._of_jobs("waited") == 0)).sum())
+
+    @metric("1", "messages sent / jobs", when="jobs")
+    def messages_per_job(self) -> float:
+        """Messages sent over the number of jobs; NaN without jobs that may move."""
+        count = len(self._of_jobs("turnaround"))
+        return int(self.messages["sent"].sum()) / count if count else math.nan
+
+    # -- of work queues and wave schedulers -------------------------------------------------------------
+
+    @metric("1", "redundant, lost and overhead cycles / these and the useful ones", when="cycles")
+    def wasted(self) -> float:
+        """Share of the cycles that did not go into the size of a task; NaN without the table ``cycles``."""
+        known = self.tables.get("cycles")
+        return math.nan if known is None else formulas.wasted_share(dict(known.items()))
+
+    @metric("tasks", "completed that were never resubmitted", when="cycles")
+    def undisturbed(self) -> float:
+        """Tasks completed that were never resubmitted; NaN without the table ``cycles``."""
+        table = self.applications
+        return float(table["undisturbed"].sum()) if "undisturbed" in table else math.nan
+
+    _useful = _cycles("useful", "Sum of the column of ``cycles``.")
+    _redundant = _cycles("redundant", "Sum of the column of ``cycles``.")
+    _lost = _cycles("lost", "Sum of the column of ``cycles``.")
+    _overhead = _cycles("overhead", "Sum of the column of ``cycles``.")
+    _slowed = _cycles("slowed", "Sum of the column of ``cycles``.")
+    _replicas = _count("replicas", "instances", "Replicas begun while another of the same task ran.")
+    _killed = _count("killed", "instances", "Replicas stopped since another of the same task was completed.")
+
+    # -- of all results: messages -----------------------------------------------------------------------
+
+    @metric("messages")
+    def _messages(self) -> float:
+        """Messages sent between different machines."""
+        return int(self.messages["sent"].sum())
+
+    @metric("messages", named=False)
+    def _dropped(self) -> float:
+        """Messages lost because a machine failed."""
+        return int(self.messages["dropped"].sum())
+
+    @metric("B")
+    def _bytes(self) -> float:
+        """Bytes of the messages sent."""
+        return int(self.messages["bytes"].sum())
+
+    @metric("B", "task data", when="machines.data_in", named=False)
+    def _data_bytes(self) -> float:
+        """Task data fetched; only with ``network.task_data``."""
+        return float(self.machines["data_in"].sum())
+
+    @metric("1", "task data / bytes of messages", when="machines.data_in", named=False)
+    def _data_ratio(self) -> float:
+        """Task data over bytes of messages; NaN without messages, and only with ``network.task_data``."""
+        sent = int(self.messages["bytes"].sum())
+        return float(self.machines["data_in"].sum()) / sent if sent else math.nan
+
+
+#: All metrics by name, in the order of a summary.
+SUMMARY: dict[str, Metric] = {
+    each.name: each for each in vars(Metrics).values() if isinstance(each, Metric)
+}  # fmt: skip
+#: Those that can be asked for by name.
+METRICS: dict[str, Metric] = {name: each for name, each in SUMMARY.items() if each.named}
+#: Name -> unit of what a summary says, with what it is where that is not clear.
+UNITS = {
+    **{name: f"{each.unit} ({each.note})" if each.note else each.unit for name, each in SUMMARY.items()},
+    "wall_seconds": "s",
+    "peak_memory": "B",
 }
 #: What schedulers are compared by -> what is shown of them then; a metric that a run does not have is left
 #: out.  See `gridsim.studies.compare.Comparison.measure`.
@@ -50,9 +372,16 @@ _ALWAYS = ("makespan", "utilization", "messages", "bytes")
 _COSTLY = ("gap", "lower_bound")
 
 
-def wanted_metrics(metrics: Sequence[str] | Mapping[str, Metric]) -> dict[str, Metric | None]:
+def check_bound(kind: BoundKind) -> BoundKind:
+    """`kind` if it is one, else ScenarioError."""
+    if kind not in (known := get_args(BoundKind)):
+        raise ScenarioError(f"bound must be {' or '.join(known)}, got {kind!r}")
+    return kind
+
+
+def wanted_metrics(metrics: Sequence[str] | Mapping[str, MetricFunction]) -> dict[str, MetricFunction | None]:
     """Name -> function, or None for a name in `METRICS`.  ScenarioError for a name that is not known."""
-    wanted: dict[str, Metric | None] = {}
+    wanted: dict[str, MetricFunction | None] = {}
     if isinstance(metrics, str):
         raise ScenarioError(f"metrics must be a list of names, or map names to functions, got {metrics!r}")
     for name in metrics:
@@ -68,18 +397,34 @@ def wanted_metrics(metrics: Sequence[str] | Mapping[str, Metric]) -> dict[str, M
     return wanted
 
 
-def measured(result: Result, wanted: Mapping[str, Metric | None]) -> dict[str, float]:
+def measured(result: Metrics, wanted: Mapping[str, MetricFunction | None]) -> dict[str, float]:
     """All of `METRICS`, and those of `wanted` that are functions.
 
     What takes long, the bounds of more than `BOUND_LIMIT` applications, only if it is wanted.
     """
     costly = len(result.applications) > BOUND_LIMIT
     values = {
-        name: float(metric(result))
-        for name, metric in METRICS.items()
+        name: float(each(result))
+        for name, each in METRICS.items()
         if not (costly and name in _COSTLY and name not in wanted)
     }
-    return values | {name: float(metric(result)) for name, metric in wanted.items() if metric is not None}
+    return values | {name: float(each(result)) for name, each in wanted.items() if each is not None}
+
+
+def summarized(result: Metrics, bound: BoundKind) -> dict[str, float | None]:
+    """All metrics that a result has, with the bound of this kind; None for bounds of more than `BOUND_LIMIT`.
+
+    What takes long is left out so, and what no completed application bounds.
+    """
+    values: dict[str, float | None] = {
+        name: each(result)
+        for name, each in SUMMARY.items()
+        if name not in _COSTLY and each.has(result.tables)
+    }
+    bounded = len(result.applications) <= BOUND_LIMIT and bool(result._completed.any())
+    values["lower_bound"] = result.bound(bound).stretch if bounded else None
+    values["gap"] = result.gap(bound) if bounded else None
+    return {name: values[name] for name in SUMMARY if name in values}
 
 
 def usual_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[str]:
@@ -91,3 +436,7 @@ def usual_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[st
             break
     shown = [*USUAL[measure], *_ALWAYS]
     return [name for name in shown if name == measure or all(name in each for each in values)]
+
+
+def _most(values: Floats) -> float:
+    return float(values.max()) if len(values) else math.nan

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gridsim.errors import FileChanged, GridSimError, text_of
 from gridsim.model.scenario import Scenario
-from gridsim.results.metrics.registry import Metric, measured
+from gridsim.results.metrics.registry import MetricFunction, measured
 from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.simulate import checked_limit, simulate
 from gridsim.support.provenance import (
@@ -28,7 +28,7 @@ from gridsim.support.provenance import (
     peak_memory,
 )
 
-Wanted = Mapping[str, "Metric | None"]
+Wanted = Mapping[str, "MetricFunction | None"]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario
-from gridsim.results.metrics.registry import Metric
+from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.description import Description
 from gridsim.studies.execution.cell import Cell
 from gridsim.support.arguments import shown
@@ -100,7 +100,7 @@ class Keys:
         }
         return hashlib.sha256(json.dumps(plain(said), sort_keys=True).encode()).hexdigest()
 
-    def _function(self, name: str, metric: Metric) -> str:
+    def _function(self, name: str, metric: MetricFunction) -> str:
         """A function of the user by its name, which must say all of it, and the source of its module."""
         module, called = (getattr(metric, key, "") for key in ("__module__", "__qualname__"))
         try:

@@ -11,8 +11,8 @@ import pytest
 
 import gridsim as gs
 from gridsim.results.metrics.formulas import prediction_errors, running_mean
+from gridsim.results.metrics.registry import UNITS
 from gridsim.results.metrics.turnaround import mean_until, series
-from gridsim.results.schema import UNITS
 
 NAN = math.nan
 SCENARIO = gs.Scenario(

@@ -1,0 +1,176 @@
+# The public names, and where they are: the one list of them, which `gridsim/__init__.py` reads.
+
+from .errors import (
+    CheckpointWarning as CheckpointWarning,
+)
+from .errors import (
+    GridSimError as GridSimError,
+)
+from .errors import (
+    InvariantViolation as InvariantViolation,
+)
+from .errors import (
+    ModelWarning as ModelWarning,
+)
+from .errors import (
+    ScenarioError as ScenarioError,
+)
+from .errors import (
+    SchedulerError as SchedulerError,
+)
+from .errors import (
+    TraceFormatError as TraceFormatError,
+)
+from .errors import (
+    TraceWarning as TraceWarning,
+)
+from .model.applications import Applications as Applications
+from .model.bag_workloads import LogUniform as LogUniform
+from .model.bag_workloads import Normal as Normal
+from .model.faults import Faults as Faults
+from .model.fluctuation import Fluctuation as Fluctuation
+from .model.network import Network as Network
+from .model.platform import Platform as Platform
+from .model.scenario import Scenario as Scenario
+from .model.time_zones import Zones as Zones
+from .model.workload import Workload as Workload
+from .report import write_report as write_report
+from .results.formats.job_logs import (
+    check_same_jobs as check_same_jobs,
+)
+from .results.formats.job_logs import (
+    result_from_log as result_from_log,
+)
+from .results.formats.job_logs import (
+    to_batsim as to_batsim,
+)
+from .results.formats.job_logs import (
+    to_swf as to_swf,
+)
+from .results.formats.perfetto import to_perfetto as to_perfetto
+from .results.metrics.bounds import (
+    Bound as Bound,
+)
+from .results.metrics.bounds import (
+    discrete_bound as discrete_bound,
+)
+from .results.metrics.bounds import (
+    fluid_bound as fluid_bound,
+)
+from .results.metrics.estimates import Estimate as Estimate
+from .results.metrics.formulas import offered_load as offered_load
+from .results.metrics.mapping_matrices import (
+    BRAUN_CLASSES as BRAUN_CLASSES,
+)
+from .results.metrics.mapping_matrices import (
+    TaskMapping as TaskMapping,
+)
+from .results.metrics.mapping_matrices import (
+    expected_times as expected_times,
+)
+from .results.metrics.mapping_matrices import (
+    map_tasks as map_tasks,
+)
+from .results.result import Result as Result
+from .results.table import Table as Table
+from .schedulers import (
+    Advertisement as Advertisement,
+)
+from .schedulers import (
+    Asap as Asap,
+)
+from .schedulers import (
+    Backfill as Backfill,
+)
+from .schedulers import (
+    DgsAsap as DgsAsap,
+)
+from .schedulers import (
+    ExpandingRing as ExpandingRing,
+)
+from .schedulers import (
+    FairTree as FairTree,
+)
+from .schedulers import (
+    Fcfs as Fcfs,
+)
+from .schedulers import (
+    IdealTree as IdealTree,
+)
+from .schedulers import (
+    KPercentBest as KPercentBest,
+)
+from .schedulers import (
+    MaxMin as MaxMin,
+)
+from .schedulers import (
+    Mct as Mct,
+)
+from .schedulers import (
+    Met as Met,
+)
+from .schedulers import (
+    MinCent as MinCent,
+)
+from .schedulers import (
+    MinMin as MinMin,
+)
+from .schedulers import (
+    NoMigration as NoMigration,
+)
+from .schedulers import (
+    Olb as Olb,
+)
+from .schedulers import (
+    RandomWalkSearch as RandomWalkSearch,
+)
+from .schedulers import (
+    Rendezvous as Rendezvous,
+)
+from .schedulers import (
+    ResourceExclusion as ResourceExclusion,
+)
+from .schedulers import (
+    Rjss as Rjss,
+)
+from .schedulers import (
+    Sufferage as Sufferage,
+)
+from .schedulers import (
+    SwitchingAlgorithm as SwitchingAlgorithm,
+)
+from .schedulers import (
+    Wave as Wave,
+)
+from .schedulers import (
+    WqrFt as WqrFt,
+)
+from .scheduling.contract import Outcome as Outcome
+from .scheduling.contract import Policy as Policy
+from .scheduling.contract import Run as Run
+from .scheduling.contract import Scheduler as Scheduler
+from .scheduling.local.adapter import (
+    LocalPolicy as LocalPolicy,
+)
+from .scheduling.local.adapter import (
+    LocalScheduler as LocalScheduler,
+)
+from .scheduling.local.adapter import (
+    Message as Message,
+)
+from .scheduling.registry import register as register
+from .simulation.resume import resume as resume
+from .simulation.simulate import simulate as simulate
+from .studies.compare import Comparison as Comparison
+from .studies.compare import compare as compare
+from .studies.execution.store import Store as Store
+from .studies.ladder import Ladder as Ladder
+from .studies.ladder import ladder as ladder
+from .studies.replicas import replica as replica
+from .studies.replicate import Replicates as Replicates
+from .studies.replicate import replicate as replicate
+from .studies.sweep import Sweep as Sweep
+from .studies.sweep import sweep as sweep
+from .studies.sweep_result import SweepResult as SweepResult
+
+__version__: str
