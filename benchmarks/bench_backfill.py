@@ -1,4 +1,4 @@
-"""Backfilling: a log of 100,000 jobs on 5,000 machines, and a small one beside the twin.
+"""Backfilling: a log of 100,000 jobs on 5,000 machines, and a small one beside the reference implementation.
 
     pytest benchmarks/bench_backfill.py --benchmark-columns=median,iqr
 
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from gridcore.rigid_queue.backfill import BackfillQueue
-from tests.reference.backfill import BackfillQueue as Twin
+from tests.reference.backfill import BackfillQueue as Reference
 
 NEVER = 2**63 - 1
 SECOND = 10**9
@@ -80,8 +80,8 @@ def test_one_by_one(benchmark: Any) -> None:
     benchmark.pedantic(replay, rounds=1)
 
 
-@pytest.mark.parametrize("kind", [BackfillQueue, Twin], ids=["kernel", "twin"])
+@pytest.mark.parametrize("kind", [BackfillQueue, Reference], ids=["kernel", "reference"])
 @pytest.mark.benchmark(group="300 jobs, 200 machines")
-def test_beside_the_twin(benchmark: Any, kind: Any) -> None:
+def test_beside_the_reference(benchmark: Any, kind: Any) -> None:
     jobs = log(300, 200, 1.2)
     benchmark.pedantic(lambda: replayed(kind, 200, jobs, True), rounds=1)

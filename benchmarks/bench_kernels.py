@@ -1,4 +1,4 @@
-"""Kernel benchmarks: each group holds the kernel, its plain-Python twin, and a limit where numpy has one.
+"""Kernel benchmarks: each group holds the kernel, its reference, and a limit where numpy has one.
 
     pytest benchmarks/bench_kernels.py --benchmark-group-by=group --benchmark-columns=median,iqr,ops
 
@@ -18,16 +18,18 @@ pytest.importorskip("pytest_benchmark")
 from gridcore.fair_tree import summaries
 from gridcore.queues import availability, edf
 from gridcore.queues.summary_grid import SummaryGrid
-from tests.reference import availability as availability_twin
-from tests.reference import edf as edf_twin
-from tests.reference import summaries as summaries_twin
+from tests.reference import availability as availability_reference
+from tests.reference import edf as edf_reference
+from tests.reference import summaries as summaries_reference
 
 SPEED, NOW = 2000.0, 1000.0
 GRID = SummaryGrid.geometric(stretch=(1e-3, 32.0, 16), size=(1e4, 5e8, 24), task_size=(1e3, 3e6, 24))
 SMALL = SummaryGrid.geometric(stretch=(1e-3, 32.0, 10), size=(1e4, 5e8, 9), task_size=(1e3, 3e6, 8))
-EDF = pytest.mark.parametrize("module", [edf, edf_twin], ids=["kernel", "twin"])
-AVAILABILITY = pytest.mark.parametrize("module", [availability, availability_twin], ids=["kernel", "twin"])
-SUMMARIES = pytest.mark.parametrize("module", [summaries, summaries_twin], ids=["kernel", "twin"])
+EDF = pytest.mark.parametrize("module", [edf, edf_reference], ids=["kernel", "reference"])
+AVAILABILITY = pytest.mark.parametrize(
+    "module", [availability, availability_reference], ids=["kernel", "reference"]
+)
+SUMMARIES = pytest.mark.parametrize("module", [summaries, summaries_reference], ids=["kernel", "reference"])
 
 
 def queue(n: int) -> tuple[Any, Any, Any]:
@@ -108,8 +110,8 @@ def test_sample_limit(benchmark: Any, n: int) -> None:
 @AVAILABILITY
 @pytest.mark.parametrize("threads", [1, 2])
 def test_sample_batch(benchmark: Any, module: ModuleType, threads: int) -> None:
-    if module is availability_twin and threads > 1:
-        pytest.skip("the twin has no threads")
+    if module is availability_reference and threads > 1:
+        pytest.skip("the reference implementation has no threads")
     benchmark.group = f"sample_availability_batch 20 nodes x 20, {SMALL.cells} cells"
     node = {"speed": np.full(20, SPEED), "free_at": np.full(20, NOW)}
     benchmark(module.sample_availability_batch, SMALL, NOW, *flat(20, 20), **node, threads=threads)

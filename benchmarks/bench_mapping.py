@@ -1,8 +1,8 @@
-"""Mapping heuristics: the kernel beside its twin, on matrices of Braun et al. and on a grid of a few speeds.
+"""Mapping heuristics: kernel and reference, on matrices of Braun et al. and on a grid of a few speeds.
 
 pytest benchmarks/bench_mapping.py --benchmark-columns=median,iqr
 
-Each call maps all tasks.  The twin does in the same process, on the same input, what the kernel does.
+Each call maps all tasks.  The reference does in the same process, on the same input, what the kernel does.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import pytest
 
 from gridcore.centralized import mapping
 from gridsim.results.metrics.mapping_matrices import expected_times
-from tests.reference import mapping as twin
+from tests.reference import mapping as reference
 
 IN_TURN = ("mct", "met", "olb", "switching", "kpb")
 BATCH = ("min-min", "max-min", "sufferage")
-KERNELS = {"kernel": mapping, "twin": twin}
+KERNELS = {"kernel": mapping, "reference": reference}
 
 
 @pytest.mark.parametrize("rule", (*IN_TURN, *BATCH))

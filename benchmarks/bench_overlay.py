@@ -1,4 +1,4 @@
-"""CYCLON: one cycle of all nodes, beside the twin and a limit; 20 neighbours, 8 of them exchanged at a time.
+"""CYCLON: one cycle of all nodes, the reference and a limit; 20 neighbours, 8 of them exchanged at a time.
 
     pytest benchmarks/bench_overlay.py --benchmark-columns=median,ops --benchmark-json=overlay.json
 
@@ -16,7 +16,7 @@ import pytest
 
 from gridcore.dgs import overlay
 from gridcore.dgs.overlay import Views
-from tests.reference.overlay import Views as Twin
+from tests.reference.overlay import Views as Reference
 
 SIZES = [1_000, 100_000, 1_000_000]
 
@@ -38,8 +38,8 @@ def test_kernel(benchmark: Any, nodes: int, level: int) -> None:
 
 @pytest.mark.parametrize("nodes", SIZES[:1])
 @pytest.mark.benchmark(group="cycle")
-def test_twin(benchmark: Any, nodes: int) -> None:
-    views = Twin(nodes, 20, seed=1)
+def test_reference(benchmark: Any, nodes: int) -> None:
+    views = Reference(nodes, 20, seed=1)
     benchmark.pedantic(views.cycle, rounds=3)
 
 

@@ -114,7 +114,7 @@ def main() -> None:
         print(
             f"{name:36s} {m['jobs']:9d} {m['wall_s']:9.2f} {m['cpu_s']:9.2f} {m['job_us']:9.1f}"
             f" {m['peak_mb']:9.0f} {m['node_kb']:9.1f} {m['messages']:9.1f} {m['schedules']:14.0f}"
-            f" {m['waiting']:9.1f}  {m['digest']}" + (f"  {m['failed']} given up" if m["failed"] else ""),
+            f" {m['waiting']:9.1f}  {m['digest']}" + (f"  {m['failed']} rejected" if m["failed"] else ""),
             flush=True,
         )
 

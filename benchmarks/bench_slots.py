@@ -1,4 +1,4 @@
-"""Slot schedules: the earliest start among 420 of them, beside the twin and a limit.
+"""Slot schedules: the earliest start among 420 of them, beside the reference implementation and a limit.
 
     pytest benchmarks/bench_slots.py --benchmark-columns=median,iqr
 
@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from gridcore.dgs.slots import SlotSchedules
-from tests.reference.slots import SlotSchedules as Twin
+from tests.reference.slots import SlotSchedules as Reference
 
 NODES = 420
 LIMIT = """
@@ -86,8 +86,8 @@ def test_kernel(benchmark: Any, case: Any) -> None:
 
 @pytest.mark.parametrize("case", CASES[2:3], ids=NAMES[2:3])
 @pytest.mark.benchmark(group="earliest start")
-def test_twin(benchmark: Any, case: Any) -> None:
-    schedules, everyone = filled(Twin, case), np.arange(NODES)
+def test_reference(benchmark: Any, case: Any) -> None:
+    schedules, everyone = filled(Reference, case), np.arange(NODES)
     benchmark.pedantic(lambda: schedules.earliest_start(everyone, case[3], case[4], 3), rounds=1)
 
 

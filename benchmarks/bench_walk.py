@@ -1,4 +1,4 @@
-"""Jobs that look for a node: probes that find nobody, beside a limit and the twin, and whole runs of RJSS.
+"""Jobs that look for a node: kernel, limit and reference of probes that find nobody, and runs of RJSS.
 
 ``python benchmarks/bench_walk.py`` prints two tables (add names of runs, or parts of them, to choose some, or
 ``probes`` for the first table alone); ``pytest benchmarks/bench_walk.py`` times the small ones with
@@ -37,11 +37,11 @@ from gridcore.random_walk.walk import NEVER
 from gridsim.support.clock import NS
 
 SIZES = (10_000, 100_000, 1_000_000)
-#: In a call of the kernel or the limit, and of the twin.
+#: In a call of the kernel or the limit, and of the reference implementation.
 PROBES, FEW = 20_000_000, 20_000
 ROUNDS = 15
 KERNEL = gridcore.network.links.Links, gridcore.random_walk.walk.JobWalks
-TWIN = tests.reference.links.Links, tests.reference.walk.JobWalks
+REFERENCE = tests.reference.links.Links, tests.reference.walk.JobWalks
 
 LIMIT = """
 #include <stdint.h>
@@ -190,7 +190,7 @@ def limit_nodes(nodes: int) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 def compare_probes() -> None:
-    """Kernel and limits in turn, medians; the twin once."""
+    """Kernel and limits in turn, medians; the reference implementation once."""
     with tempfile.TemporaryDirectory() as folder:
         limit = compiled(Path(folder))
         if limit is None:
@@ -213,8 +213,10 @@ def compare_probes() -> None:
                 line += f"{statistics.median(rounds[name]):12.2f}{ratio:7.2f}"
             print(line, flush=True)
     nodes = SIZES[0]
-    ratio = statistics.median(probe_ns(TWIN, nodes, FEW) / probe_ns(KERNEL, nodes, PROBES) for _ in range(3))
-    print(f"the twin, {nodes:,} nodes: {ratio:.0f} times as long as the kernel")
+    ratio = statistics.median(
+        probe_ns(REFERENCE, nodes, FEW) / probe_ns(KERNEL, nodes, PROBES) for _ in range(3)
+    )
+    print(f"the reference implementation, {nodes:,} nodes: {ratio:.0f} times as long as the kernel")
 
 
 # -- whole runs ---------------------------------------------------------------------------------------------
@@ -274,8 +276,8 @@ def test_probes(benchmark: Any, nodes: int) -> None:
     time_walks(benchmark, KERNEL, nodes, PROBES, 3)
 
 
-def test_twin(benchmark: Any) -> None:
-    time_walks(benchmark, TWIN, SIZES[0], FEW, 1)
+def test_reference(benchmark: Any) -> None:
+    time_walks(benchmark, REFERENCE, SIZES[0], FEW, 1)
 
 
 def test_limit(benchmark: Any, nodes: int, limit: str, tmp_path: Path) -> None:

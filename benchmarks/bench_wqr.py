@@ -1,4 +1,4 @@
-"""WQR-FT: the compiled scheduler beside two SimPy programs of the same work, and the kernel beside its twin.
+"""WQR-FT: the compiled scheduler and two SimPy programs of the same work; kernel and reference.
 
 ``python benchmarks/bench_wqr.py`` runs 1,000,000 tasks on 100,000 machines that fail, each program in a
 process of its own, and prints a table (add names of policies, or parts of them, to choose some); it fails if
@@ -34,10 +34,10 @@ from gridsim.support.clock import NEVER, NS, nanoseconds
 
 HERE = str(Path(__file__).parent)
 CHOSEN = ("SmallET-NoInfo", "SmallET-CpuInfo", "GreatET-AvailInfo", "GreatET-AllInfo")
-MODULES = {"kernel": gridcore.work_queue.dispatch, "twin": tests.reference.dispatch}
+MODULES = {"kernel": gridcore.work_queue.dispatch, "reference": tests.reference.dispatch}
 #: The SimPy programs.
 DESIGNS = {"processes": "wqr_processes", "callbacks": "wqr_simpy"}
-#: Machines and tasks: of the table, of pytest, and of the twin, which scans.
+#: Machines and tasks: of the table, of pytest, and of the reference implementation, which scans.
 LARGE, SMALL, TINY = (100_000, 1_000_000), (1_000, 10_000), (200, 2_000)
 
 _CHILD = """
@@ -109,7 +109,7 @@ def by_simpy(
 def by_queue(
     module: Any, what: gs.Scenario, by: gs.WqrFt, horizon: int
 ) -> Callable[[], tuple[int, int, int]]:
-    """The kernel alone, or its twin."""
+    """The kernel alone, or its reference implementation."""
     speeds, sizes, sequence, first, failures = inputs(what, by, horizon)
     interval, checkpoint, restore = _times(what, by)
 
@@ -203,17 +203,17 @@ def verdict(equal: bool) -> str:
     return "equal" if equal else "NOT EQUAL"
 
 
-def compare_twin(policies: list[str]) -> bool:
-    """The kernel alone beside its twin; whether all makespans are equal."""
+def compare_reference(policies: list[str]) -> bool:
+    """The kernel alone beside its reference implementation; whether all makespans are equal."""
     machines, tasks = TINY
-    print(f"\n{tasks:,} tasks on {machines:,} machines, the kernel alone; x: its twin over it")
-    print(f"{'policy':18s}{'kernel ms':>11s}{'twin ms':>11s}{'x':>9s}   makespan (s)")
+    print(f"\n{tasks:,} tasks on {machines:,} machines, the kernel alone; x: its reference over it")
+    print(f"{'policy':18s}{'kernel ms':>11s}{'reference ms':>11s}{'x':>9s}   makespan (s)")
     fine = True
     for policy in policies:
         what, by = scenario(machines, tasks), scheduler(policy)
         horizon = ours(what, by)()[0]
         seconds, outcomes = {}, set()
-        for name, rounds in (("kernel", 5), ("twin", 1)):
+        for name, rounds in (("kernel", 5), ("reference", 1)):
             run = by_queue(MODULES[name], what, by, horizon)
             seconds[name] = np.inf
             for _ in range(rounds):
@@ -222,8 +222,8 @@ def compare_twin(policies: list[str]) -> bool:
                 seconds[name] = min(seconds[name], time.perf_counter() - start)
         fine &= len(outcomes) == 1
         print(
-            f"{policy:18s}{seconds['kernel'] * 1e3:11.2f}{seconds['twin'] * 1e3:11.1f}"
-            f"{seconds['twin'] / seconds['kernel']:9.0f}   {horizon / NS:.9f}"
+            f"{policy:18s}{seconds['kernel'] * 1e3:11.2f}{seconds['reference'] * 1e3:11.1f}"
+            f"{seconds['reference'] / seconds['kernel']:9.0f}   {horizon / NS:.9f}"
             f", {verdict(len(outcomes) == 1)}",
             flush=True,
         )
@@ -258,7 +258,7 @@ def test_whole_run(benchmark: Any, policy: str, program: str) -> None:
 def test_queue(benchmark: Any, policy: str, module: str) -> None:
     what, by = scenario(*TINY), scheduler(policy)
     expected = ours(what, by)()
-    benchmark.group = f"kernel and twin, {policy}"
+    benchmark.group = f"kernel and reference implementation, {policy}"
     run = by_queue(MODULES[module], what, by, expected[0])
     assert benchmark.pedantic(run, rounds=3 if module == "kernel" else 1) == expected
 
@@ -276,7 +276,7 @@ def main() -> int:
     if importlib.util.find_spec("simpy") is None:
         parser.error("SimPy is not installed: nothing to compare with")
     fine = compare(policies, given.machines, given.tasks)
-    fine &= compare_twin(policies)
+    fine &= compare_reference(policies)
     return 0 if fine else 1
 
 

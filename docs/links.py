@@ -45,9 +45,9 @@ def exact(app: Any, doctree: Any) -> None:
 def named(app: Any, env: Any, node: Any, content: Any) -> Any:
     """Sphinx's event ``missing-reference``: a name in a docstring or signature that is no full name.
 
-    A class or a dotted name leads to the one thing that ends in it, a kernel rather than its twin; a word in
-    small letters only to what `gridsim` or `gridcore` themselves have.  All else is code, a parameter say;
-    but a full name of ours that does not exist is left to Sphinx, which warns.
+    A class or a dotted name leads to the one thing that ends in it, a kernel rather than its
+    reference; a word in small letters only to what `gridsim` or `gridcore` themselves have.  All else is
+    code, a parameter say; but a full name of ours that does not exist is left to Sphinx, which warns.
     """
     if node.get("refdomain") != "py":
         return None

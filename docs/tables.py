@@ -1,21 +1,30 @@
 """Tables of pages, made from what the library declares.
 
-Those of reference/schema.md are made when the site is built.  Those of reference/outputs.md are kept in the
-page, each below a comment that says what it has: ``python docs/tables.py`` writes them anew after a change of
-columns or metrics, and a test fails when that was forgotten.
+Those of reference/schema.md are made when the site is built.  Others are kept in the pages, each below a
+comment that says what it has: ``python docs/tables.py`` writes them anew after a change of columns, metrics
+or parameters, and a test fails when that was forgotten.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from gridsim.cli.schema import scenario_schema
+import msgspec
+
+from gridsim.cli.docstrings import told
+from gridsim.cli.schema import CONSTRUCTORS, scenario_schema
+from gridsim.model.bag_workloads import LogUniform, Normal
+from gridsim.model.network import Network
+from gridsim.model.time_zones import Zones
 from gridsim.results.metrics.registry import SUMMARY
 from gridsim.results.schema import COLUMNS
+from gridsim.scheduling.registry import registered
+from gridsim.support.parameters import Limits
 
 MARK = "<!-- tables -->"
 
@@ -78,7 +87,9 @@ def tables() -> str:
 
 
 #: A comment that says what the table below it has.
-DECLARED = re.compile(r"(<!-- (columns|metrics): (.+) -->\n\n)(?:\|.*\n)*")
+DECLARED = re.compile(r"(<!-- (columns|metrics|parameters): (.+) -->\n\n)(?:\|.*\n)*")
+#: Pages with such tables.
+PAGES = ("reference/outputs.md", "reference/scenario.md", "background/*.md")
 
 
 def columns(group: str) -> Iterator[str]:
@@ -94,14 +105,93 @@ def metrics(title: str) -> Iterator[str]:
     yield "| key | unit | definition | only with |"
     yield "|---|---|---|---|"
     for name, each in SUMMARY.items():
-        text = each.text.replace("|", r"\|")
         where = f"`{each.when}`" if each.when else ""
-        yield f"| `{name}` | {each.unit} | {text} | {where} |"
+        yield f"| `{name}` | {each.unit} | {escaped(each.text)} | {where} |"
+
+
+def parameters(title: str) -> Iterator[str]:
+    """A table of the fields of a scheduler, or of a table of a scenario file, by the name of its class."""
+    cls = described()[title]
+    yield "| name | value | unit | default | meaning |"
+    yield "|---|---|---|---|---|"
+    constructor, said = CONSTRUCTORS.get(cls), {}
+    for base in (*([] if constructor is None else [constructor]), *reversed(cls.__mro__[:-1])):
+        said |= told(base)
+    hints = get_type_hints(cls, include_extras=True)
+    for each in msgspec.structs.fields(cls):
+        default = "required"
+        if each.default_factory is not msgspec.NODEFAULT:
+            default = "see there"
+        elif not each.required:
+            value = each.default
+            default = "none" if value is None else f"`{toml(value)}`"
+        hint = hints[each.name]
+        unit, meaning = (
+            unit_of(hint),
+            re.sub("``([^`]*)``", r"`\1`", said.get(each.encode_name, "").rstrip(".")),
+        )
+        yield f"| `{each.encode_name}` | {value_of(hint)} | {unit} | {default} | {escaped(meaning)} |"
+
+
+def described() -> dict[str, type[msgspec.Struct]]:
+    """Classes by name: of schedulers, and of tables of scenario files."""
+    known = [cls for cls, _ in registered().values()]
+    return {cls.__name__: cls for cls in (*known, *CONSTRUCTORS, Network, Zones, Normal, LogUniform)}
+
+
+def escaped(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+def toml(value: Any) -> str:
+    """A default as it is written in a scenario file."""
+    if isinstance(value, float):
+        return repr(value)
+    return json.dumps(value) if isinstance(value, (bool, int, str)) else f"{type(value).__name__}()"
+
+
+def limits(hint: Any) -> Limits | None:
+    """The limits in a type, also of the entries of a list."""
+    for each in get_args(hint):
+        found = each if isinstance(each, Limits) else limits(each)
+        if found is not None:
+            return found
+    return None
+
+
+def unit_of(hint: Any) -> str:
+    found = limits(hint)
+    return found.unit if found else ""
+
+
+def value_of(hint: Any) -> str:
+    """What a field may be, in words."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        kind, found = arguments[0], limits(hint)
+        if found is None:
+            return value_of(kind)
+        what = "whole number" if kind is int else "number"
+        if found.high is not None:
+            high = f"{found.high:,.0f}" if kind is int else f"{found.high:g}"
+            most = f"> {found.above:g}, at most {high}" if found.low is None else f"in {found.low:g}..{high}"
+            return f"{'0 or ' if found.or_zero else ''}{what} {most}"
+        bound = f" > {found.above:g}" if found.above is not None else f" >= {found.low:g}"
+        return f"{what}{'' if found.low is None and found.above is None else bound}"
+    if origin is Literal:
+        return ", ".join(f"`{json.dumps(each)}`" for each in arguments)
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(value_of(each) for each in arguments if each is not type(None)))
+    if origin is tuple:
+        return f"list of {value_of(arguments[0])}".replace("number", "numbers")
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return "table"
+    return {bool: "true or false", str: "text", int: "whole number", float: "number"}.get(hint, "name")
 
 
 def declared(page: str) -> str:
     """The text of a page with all tables that are made of declarations."""
-    made = {"columns": columns, "metrics": metrics}
+    made = {"columns": columns, "metrics": metrics, "parameters": parameters}
     return DECLARED.sub(lambda found: found[1] + "\n".join(made[found[2]](found[3])) + "\n", page)
 
 
@@ -121,6 +211,11 @@ def setup(app: Any) -> None:
     app.connect("source-read", fill)
 
 
+def pages() -> list[Path]:
+    """Those with tables of declarations."""
+    return sorted(path for pattern in PAGES for path in Path(__file__).parent.glob(pattern))
+
+
 if __name__ == "__main__":
-    outputs = Path(__file__).parent / "reference" / "outputs.md"
-    outputs.write_text(declared(outputs.read_text()))
+    for path in pages():
+        path.write_text(declared(path.read_text()))

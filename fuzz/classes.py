@@ -131,7 +131,7 @@ def _kept(name: str, kind: Kind) -> Kind:
 
 
 def _period(c: Context) -> int:
-    """0 where a task would take a million of them: the twin goes from one to the next."""
+    """0 where a task would take a million of them: the reference implementation goes from one to the next."""
     slowest, largest = c.of["speed"].min(initial=1.0), c.of["sizes"].max(initial=0.0)
     c.of["period"] = c.s.pick((0, 0, 10**9, 7 * 10**8)) if largest < 1e5 * slowest else 0
     return int(c.of["period"])
@@ -431,7 +431,7 @@ def _said(dtype: str) -> Kind:
         waiting = c.of.setdefault(dtype, [])
         n = min(len(waiting), 1 + c.s.below(4))
         taken = [waiting.pop(c.s.below(len(waiting))) for _ in range(n)]
-        c.of["twin's"] = np.array([row for _, row in taken], getattr(tree, dtype))
+        c.of["reference's"] = np.array([row for _, row in taken], getattr(tree, dtype))
         return np.array([row for row, _ in taken], getattr(tree, dtype))
 
     return make
@@ -444,7 +444,7 @@ def _requests(c: Context) -> Any:
     if c.s.chance(128):
         taken = _said("REQUEST")(c)
         here = taken["node"] < c.sizes["routers"]
-        c.of["twin's"] = c.of["twin's"][here]
+        c.of["reference's"] = c.of["reference's"][here]
         return taken[here]
     made = np.zeros(c.s.below(3) if c.sizes["routers"] and c.sizes["applications"] else 0, tree.REQUEST)
     made["node"] = c.s.bytes(len(made)) % max(1, c.sizes["routers"])

@@ -1,7 +1,7 @@
 """What the kernels are called with, and how: a table of functions and classes, and one execution of a target.
 
 The first byte says which kind of execution it is.  A *sane* one makes well-formed small calls of a kernel
-and its plain-Python twin, which must agree: results, errors and their texts.  A *hostile* one gives anything
+and its reference, which must agree: results, errors and their texts.  A *hostile* one gives anything
 to the kernel, in any order: it may refuse it with an error of `REFUSALS`, and nothing else may happen.
 """
 
@@ -25,7 +25,7 @@ REFUSALS = (ValueError, TypeError, OverflowError, MemoryError, IndexError, Buffe
 
 
 class Disagreement(Exception):
-    """A kernel and its twin, or a kernel and itself."""
+    """A kernel and its reference implementation, or a kernel and itself."""
 
 
 #: What each target calls.
@@ -43,7 +43,7 @@ KERNELS: dict[str, tuple[Part, ...]] = {
     "fair_tree.protocol": (FLOW,),
     "dgs.protocol": (JOBFLOW,),
 }
-#: They have no twin of their own.
+#: They have no reference implementation of their own.
 ALONE = ("fair_tree.protocol", "dgs.protocol")
 
 #: Numbers of tasks that are done one by one, some with an entry of a log: 4e9 of them that take no time
@@ -54,7 +54,7 @@ AMOUNTS, MOST = ("left", "counts"), 100_000
 WATCHED = 1 << 20
 
 
-def reference(kernel: str) -> Any:
+def reference_of(kernel: str) -> Any:
     """The module of its reference implementation."""
     return import_module(f"tests.reference.{kernel.rpartition('.')[2]}")
 
@@ -129,11 +129,11 @@ def watched(
 def compare_written(
     what: str, arguments: dict[str, Any], given: dict[str, Any], written: frozenset[str]
 ) -> None:
-    """What was written in place must be what the twin wrote."""
+    """What was written in place must be what the reference implementation wrote."""
     for each in written:
         if each in arguments and not same(arguments[each], given[each]):
             raise Disagreement(
-                f"{what}: {each} is {arguments[each]!r:.999} now\nthe twin makes it {given[each]!r:.999}"
+                f"{what}: {each} is {arguments[each]!r:.999} now\nthe reference makes it {given[each]!r:.999}"
             )
 
 
@@ -145,13 +145,15 @@ def written_by(part: Part, method: str) -> frozenset[str]:
 
 
 def compare(
-    what: str, ours: tuple[Any, BaseException | None], twins: tuple[Any, BaseException | None]
+    what: str, ours: tuple[Any, BaseException | None], references: tuple[Any, BaseException | None]
 ) -> None:
-    (result, refusal), (expected, wanted) = ours, twins
+    (result, refusal), (expected, wanted) = ours, references
     if (type(refusal), str(refusal)) != (type(wanted), str(wanted)):
-        raise Disagreement(f"{what}: the kernel says {refusal!r}, its twin {wanted!r}")
+        raise Disagreement(f"{what}: the kernel says {refusal!r}, its reference implementation {wanted!r}")
     if refusal is None and not same(result, expected):
-        raise Disagreement(f"{what}: the kernel gives {result!r:.999}\nits twin {expected!r:.999}")
+        raise Disagreement(
+            f"{what}: the kernel gives {result!r:.999}\nits reference implementation {expected!r:.999}"
+        )
 
 
 def function(c: Context, kernel: str, part: Part, hostile: bool) -> None:
@@ -162,16 +164,16 @@ def function(c: Context, kernel: str, part: Part, hostile: bool) -> None:
     kernels = getattr(import_module(f"gridcore.{kernel}"), part.name)
     ours = watched(kernels, arguments, part.written, part.name)
     if not hostile:
-        twin = getattr(reference(kernel), part.name)
-        compare(part.name, ours, outcome(twin, given))
+        reference = getattr(reference_of(kernel), part.name)
+        compare(part.name, ours, outcome(reference, given))
         compare_written(part.name, arguments, given, part.written)
 
 
-def note(c: Context, result: Any, twins: Any) -> None:
-    """Keep the messages among results of a tree, with its twin's: later calls hand them over."""
+def note(c: Context, result: Any, references: Any) -> None:
+    """Keep the messages among results of a tree, with its reference's: later calls hand them over."""
     from gridcore.fair_tree import summary_tree as tree
 
-    pairs = zip(result, twins, strict=False) if isinstance(result, tuple) else ((result, twins),)
+    pairs = zip(result, references, strict=False) if isinstance(result, tuple) else ((result, references),)
     for each, other in pairs:
         if isinstance(each, np.ndarray) and each.dtype.names:
             for name in ("REQUEST", "SUMMARY", "SPREAD"):
@@ -189,7 +191,7 @@ def without_payloads(of: tuple[Any, BaseException | None]) -> tuple[Any, BaseExc
 
 
 def sane(c: Context, kernel: str, part: Part) -> None:
-    """The same calls of a kernel and its twin; now and then the kernel goes on from its own state."""
+    """The same calls of a kernel and its reference; now and then the kernel goes on from its own state."""
     if part.before is not None:
         part.before(c, "gridcore")
     arguments = made_of(c, part.arguments, False)
@@ -206,17 +208,19 @@ def together(
     arguments: dict[str, Any],
     ours: tuple[Any, BaseException | None],
 ) -> None:
-    """Calls of an object and of the twin that is made of the same arguments."""
-    twins: tuple[Any, BaseException | None] | None = None
+    """Calls of an object and of the reference implementation that is made of the same arguments."""
+    references: tuple[Any, BaseException | None] | None = None
     if kernel not in ALONE:
         if "links" in c.of:
             return hostile_object(c, kernel, part, ours[0], ())
-        twins = outcome(getattr(reference(kernel), part.name), copied(arguments))
-        if (ours[1] is None) != (twins[1] is None):
-            raise Disagreement(f"{part.name}: the kernel says {ours[1]!r}, its twin {twins[1]!r}")
+        references = outcome(getattr(reference_of(kernel), part.name), copied(arguments))
+        if (ours[1] is None) != (references[1] is None):
+            raise Disagreement(
+                f"{part.name}: the kernel says {ours[1]!r}, its reference implementation {references[1]!r}"
+            )
     if ours[1] is not None:
         return
-    it, twin = ours[0], None if twins is None else twins[0]
+    it, reference = ours[0], None if references is None else references[0]
     c.of["self"] = it
     kept, names = tuple(c.sizes), sorted(set(part.methods) - {"collect", "bind"})
     for _ in range(STEPS):
@@ -229,10 +233,10 @@ def together(
         called = made_of(c, part.methods[name], False, kept)
         given, written = copied(called), written_by(part, name)
         result = watched(getattr(it, name), called, written, f"{part.name}.{name}")
-        if twin is not None:
-            if "twin's" in c.of:
-                given["rows"] = c.of.pop("twin's")
-            expected = outcome(getattr(twin, name), given)
+        if reference is not None:
+            if "reference's" in c.of:
+                given["rows"] = c.of.pop("reference's")
+            expected = outcome(getattr(reference, name), given)
             if kernel == "tree":
                 note(c, result[0], expected[0])
                 result, expected = without_payloads(result), without_payloads(expected)
@@ -245,12 +249,14 @@ def together(
                 compare(
                     "Links.collect",
                     outcome(it.collect, {"time": c.now}),
-                    outcome(twin.collect, {"time": c.now}),
+                    outcome(reference.collect, {"time": c.now}),
                 )
             for each in part.shown:
-                if hasattr(twin, each) and not same(getattr(it, each), getattr(twin, each)):
+                if hasattr(reference, each) and not same(getattr(it, each), getattr(reference, each)):
                     what = f"{part.name}.{each} after {name}"
-                    raise Disagreement(f"{what}: {getattr(it, each)!r}, its twin has {getattr(twin, each)!r}")
+                    raise Disagreement(
+                        f"{what}: {getattr(it, each)!r}, its reference has {getattr(reference, each)!r}"
+                    )
 
 
 def again(it: Any, cls: Any, arguments: dict[str, Any], itself: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Compiled kernels for decentralized grid scheduling; plain-Python twins are in `tests.reference`.
+"""Compiled kernels for decentralized grid scheduling; reference implementation are in `tests.reference`.
 
 Units: seconds, Mflop, Mflop/s, bytes, bytes/s; instants of the bulk kernels are int64 nanoseconds.
 """

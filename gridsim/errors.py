@@ -84,7 +84,7 @@ class SchedulerError(GridSimError, RuntimeError):
 
 
 class InvariantViolation(GridSimError, AssertionError):
-    """A law of the simulation does not hold (a task lost, done twice, or run on a dead machine)."""
+    """An invariant of the simulation does not hold (a task lost, done twice, or run on a dead machine)."""
 
 
 class TraceWarning(_OneLine, UserWarning):

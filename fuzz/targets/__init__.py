@@ -14,7 +14,7 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
-from kernels import ALONE, KERNELS, reference, run, seeds
+from kernels import ALONE, KERNELS, reference_of, run, seeds
 
 
 @cache
@@ -30,7 +30,7 @@ def load(name: str) -> Any:
         kernel = name.removeprefix("kernel-")
         import_module(f"gridcore.{kernel}")  # now, when modules are instrumented
         if kernel not in ALONE:
-            reference(kernel)
+            reference_of(kernel)
         return SimpleNamespace(
             __doc__=f"gridcore.{kernel}: like its reference implementation, and whatever it is called with",
             seeds=seeds,

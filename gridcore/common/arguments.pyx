@@ -1,6 +1,6 @@
 """What all kernels say of their arguments, and who may be in one: not for users.
 
-`tests.reference.arguments` is the same for the twins.
+`tests.reference.arguments` is the same for the reference implementations.
 """
 
 from libc.math cimport isfinite, isnan

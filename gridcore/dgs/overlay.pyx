@@ -7,7 +7,7 @@ sent, the entry of q first.  So views keep their size, and q knows the node inst
 its entry is dropped.  Ages stop at 255.
 
 Source: Voulgaris, Gavidia and van Steen, "CYCLON: Inexpensive membership management for unstructured P2P
-overlays" (enhanced shuffling, and joining by random walks); an exchange takes no time here.  The twin is
+overlays" (enhanced shuffling, and joining by random walks); an exchange takes no time here.  The reference implementation is
 `tests.reference.overlay`.
 """
 

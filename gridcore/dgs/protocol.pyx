@@ -3,7 +3,7 @@
 `JobFlow` ties the slot schedules, the overlay's views and the links together and runs what happens between two
 instants at which somebody else must act: requests that arrive, searches that take their time, allocations that
 are tried one after the other, jobs that end.  It is for runs without failures.  The same run without the flow has
-the same digest, which is how it is tested; it has no twin of its own.
+the same digest, which is how it is tested; it has no reference implementation of its own.
 """
 
 from libc.stdlib cimport calloc, free, qsort
@@ -606,7 +606,7 @@ cdef class JobFlow:
 
     @property
     def over(self):
-        """Whether all jobs are done or were given up."""
+        """Whether all jobs are done or were rejected."""
         return self.completed + self.given_up == self.jobs
 
     @property
@@ -615,7 +615,7 @@ cdef class JobFlow:
         return self.told_end
 
     def told(self):
-        """(jobs that are to wait, (job, whether it is too large) of those that were given up) since the last time."""
+        """(jobs that are to wait, (job, whether it is too large) of those that were rejected) since the last time."""
         cdef _Held alone = self._hold()
         result = self._waiting, self._given_up
         self._waiting, self._given_up = [], []

@@ -8,7 +8,7 @@ The earliest start is exact.  Each candidate has intervals of starts that fit it
 first beginnings is the first start that can fit n of them; from there on beginnings and ends are counted in a window
 of slots, and behind it the same again.
 
-Source: Vasilakos, Sacha and Pierre, DGS_ASAP: ``Search`` in its three steps.  The twin is
+Source: Vasilakos, Sacha and Pierre, DGS_ASAP: ``Search`` in its three steps.  The reference implementation is
 `tests.reference.slots`.
 """
 

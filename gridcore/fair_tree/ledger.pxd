@@ -1,4 +1,4 @@
-"""What fathers dispatched to their children and the children's summaries do not know of: for `gridcore.fair_tree.summary_tree`.
+"""What parents dispatched to their children and the children's summaries do not know of: for `gridcore.fair_tree.summary_tree`.
 
 Source: the conservative update of Celaya & Marchal, with its repairs: dispatches are numbered, a summary
 echoes the last number that its sender had got, and what lies between is debited.

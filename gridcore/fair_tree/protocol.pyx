@@ -5,7 +5,7 @@ Most messages arrive at instants of their own, and a handler call for each would
 instants at which somebody else must act: summaries and requests that arrive, leaves that take their shares
 and order their queues, nodes whose turn to report has come, leaves that run idle.  An instant at which
 anything else is due is left to the caller as a whole, so that the order of events does not change: the
-same run without the flow has the same digest, which is how it is tested; it has no twin of its own.
+same run without the flow has the same digest, which is how it is tested; it has no reference implementation of its own.
 
 Where many leaves act at one instant, as with equal delays, several threads order and sample their queues.
 What they touch belongs to the leaf; all else is done before or after, in the order of the leaves.

@@ -4,7 +4,7 @@ from gridcore.queues.availability cimport Grid
 from gridcore.fair_tree.ledger cimport Ledger
 from gridcore.fair_tree.payloads cimport Payloads
 
-cdef enum:                              # of a node: in the tree, out of it, and out of it as its father knows
+cdef enum:                              # of a node: in the tree, out of it, and out of it as its parent knows
     PRESENT, SILENT, GONE
 
 cdef packed struct Request:
@@ -25,7 +25,7 @@ cdef packed struct Decision:
     long long node, application, tasks, sample, guaranteed, hops
 
 cdef struct Node:
-    # what the father knows of it and has sent to it: 64 bytes
+    # what the parent knows of it and has sent to it: 64 bytes
     int held                            # handle of its last summary, -1: none
     int debt                            # entry of the ledger, -1: none
     double held_minimum, told           # minimum stretch: its own, and of the rest of the tree as told to it

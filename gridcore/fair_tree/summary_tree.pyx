@@ -1,6 +1,6 @@
 """The availability information of a whole tree of nodes: who has told whom what, and what follows.
 
-One object holds, for every edge of the tree, the father's knowledge of the child (its last summary, its
+One object holds, for every edge of the tree, the parent's knowledge of the child (its last summary, its
 minimum stretch, and the *ledger* of what was dispatched to it since), and for every node what it has last
 reported.  Each method takes a whole cohort of messages or nodes, handles its rows in sequence, and returns
 the messages that follow.  It knows no clock and sends nothing itself.
@@ -8,7 +8,7 @@ the messages that follow.  It knows no clock and sends nothing itself.
 Nodes are numbered as in a heap: routers 0 .. n-2, leaves n-1 .. 2n-2, children of k are 2k+1 and 2k+2.
 
 Summaries in flight are handles to payloads as computed at sending, counted by reference: a payload is shared
-by the sender (to see whether something has changed), the message, and the father.  The ledger is applied
+by the sender (to see whether something has changed), the message, and the parent.  The ledger is applied
 only when a summary is read.
 
 Each summary has a release: the instant for which it was sampled.  A request may be older, since it has come a
@@ -16,7 +16,7 @@ long way or is for tasks that were lost: its deadline at stretch S is r + S w, a
 application released at t > r is read at size w - (t - r) / S (A.1).
 
 Source: Celaya & Marchal, sections 5.3 and 6, with the repairs of Algorithm 4 and of the conservative
-update (the ledger and its echo).  The twin is `tests.reference.summary_tree`.
+update (the ledger and its echo).  The reference implementation is `tests.reference.summary_tree`.
 """
 
 from libc.math cimport INFINITY, ceil, floor, fmax, fmin, isfinite, isnan
@@ -44,7 +44,7 @@ __all__ = ["DECISION", "NEVER", "REQUEST", "SPREAD", "SUMMARY", "SummaryTree"]
 cdef long long _NEVER = 9223372036854775807
 NEVER = _NEVER
 
-#: A request: `tasks` of `application` go down from the father as its request number `sequence`, or climb
+#: A request: `tasks` of `application` go down from the parent as its request number `sequence`, or climb
 #: (sequence -1); `minimum` is the minimum stretch of the rest of the tree (nan when climbing).
 REQUEST = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8"),
                     ("sequence", "i8"), ("minimum", "f8"), ("hops", "i8")])
@@ -181,7 +181,7 @@ cdef class SummaryTree:
                      self._instant(child, now), &self.g, self.drops, self.limits)
 
     cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* room) noexcept nogil:
-        """What its father may count on from `child` at `now` s: its summary, debited; NULL if it never reported."""
+        """What its parent may count on from `child` at `now` s: its summary, debited; NULL if it never reported."""
         if self.node[child].held < 0:
             return NULL
         if self.node[child].debt < 0:
@@ -196,9 +196,9 @@ cdef class SummaryTree:
     def route(self, const Request[::1] rows, long long now):
         """Decide on requests at routers at `now` ns.
 
-        A request from the father (sequence >= 0) is split here.  A climbing one is split if the smallest
+        A request from the parent (sequence >= 0) is split here.  A climbing one is split if the smallest
         sample S that hosts it meets S <= bound * minimum, or at the root; otherwise it goes on to the
-        father.  Where no sample hosts all tasks, each child gets what the last one guarantees and the
+        parent.  Where no sample hosts all tasks, each child gets what the last one guarantees and the
         remainder is shared out by speed.  No sample is promised at which the deadline has passed.
 
         Returns (requests to send, decisions taken), structured arrays.
@@ -323,7 +323,7 @@ cdef class SummaryTree:
         return True
 
     cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* rooms) noexcept nogil:
-        """What the father may count on from `child` for an application at `now` s, at each stretch sample.
+        """What the parent may count on from `child` for an application at `now` s, at each stretch sample.
 
         The same as cells of `_read`, without debiting the whole summary: the cells are monotone before the
         debit, so that what the closure may raise a cell to lies in its own row.
@@ -400,7 +400,7 @@ cdef class SummaryTree:
     # -- summaries ----------------------------------------------------------------------------------------
 
     def receive(self, const Summary[::1] rows):
-        """Fathers take in the summaries of their children; stale ones, and those of leaves that left, are dropped."""
+        """Parents take in the summaries of their children; stale ones, and those of leaves that left, are dropped."""
         cdef _Held alone = hold(&self.occupied)
         cdef Py_ssize_t k
         for k in range(rows.shape[0]):
@@ -410,13 +410,13 @@ cdef class SummaryTree:
 
     cdef int _check_summary(self, const Summary* row, Py_ssize_t k) except -1:
         if not (0 < row.sender < self.nodes and row.node == (row.sender - 1) // 2):
-            raise ValueError(f"rows[{k}] goes from node {row.sender} to {row.node}, which is not its father")
+            raise ValueError(f"rows[{k}] goes from node {row.sender} to {row.node}, which is not its parent")
         if not payloads_has(&self.payloads, row.payload):
             raise ValueError(f"rows[{k}].payload is not in use, got {row.payload}")
         return 0
 
     cdef void _receive(self, const Summary* row) noexcept nogil:
-        cdef Py_ssize_t child = row.sender, father = row.node
+        cdef Py_ssize_t child = row.sender, parent = row.node
         if row.sequence <= self.node[child].heard or self.node[child].away == GONE:
             payloads_drop(&self.payloads, <int> row.payload)
             return
@@ -425,7 +425,7 @@ cdef class SummaryTree:
         self.node[child].held = <int> row.payload
         self.node[child].held_minimum = row.minimum
         ledger_settle(&self.ledger, &self.node[child].debt, row.echo)
-        self.node[father].since = min(self.node[father].since, row.since)
+        self.node[parent].since = min(self.node[parent].since, row.since)
 
     def ready(self, nodes, long long now):
         """Which of `nodes` (each has changed, or its turn has come) may report at `now` ns.
@@ -468,7 +468,7 @@ cdef class SummaryTree:
         return now
 
     def report(self, nodes, long long now, summaries, minimum, release):
-        """The summaries that `nodes` (ascending) send to their fathers at `now` ns.
+        """The summaries that `nodes` (ascending) send to their parents at `now` ns.
 
         summaries, minimum, release : uint32[k, nS, nW, nA], float64[k] and float64[k] of the leaves among
         `nodes`, in order.  The release (s) is that of the application for which a leaf sampled; inf if the leaf
@@ -476,7 +476,7 @@ cdef class SummaryTree:
 
         A router sends the sum of its debited children, whose release is the latest of theirs; where they are
         `celled` and differ, it stays silent until they agree.  A node to which nothing is new stays silent,
-        unless it has got a request since its last report: its father must strike that from the ledger.
+        unless it has got a request since its last report: its parent must strike that from the ledger.
         """
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -592,7 +592,7 @@ cdef class SummaryTree:
         """`nodes` have failed and are in the tree again, with nothing in memory.
 
         A router has lost what its children told it and what it dispatched to them; their next reports are
-        sent even if they say nothing new.  The fathers learn with the next report of `nodes` (which carries
+        sent even if they say nothing new.  The parents learn with the next report of `nodes` (which carries
         a new epoch) that nothing dispatched to them before is still on its way.
         """
         cdef _Held alone = hold(&self.occupied)
@@ -616,13 +616,13 @@ cdef class SummaryTree:
                     self.node[child].asked = True
 
     cdef void _unhear(self, Py_ssize_t child) noexcept nogil:
-        """The father no longer knows anything of `child`."""
+        """The parent no longer knows anything of `child`."""
         payloads_drop(&self.payloads, self.node[child].held)
         self.node[child].held, self.node[child].held_minimum, self.node[child].told = -1, INFINITY, INFINITY
         ledger_settle(&self.ledger, &self.node[child].debt, self.node[child].issued)
 
     def silence(self, nodes):
-        """`nodes` do not report until they are `reset`, which their fathers do not know yet."""
+        """`nodes` do not report until they are `reset`, which their parents do not know yet."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
@@ -630,7 +630,7 @@ cdef class SummaryTree:
             self.node[u[k]].away = max(self.node[u[k]].away, SILENT)
 
     def leave(self, nodes):
-        """`nodes` are gone until they are `reset`, and their fathers know: nothing is kept of them."""
+        """`nodes` are gone until they are `reset`, and their parents know: nothing is kept of them."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
@@ -813,11 +813,11 @@ cdef class SummaryTree:
 
     @property
     def payloads_in_use(self):
-        """Summaries that a sender, a message or a father refers to."""
+        """Summaries that a sender, a message or a parent refers to."""
         return payloads_in_use(&self.payloads)
 
     def known(self, Py_ssize_t node, long long now):
-        """What the father of `node` may count on from it at `now` ns: uint32[nS, nW, nA], debited."""
+        """What the parent of `node` may count on from it at `now` ns: uint32[nS, nW, nA], debited."""
         cdef _Held alone = hold(&self.occupied)
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
@@ -830,7 +830,7 @@ cdef class SummaryTree:
         return result.reshape(self.grid.shape)
 
     def held(self, nodes):
-        """int64[k]: the payload by which the father of each of `nodes` knows it; -1 if by none."""
+        """int64[k]: the payload by which the parent of each of `nodes` knows it; -1 if by none."""
         cdef _Held alone = hold(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k

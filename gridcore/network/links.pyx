@@ -11,7 +11,7 @@ Messages between nodes of one machine take no time and are not counted.  Without
 (``fifo=False``) nobody waits: each message takes the latency and its own length.
 
 A record is opaque but for its first two int64 fields, the receiving and the sending node.
-The twin is `tests.reference.links`.
+The reference implementation is `tests.reference.links`.
 """
 
 from libc.math cimport llrint

@@ -1,4 +1,4 @@
-"""The sample grid of an availability summary, shared by the kernel and its twin."""
+"""The sample grid of an availability summary, shared by the kernel and its reference implementation."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ and size of its own, by which it is queued, but everything is accounted to the a
 
 Source: Celaya & Marchal, section 4 (local scheduler), with the exact minimum stretch of the EDF kernel, or
 Algorithm 2 with a tolerance.
-The twin is `tests.reference.task_queues`.
+The reference implementation is `tests.reference.task_queues`.
 """
 
 cimport cython

@@ -17,7 +17,7 @@ The queue is looked at when something has ended, was submitted, has failed or is
 time alone, though it moves the shadow of jobs beyond their estimates, starts nothing.
 
 Source: Lifka, "The ANL/IBM SP scheduling system" (1995); Mu'alem and Feitelson, "Utilization, predictability,
-workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling" (2001).  The twin is
+workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling" (2001).  The reference implementation is
 `tests.reference.backfill`.
 """
 

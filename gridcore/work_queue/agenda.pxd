@@ -35,13 +35,13 @@ cdef inline void _agenda_put(Agenda* a, Py_ssize_t k, Entry entry) noexcept nogi
 
 
 cdef inline void _agenda_up(Agenda* a, Py_ssize_t k, Entry moved) noexcept nogil:
-    cdef Py_ssize_t father
+    cdef Py_ssize_t parent
     while k > 0:
-        father = (k - 1) >> 2
-        if not heap_before(moved, a.item[father]):
+        parent = (k - 1) >> 2
+        if not heap_before(moved, a.item[parent]):
             break
-        _agenda_put(a, k, a.item[father])
-        k = father
+        _agenda_put(a, k, a.item[parent])
+        k = parent
     _agenda_put(a, k, moved)
 
 

@@ -2,8 +2,8 @@
 
 Types and defaults are those of the Structs that a file is read into.  What each key is, is told by their
 docstrings, or else by those of the constructors of `Platform`, `Workload`, `Faults` and `Fluctuation`; it is
-not where Python drops docstrings (``-OO``).  Limits are not part of it: gridsim checks them when it reads the
-file.
+not where Python drops docstrings (``-OO``).  Limits of single numbers are part of it; gridsim checks what two
+values must have in common when it reads the file.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from gridsim.model import (
 from gridsim.model.network import Network
 from gridsim.model.scenario import Scenario
 from gridsim.scheduling.registry import registered
+from gridsim.support.parameters import Limits, limits_of
 
 #: The constructors that tell what the keys of a table are.
-_CONSTRUCTORS: dict[type[msgspec.Struct], Any] = {
+CONSTRUCTORS: dict[type[msgspec.Struct], Any] = {
     platform.UniformSpeeds: platform.Platform.desktop_grid,
     platform.ParetoSpeeds: platform.Platform.pareto,
     platform.NormalSpeeds: platform.Platform.normal,
@@ -78,7 +79,7 @@ def scenario_schema() -> dict[str, Any]:
     classes = sorted({cls for cls, _ in schedulers.values()}, key=lambda cls: cls.__name__)
     kinds = [kind for _, kind in _TABLES.values()]
     made, parts = msgspec.json.schema_components([*kinds, *classes], ref_template="#/$defs/{name}")
-    known: list[type[msgspec.Struct]] = [*_CONSTRUCTORS, *classes, Network, *_inner()]
+    known: list[type[msgspec.Struct]] = [*CONSTRUCTORS, *classes, Network, *_inner()]
     by_name = {cls.__name__: cls for cls in known}
     for name, part in parts.items():
         _describe(part, by_name[name])
@@ -122,7 +123,7 @@ def _inner() -> tuple[type[msgspec.Struct], ...]:
 
 def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:
     """Tell what a table and its keys are; close it."""
-    constructor = _CONSTRUCTORS.get(cls)
+    constructor = CONSTRUCTORS.get(cls)
     part["description"] = _markdown(opening(cls if constructor is None else constructor))
     part["additionalProperties"] = False
     if part.get("required") == []:
@@ -130,13 +131,26 @@ def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:
     said = {} if constructor is None else told(constructor)
     for base in reversed(cls.__mro__[:-1]):
         said |= told(base)
+    limits = limits_of(cls)
     for name, entry in part["properties"].items():
         described = _plain(entry)
+        if name in limits:
+            _limit(described, limits[name])
         if name == cls.__struct_config__.tag_field:
             described["description"] = "how it is made"
         elif name in said:
             described["description"] = _markdown(said[name])
         part["properties"][name] = described
+
+
+def _limit(entry: dict[str, Any], limits: Limits) -> None:
+    """Tell the range of a number, or of the numbers in a list."""
+    for each in entry.get("anyOf", [entry]):
+        while each.get("type") == "array":
+            each = each["items"]
+        low = 0.0 if limits.or_zero else limits.low
+        said = (("minimum", low), ("exclusiveMinimum", limits.above), ("maximum", limits.high))
+        each |= {key: value for key, value in said if value is not None}
 
 
 def _saying(entry: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 **Cohorts.**  Everything that is due at one instant and of one *kind* is one queue entry and one handler
 call.  A cohort means exactly what its rows handled one by one would mean; ``Engine(cohort_limit=1)``
-hands them over one by one, and results must not change (a law that the tests hold).
+hands them over one by one, and results must not change (an invariant that the tests hold).
 
 **Order.**  Total: (time, phase, wave, priority of the kind, receiver, sequence).  An instant has three
 phases: *deliveries*, then *acts* (every node that was touched acts once), then *timers*.  A delivery

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 
+from gridsim.errors import ScenarioError
 from gridsim.support.arrays import Floats, Integers
+from gridsim.support.parameters import Limits, Recipe
 from gridsim.support.state import kept_in_checkpoints
 
 #: Bytes of a task's instructions and data, at most: they go as one message.
 MOST_DATA = 2**31 - 1
+
+#: A field that names a machine.
+Machine = Annotated[int, Limits(low=0)]
 
 
 class Columns(NamedTuple):
@@ -32,6 +37,18 @@ class Columns(NamedTuple):
     sizes: Floats | None = None
     data: Integers | None = None
     rates: Floats | None = None
+
+
+def check_columns(recipe: Recipe, what: str) -> None:
+    """That all columns of a recipe have an entry for each application or job, of which there are some."""
+    count = len(recipe.release)  # type: ignore[attr-defined]
+    if not count:
+        raise ScenarioError(f"workload.release must name at least one {what}, got none")
+    for name in recipe.__struct_fields__:
+        if (column := getattr(recipe, name)) is not None and len(column) != count:
+            raise ScenarioError(
+                f"workload.{name} must have {count} entries as workload.release has, got {len(column)}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

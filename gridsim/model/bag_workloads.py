@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import MOST_DATA, Columns
+from gridsim.model.applications import MOST_DATA, Columns, Machine, check_columns
 from gridsim.model.platform import Platform
-from gridsim.support.arguments import flag, normalise, real, sequence, shown, text, whole
+from gridsim.support.arguments import normalise, real, shown
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.memory import OF_APPLICATION, OF_TASK, check_room
+from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import Streams, normal_factors
 
 if TYPE_CHECKING:
@@ -41,35 +41,31 @@ class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 TaskSize = float | Range | tuple[float, ...]
 
 
-class Normal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="normal"):
+class _Spread(Recipe, frozen=True, kw_only=True):
+    part: ClassVar[str] = "workload.spread"
+
+
+class Normal(_Spread, frozen=True, tag="normal"):
     """Factors with a normal distribution of mean 1, drawn again where they are at most 0.01.
 
     deviation : their standard deviation, >= 0.  With a wide one what is drawn again raises the mean: to 1.008
         with 0.4, to 1.29 with 1.
     """
 
-    deviation: float
-
-    def __post_init__(self) -> None:
-        normalise(self, deviation=real("workload.spread.deviation", self.deviation, low=0))
+    deviation: Annotated[float, Limits(low=0)]
 
     def factors(self, draw: np.random.Generator, count: int) -> Floats:
         """float64[count], without unit."""
         return normal_factors(draw, self.deviation, count)
 
 
-class LogUniform(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="log-uniform"
-):
+class LogUniform(_Spread, frozen=True, tag="log-uniform"):
     """Factors whose logarithm is uniform, from 1 / ratio to ratio.
 
     ratio : >= 1.  The mean of the factors is (ratio - 1 / ratio) / (2 ln ratio).
     """
 
-    ratio: float
-
-    def __post_init__(self) -> None:
-        normalise(self, ratio=real("workload.spread.ratio", self.ratio, low=1))
+    ratio: Annotated[float, Limits(low=1)]
 
     def factors(self, draw: np.random.Generator, count: int) -> Floats:
         """float64[count], without unit."""
@@ -80,10 +76,16 @@ class LogUniform(
 
 Spread = Normal | LogUniform
 
+_Seconds = Annotated[float, Limits(low=0, unit="s")]
+_Work = Annotated[float, Limits(above=0, unit="Mflop")]
+_Reference = Annotated[float, Limits(above=0, unit="Mflop/s")] | None
 
-class BagRecipe(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="bags"
-):
+
+class _Bags(Recipe, frozen=True, kw_only=True):
+    part: ClassVar[str] = "workload"
+
+
+class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
     """Poisson arrivals of bags; the meaning of each field is told by `Workload.bags`.
 
     task_size : Mflop; a number, a table {low = ..., high = ...} (uniform, one draw an application), or a
@@ -92,33 +94,22 @@ class BagRecipe(
         task has task_size times a factor of its own.  Without it they are equal.
     """
 
-    seed: int
-    applications: int = 100
-    interarrival: float = 10.0
-    tasks_per_node: float = 10.0
-    tasks: float | None = None
-    variation: float = 0.2
+    seed: Seed
+    applications: Annotated[int, Limits(low=1)] = 100
+    interarrival: _Seconds = 10.0
+    tasks_per_node: Annotated[float, Limits(above=0)] = 10.0
+    tasks: Annotated[float, Limits(low=1)] | None = None
+    variation: Annotated[float, Limits(low=0, high=1)] = 0.2
     task_size: TaskSize = 65536.0
     spread: Spread | None = None
 
     def __post_init__(self) -> None:
-        variation = real("workload.variation", self.variation, low=0)
-        if variation > 1:
-            raise ScenarioError(f"workload.variation must be in 0..1, got {variation!r}")
+        super().__post_init__()
         if not isinstance(self.spread, Spread | None):
             raise ScenarioError(
                 f"workload.spread must be Normal, LogUniform or None, got {shown(self.spread)}"
             )
-        normalise(
-            self,
-            seed=whole("workload.seed", self.seed),
-            applications=whole("workload.applications", self.applications, low=1),
-            interarrival=real("workload.interarrival", self.interarrival, low=0, unit="s"),
-            tasks_per_node=real("workload.tasks_per_node", self.tasks_per_node, above=0),
-            tasks=None if self.tasks is None else real("workload.tasks", self.tasks, low=1),
-            variation=variation,
-            task_size=_task_size(self.task_size),
-        )
+        normalise(self, task_size=_task_size(self.task_size))
 
     def columns(self, platform: Platform) -> Columns:
         streams = Streams(self.seed)
@@ -151,39 +142,19 @@ class BagRecipe(
         return sizes
 
 
-class LogRecipe(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="log"
-):
+class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
     """Bags of a real job log; the meaning of each field is told by `Workload.from_log`."""
 
-    path: str
-    seed: int = 0
-    gap: float = 120.0
-    span: float = 120.0
-    reference_speed: float | None = None
-    max_applications: int | None = None
+    path: Text
+    seed: Seed = 0
+    gap: Annotated[float, Limits(low=0, unit="s", finite=False)] = 120.0
+    span: Annotated[float, Limits(low=0, unit="s", finite=False)] = 120.0
+    reference_speed: _Reference = None
+    max_applications: Annotated[int, Limits(low=1)] | None = None
     own_sizes: bool = False
-    tasks_per_node: float | None = None
-    min_tasks: int = 1
-    skip: int = 0
-
-    def __post_init__(self) -> None:
-        speed, most, scale = self.reference_speed, self.max_applications, self.tasks_per_node
-        normalise(
-            self,
-            path=text("workload.path", self.path),
-            seed=whole("workload.seed", self.seed),
-            gap=real("workload.gap", self.gap, low=0, unit="s", finite=False),
-            span=real("workload.span", self.span, low=0, unit="s", finite=False),
-            reference_speed=None
-            if speed is None
-            else real("workload.reference_speed", speed, above=0, unit="Mflop/s"),
-            max_applications=None if most is None else whole("workload.max_applications", most, low=1),
-            tasks_per_node=None if scale is None else real("workload.tasks_per_node", scale, above=0),
-            min_tasks=whole("workload.min_tasks", self.min_tasks, low=1),
-            skip=whole("workload.skip", self.skip),
-            own_sizes=flag("workload.own_sizes", self.own_sizes),
-        )
+    tasks_per_node: Annotated[float, Limits(above=0)] | None = None
+    min_tasks: Annotated[int, Limits(low=1)] = 1
+    skip: Annotated[int, Limits(low=0)] = 0
 
     def columns(self, platform: Platform) -> Columns:
         from gridsim.traces import derive_bags, read_jobs
@@ -221,9 +192,7 @@ class LogRecipe(
         return np.concatenate(parts)
 
 
-class ListRecipe(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="list"
-):
+class ListRecipe(_Bags, frozen=True, kw_only=True, tag="list"):
     """The applications themselves; the meaning of each field is told by `Workload.of`.
 
     release : s, one entry an application, in any order.
@@ -234,14 +203,15 @@ class ListRecipe(
     data : bytes of a task's instructions and data, and of its result, one entry an application.
     """
 
-    release: tuple[float, ...]
-    tasks: tuple[int, ...]
-    task_size: tuple[float, ...]
-    submitter: tuple[int, ...] | None = None
-    data: tuple[int, ...] | None = None
+    release: tuple[_Seconds, ...]
+    tasks: tuple[Annotated[int, Limits(low=1, high=2**53)], ...]
+    task_size: tuple[_Work, ...]
+    submitter: tuple[Machine, ...] | None = None
+    data: tuple[Annotated[int, Limits(low=0, high=MOST_DATA)], ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_columns(self)
+        super().__post_init__()
+        check_columns(self, "application")
 
     def columns(self, platform: Platform) -> Columns:
         tasks, submitter = np.array(self.tasks, dtype=np.int64), _submitters(self, platform)
@@ -249,9 +219,7 @@ class ListRecipe(
         return Columns(np.array(self.release), tasks, np.array(self.task_size), submitter, data=data)
 
 
-class TasksRecipe(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="tasks"
-):
+class TasksRecipe(_Bags, frozen=True, kw_only=True, tag="tasks"):
     """The applications themselves, task by task; the meaning of each field is told by `Workload.of_tasks`.
 
     release : s, one entry an application, in any order.
@@ -260,53 +228,22 @@ class TasksRecipe(
         number.
     """
 
-    release: tuple[float, ...]
-    sizes: tuple[tuple[float, ...], ...]
-    submitter: tuple[int, ...] | None = None
+    release: tuple[_Seconds, ...]
+    sizes: tuple[tuple[_Work, ...], ...]
+    submitter: tuple[Machine, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_columns(self)
+        super().__post_init__()
+        check_columns(self, "application")
+        for i, sizes in enumerate(self.sizes):
+            if not sizes:
+                raise ScenarioError(f"workload.sizes[{i}] must have at least one task, got none")
 
     def columns(self, platform: Platform) -> Columns:
         tasks = np.array([len(each) for each in self.sizes], dtype=np.int64)
         sizes = np.fromiter(chain.from_iterable(self.sizes), np.float64, int(tasks.sum()))
         unsaid = np.full(len(tasks), np.nan)
         return Columns(np.array(self.release), tasks, unsaid, _submitters(self, platform), sizes=sizes)
-
-
-def _check_columns(recipe: ListRecipe | TasksRecipe) -> None:
-    """Check the columns of a recipe, which all have an entry an application."""
-    release = sequence("workload.release", recipe.release)
-    if not release:
-        raise ScenarioError("workload.release must name at least one application, got none")
-    columns: dict[str, Any] = {}
-    for name in recipe.__struct_fields__:
-        if (given := getattr(recipe, name)) is not None:
-            columns[name] = sequence(f"workload.{name}", given)
-            if len(columns[name]) != len(release):
-                raise ScenarioError(
-                    f"workload.{name} must have {len(release)} entries as workload.release has, "
-                    f"got {len(columns[name])}"
-                )
-    checks: dict[str, Callable[[str, Any], Any]] = {
-        "release": lambda path, value: real(path, value, low=0, unit="s"),
-        "tasks": lambda path, value: whole(path, value, low=1, high=2**53),
-        "task_size": lambda path, value: real(path, value, above=0, unit="Mflop"),
-        "sizes": _tasks,
-        "submitter": lambda path, value: whole(path, value),
-        "data": lambda path, value: whole(path, value, high=MOST_DATA),
-    }
-    for name, values in columns.items():
-        check = checks[name]
-        checked = tuple(check(f"workload.{name}[{i}]", value) for i, value in enumerate(values))
-        normalise(recipe, **{name: checked})
-
-
-def _tasks(path: str, given: Any) -> tuple[float, ...]:
-    """The sizes of the tasks of one application."""
-    if not (sizes := sequence(path, given)):
-        raise ScenarioError(f"{path} must have at least one task, got none")
-    return tuple(real(f"{path}[{j}]", size, above=0, unit="Mflop") for j, size in enumerate(sizes))
 
 
 def _submitters(recipe: ListRecipe | TasksRecipe, platform: Platform) -> Integers:
@@ -352,36 +289,18 @@ def _task_size(size: Any) -> TaskSize:
 MOST_JOBS = 2**31 - 1
 
 
-class StreamRecipe(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="streams"
-):
+class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
     """A Poisson process of jobs at every machine; the meaning of each field is told by
     `Workload.job_streams`."""
 
-    seed: int
-    horizon: float = 2000.0
-    interarrival: float = 20.0
-    processing_time: float = 30.0
-    data: float = 5000.0
-    variation: float = 0.2
-    deviation: float = 0.2
-    reference_speed: float | None = None
-
-    def __post_init__(self) -> None:
-        speed = self.reference_speed
-        normalise(
-            self,
-            seed=whole("workload.seed", self.seed),
-            horizon=real("workload.horizon", self.horizon, above=0, unit="s"),
-            interarrival=real("workload.interarrival", self.interarrival, above=0, unit="s"),
-            processing_time=real("workload.processing_time", self.processing_time, above=0, unit="s"),
-            data=real("workload.data", self.data, low=0, unit="bytes"),
-            variation=real("workload.variation", self.variation, low=0),
-            deviation=real("workload.deviation", self.deviation, low=0),
-            reference_speed=None
-            if speed is None
-            else real("workload.reference_speed", speed, above=0, unit="Mflop/s"),
-        )
+    seed: Seed
+    horizon: Annotated[float, Limits(above=0, unit="s")] = 2000.0
+    interarrival: Annotated[float, Limits(above=0, unit="s")] = 20.0
+    processing_time: Annotated[float, Limits(above=0, unit="s")] = 30.0
+    data: Annotated[float, Limits(low=0, unit="bytes")] = 5000.0
+    variation: Annotated[float, Limits(low=0)] = 0.2
+    deviation: Annotated[float, Limits(low=0)] = 0.2
+    reference_speed: _Reference = None
 
     def columns(self, platform: Platform) -> Columns:
         streams, nodes = Streams(self.seed), platform.nodes

@@ -12,9 +12,8 @@ import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError
@@ -30,9 +29,10 @@ from gridsim.model.fault_events import (
     uncounted,
 )
 from gridsim.model.time_zones import DAY, ZoneFaults, Zones, turned
-from gridsim.support.arguments import flag, normalise, real, sequence, text, whole
+from gridsim.support.arguments import real, sequence, text
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
+from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import Streams
 
 if TYPE_CHECKING:
@@ -41,25 +41,19 @@ if TYPE_CHECKING:
 # -- recipes --------------------------------------------------------------------------------------------
 
 
-class PoissonFaults(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="poisson",
-):
+_Mean = Annotated[float, Limits(above=0, unit="s")]
+_Shape = Annotated[float, Limits(above=0)]
+
+
+class _Faults(Recipe, frozen=True, kw_only=True):
+    part: ClassVar[str] = "faults"
+
+
+class PoissonFaults(_Faults, frozen=True, kw_only=True, tag="poisson"):
     """Resets at a constant rate: one every `mean` s a machine, on average."""
 
-    mean: float
-    seed: int
-
-    def __post_init__(self) -> None:
-        normalise(
-            self,
-            seed=whole("faults.seed", self.seed),
-            mean=real("faults.mean", self.mean, above=0, unit="s"),
-        )
+    mean: _Mean
+    seed: Seed
 
     def course(self, nodes: int, count: Count) -> Course:
         return drawn(
@@ -75,27 +69,12 @@ class PoissonFaults(
         return self.mean
 
 
-class ExponentialFaults(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="exponential",
-):
+class ExponentialFaults(_Faults, frozen=True, kw_only=True, tag="exponential"):
     """Up for `up` s and down for `down` s on average, exponentially distributed."""
 
-    up: float
-    down: float
-    seed: int
-
-    def __post_init__(self) -> None:
-        normalise(
-            self,
-            seed=whole("faults.seed", self.seed),
-            up=real("faults.up", self.up, above=0, unit="s"),
-            down=real("faults.down", self.down, low=0, unit="s"),
-        )
+    up: _Mean
+    down: Annotated[float, Limits(low=0, unit="s")]
+    seed: Seed
 
     def course(self, nodes: int, count: Count) -> Course:
         return drawn(
@@ -111,31 +90,14 @@ class ExponentialFaults(
         return self.up
 
 
-class WeibullFaults(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="weibull",
-):
+class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
     """Up and down times with Weibull distributions of these shapes and scales (s); shape 1 is exponential."""
 
-    up_shape: float
-    up_scale: float
-    down_shape: float
-    down_scale: float
-    seed: int
-
-    def __post_init__(self) -> None:
-        normalise(
-            self,
-            seed=whole("faults.seed", self.seed),
-            **{
-                name: real(f"faults.{name}", getattr(self, name), above=0, unit="s" * name.endswith("scale"))
-                for name in ("up_shape", "up_scale", "down_shape", "down_scale")
-            },
-        )
+    up_shape: _Shape
+    up_scale: _Mean
+    down_shape: _Shape
+    down_scale: _Mean
+    seed: Seed
 
     def course(self, nodes: int, count: Count) -> Course:
         return drawn(
@@ -152,31 +114,22 @@ class WeibullFaults(
         return self.up_scale * math.gamma(1 + 1 / self.up_shape) if self.up_shape > 0.01 else math.inf
 
 
-class TraceFaults(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="trace"
-):
+class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
     """Ups and downs of real hosts; the meaning of each field is told by `Faults.trace`."""
 
-    path: str
-    seed: int
-    start: float = 0.0
+    path: Text
+    seed: Seed
+    start: Annotated[float, Limits(low=0, unit="s")] = 0.0
     repeat: bool = True
     never_up: bool = False
     zones: Zones | None = None
 
     def __post_init__(self) -> None:
-        for name in ("repeat", "never_up"):
-            normalise(self, **{name: flag(f"faults.{name}", getattr(self, name))})
+        super().__post_init__()
         if not isinstance(self.zones, Zones | None):
             raise ScenarioError(f"faults.zones must be Zones or None, got {self.zones!r}")
         if self.zones is not None and not self.repeat:
             raise ScenarioError("faults.repeat must be true where a trace has zones, got False")
-        normalise(
-            self,
-            path=text("faults.path", self.path),
-            seed=whole("faults.seed", self.seed),
-            start=real("faults.start", self.start, low=0, unit="s"),
-        )
 
     def course(self, nodes: int, count: Count) -> Course:
         trace = self._read()
@@ -241,28 +194,21 @@ class TraceFaults(
         return trace
 
 
-class ListedFaults(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="list"
-):
+class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
     """The failures themselves; the meaning of each field is told by `Faults.of`."""
 
-    machine: tuple[int, ...]
-    down: tuple[float, ...]
-    up: tuple[float, ...]
+    machine: tuple[Annotated[int, Limits(low=0)], ...]
+    down: tuple[Annotated[float, Limits(low=0, unit="s")], ...]
+    up: tuple[Annotated[float, Limits(low=0, unit="s", finite=False)], ...]
 
     def __post_init__(self) -> None:
-        columns = {
-            name: sequence(f"faults.{name}", getattr(self, name)) for name in ("machine", "down", "up")
-        }
-        lengths = {name: len(column) for name, column in columns.items()}
+        super().__post_init__()
+        machine, down, up = self.machine, self.down, self.up
+        lengths = {name: len(getattr(self, name)) for name in ("machine", "down", "up")}
         if len(set(lengths.values())) > 1:
             raise ScenarioError(f"faults.machine, .down and .up must be equally long, got {lengths}")
-        machine = [whole(f"faults.machine[{i}]", u) for i, u in enumerate(columns["machine"])]
-        down = [real(f"faults.down[{i}]", at, low=0, unit="s") for i, at in enumerate(columns["down"])]
-        up = [
+        for i, at in enumerate(up):
             real(f"faults.up[{i}]", at, low=down[i], unit="s", finite=False)
-            for i, at in enumerate(columns["up"])
-        ]
         last: dict[int, int] = {}  # by machine, the one before
         begin, end = (nanoseconds(np.array(times, np.float64)) for times in (down, up))
         for i in sorted(range(len(machine)), key=lambda i: (machine[i], down[i])):
@@ -277,7 +223,6 @@ class ListedFaults(
                     f"at {up[before]:g} s, got {down[i]:g}"
                 )
             last[machine[i]] = i
-        normalise(self, machine=tuple(machine), down=tuple(down), up=tuple(up))
 
     def course(self, nodes: int, count: Count = uncounted) -> Course:
         for i, u in enumerate(self.machine):

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, ClassVar
 
-import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import normalise, real, sequence, shown, whole
+from gridsim.support.arguments import sequence, whole
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS
+from gridsim.support.parameters import Limits, Recipe, Seed
 from gridsim.support.random_streams import Streams
 
 #: Periods are at most so long (s), so that the one in which the clock ends has an end in int64 ns as well.
@@ -48,38 +48,33 @@ class Pace:
 # -- recipes --------------------------------------------------------------------------------------------
 
 
-class UniformFluctuation(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="uniform"
-):
+_Factor = Annotated[float, Limits(above=0, high=1)]
+_Period = Annotated[float, Limits(low=1e-9, high=LONGEST, unit="s")]
+
+
+class _Factors(Recipe, frozen=True, kw_only=True):
+    part: ClassVar[str] = "fluctuation"
+
+
+class UniformFluctuation(_Factors, frozen=True, kw_only=True, tag="uniform"):
     """Factors drawn uniformly; the meaning of each field is told by `Fluctuation.uniform`."""
 
-    low: float
-    high: float
-    period: float
-    seed: int
-    series: int = 64
-    steps: int = 1024
+    low: _Factor
+    high: _Factor
+    period: _Period
+    seed: Seed
+    series: Annotated[int, Limits(low=1, high=MOST_FACTORS)] = 64
+    steps: Annotated[int, Limits(low=1, high=MOST_FACTORS)] = 1024
 
     def __post_init__(self) -> None:
-        low, high = _factor("fluctuation.low", self.low), _factor("fluctuation.high", self.high)
-        if high < low:
-            raise ScenarioError(f"fluctuation.high must be at least low, {low:g}, got {high!r}")
-        series = whole("fluctuation.series", self.series, low=1, high=MOST_FACTORS)
-        steps = whole("fluctuation.steps", self.steps, low=1, high=MOST_FACTORS)
-        if series * steps > MOST_FACTORS:
+        super().__post_init__()
+        if self.high < self.low:
+            raise ScenarioError(f"fluctuation.high must be at least low, {self.low:g}, got {self.high!r}")
+        if self.series * self.steps > MOST_FACTORS:
             raise ScenarioError(
-                f"fluctuation.steps must be at most {MOST_FACTORS // series} in each of {series} series, "
-                f"got {steps}"
+                f"fluctuation.steps must be at most {MOST_FACTORS // self.series} in each of {self.series} "
+                f"series, got {self.steps}"
             )
-        normalise(
-            self,
-            low=low,
-            high=high,
-            period=_period(self.period),
-            seed=whole("fluctuation.seed", self.seed),
-            series=series,
-            steps=steps,
-        )
 
     def realize(self, nodes: int) -> Pace:
         streams = Streams(self.seed)
@@ -92,33 +87,26 @@ class UniformFluctuation(
         return Pace(_nanoseconds(self.period), factors, drawn[:, 0].copy(), drawn[:, 1].copy())
 
 
-class ListedFluctuation(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="list"
-):
+class ListedFluctuation(_Factors, frozen=True, kw_only=True, tag="list"):
     """The factors themselves; the meaning of each field is told by `Fluctuation.of`."""
 
-    factors: tuple[tuple[float, ...], ...]
-    period: float
-    series: tuple[int, ...] | None = None
-    first: tuple[int, ...] | None = None
+    factors: tuple[tuple[_Factor, ...], ...]
+    period: _Period
+    series: tuple[Annotated[int, Limits(low=0)], ...] | None = None
+    first: tuple[Annotated[int, Limits(low=0)], ...] | None = None
 
     def __post_init__(self) -> None:
-        rows: list[tuple[float, ...]] = []
-        for k, given in enumerate(sequence("fluctuation.factors", self.factors)):
-            row = sequence(f"fluctuation.factors[{k}]", given)
-            if not row or (rows and len(row) != len(rows[0])):
-                wanted = f"{len(rows[0])}, as many as the first row" if rows else "at least one factor"
-                raise ScenarioError(f"fluctuation.factors[{k}] must have {wanted}, got {len(row)}")
-            rows.append(tuple(_factor(f"fluctuation.factors[{k}][{j}]", x) for j, x in enumerate(row)))
+        super().__post_init__()
+        rows = self.factors
         if not rows:
             raise ScenarioError("fluctuation.factors must have at least one row, got none")
-        normalise(
-            self,
-            factors=tuple(rows),
-            period=_period(self.period),
-            series=_positions("series", self.series, len(rows)),
-            first=_positions("first", self.first, len(rows[0])),
-        )
+        for k, row in enumerate(rows):
+            if not row or len(row) != len(rows[0]):
+                wanted = f"{len(rows[0])}, as many as the first row" if k else "at least one factor"
+                raise ScenarioError(f"fluctuation.factors[{k}] must have {wanted}, got {len(row)}")
+        for name, given, count in (("series", self.series, len(rows)), ("first", self.first, len(rows[0]))):
+            for u, position in enumerate(given or ()):
+                whole(f"fluctuation.{name}[{u}]", position, high=count - 1)
 
     def realize(self, nodes: int) -> Pace:
         columns = {}
@@ -132,27 +120,6 @@ class ListedFluctuation(
                 )
             columns[name] = np.array(usual if given is None else given, np.int64)
         return Pace(_nanoseconds(self.period), np.array(self.factors, np.float64), **columns)
-
-
-def _factor(path: str, value: Any) -> float:
-    factor = real(path, value, above=0)
-    if factor > 1:
-        raise ScenarioError(f"{path} must be at most 1, got {shown(value)}")
-    return factor
-
-
-def _period(value: Any) -> float:
-    period = real("fluctuation.period", value, low=1e-9, unit="s")
-    if period > LONGEST:
-        raise ScenarioError(f"fluctuation.period must be at most {LONGEST:g} s, got {period!r}")
-    return period
-
-
-def _positions(name: str, values: Any, count: int) -> tuple[int, ...] | None:
-    if values is None:
-        return None
-    path = f"fluctuation.{name}"
-    return tuple(whole(f"{path}[{u}]", k, high=count - 1) for u, k in enumerate(sequence(path, values)))
 
 
 def _nanoseconds(period: float) -> int:

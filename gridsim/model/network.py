@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import msgspec
+from typing import Annotated, ClassVar, Literal
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import flag, normalise, one_of, real
+from gridsim.support.arguments import real
+from gridsim.support.parameters import Declared, Limits
 
 #: Bytes of a task; so that their sum over all tasks is a number.
 _LARGEST = 1e15
 
 
-class Network(msgspec.Struct, frozen=True, kw_only=True):
+class Network(Declared, frozen=True, kw_only=True):
     """Latency and interfaces, the same for every machine.
 
     latency : s, the same for every pair of machines.
@@ -32,11 +31,13 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     Messages between two nodes of one machine take no time and are not counted.
     """
 
-    latency: float = 0.050
-    jitter: float = 0.0
-    bandwidth: float = 125_000.0
+    part: ClassVar[str] = "network"
+
+    latency: Annotated[float, Limits(low=0, unit="s")] = 0.050
+    jitter: Annotated[float, Limits(low=0, unit="s")] = 0.0
+    bandwidth: Annotated[float, Limits(above=0, unit="bytes/s", finite=False)] = 125_000.0
     interfaces: Literal["fifo", "equal"] = "fifo"
-    task_data: float = 0.0
+    task_data: Annotated[float, Limits(low=0, high=_LARGEST, unit="bytes")] = 0.0
     record_use: bool = False
 
     @classmethod
@@ -62,19 +63,8 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         return cls(latency=congestion + 2 * distance / velocity, bandwidth=bandwidth, interfaces="equal")
 
     def __post_init__(self) -> None:
-        latency = real("network.latency", self.latency, low=0, unit="s")
-        jitter = real("network.jitter", self.jitter, low=0, unit="s")
-        if jitter > latency:
-            raise ScenarioError(f"network.jitter must be in 0..latency, {latency!r} s, got {jitter!r}")
-        task_data = real("network.task_data", self.task_data, low=0, unit="bytes")
-        if task_data > _LARGEST:
-            raise ScenarioError(f"network.task_data must be in 0..{_LARGEST:g} bytes, got {task_data!r}")
-        normalise(
-            self,
-            latency=latency,
-            jitter=jitter,
-            bandwidth=real("network.bandwidth", self.bandwidth, above=0, unit="bytes/s", finite=False),
-            interfaces=one_of("network.interfaces", self.interfaces, ("fifo", "equal")),
-            task_data=task_data,
-            record_use=flag("network.record_use", self.record_use),
-        )
+        super().__post_init__()
+        if self.jitter > self.latency:
+            raise ScenarioError(
+                f"network.jitter must be in 0..latency, {self.latency!r} s, got {self.jitter!r}"
+            )

@@ -11,34 +11,42 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import normalise, real, sequence, text, whole
+from gridsim.support.arguments import real, sequence, text
 from gridsim.support.arrays import Floats
 from gridsim.support.memory import OF_MACHINE, check_room
+from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.provenance import reading
 from gridsim.support.random_streams import Streams, normal_factors
 
+#: Machines are counted in 32 bits, and so are the 2 N - 1 nodes of a tree over them.
+MOST_NODES = 2**30
 
-class UniformSpeeds(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="uniform"
-):
+Nodes = Annotated[int, Limits(low=1, high=MOST_NODES)]
+Speed = Annotated[float, Limits(above=0, unit="Mflop/s")]
+
+
+class _Speeds(Recipe, frozen=True, kw_only=True):
+    part: ClassVar[str] = "platform"
+
+
+class UniformSpeeds(_Speeds, frozen=True, kw_only=True, tag="uniform"):
     """Each machine's speed is uniform on low, low + step, ..., high (Mflop/s)."""
 
-    nodes: int
-    seed: int
-    low: float = 1000.0
-    high: float = 3000.0
-    step: float = 200.0
+    nodes: Nodes
+    seed: Seed
+    low: Speed = 1000.0
+    high: Speed = 3000.0
+    step: Speed = 200.0
 
     def __post_init__(self) -> None:
-        low = real("platform.low", self.low, above=0, unit="Mflop/s")
-        high = real("platform.high", self.high, low=low, unit="Mflop/s")
-        step = real("platform.step", self.step, above=0, unit="Mflop/s")
+        super().__post_init__()
+        low, high, step = self.low, real("platform.high", self.high, low=self.low, unit="Mflop/s"), self.step
         steps = (high - low) / step
         if not steps < 2**53:
             raise ScenarioError(f"platform.step must leave fewer than 2**53 speeds, got {step:g} Mflop/s")
@@ -46,7 +54,6 @@ class UniformSpeeds(
             raise ScenarioError(
                 f"platform.step must divide high - low = {high - low:g} Mflop/s evenly, got {step:g}"
             )
-        normalise(self, low=low, high=high, step=step, **_nodes_and_seed(self))
 
     def speeds(self) -> Floats:
         levels = round((self.high - self.low) / self.step) + 1
@@ -54,16 +61,11 @@ class UniformSpeeds(
         return self.low + self.step * drawn.astype(np.float64)
 
 
-class ParetoSpeeds(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="pareto"
-):
+class ParetoSpeeds(_Speeds, frozen=True, kw_only=True, tag="pareto"):
     """speed = 1000 + 200 (j - 1) Mflop/s with P(j) ~ 1 / (j (j + 1)) for j in 1..10; mean 1244 Mflop/s."""
 
-    nodes: int
-    seed: int
-
-    def __post_init__(self) -> None:
-        normalise(self, **_nodes_and_seed(self))
+    nodes: Nodes
+    seed: Seed
 
     def speeds(self) -> Floats:
         levels = 10
@@ -74,41 +76,25 @@ class ParetoSpeeds(
         return speeds
 
 
-class NormalSpeeds(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="normal"
-):
+class NormalSpeeds(_Speeds, frozen=True, kw_only=True, tag="normal"):
     """Speeds with a normal distribution around `mean` (Mflop/s), drawn again where at most 0.01 of it."""
 
-    nodes: int
-    seed: int
-    mean: float = 200.0
-    variation: float = 0.2
-
-    def __post_init__(self) -> None:
-        normalise(
-            self,
-            mean=real("platform.mean", self.mean, above=0, unit="Mflop/s"),
-            variation=real("platform.variation", self.variation, low=0),
-            **_nodes_and_seed(self),
-        )
+    nodes: Nodes
+    seed: Seed
+    mean: Speed = 200.0
+    variation: Annotated[float, Limits(low=0)] = 0.2
 
     def speeds(self) -> Floats:
         return self.mean * normal_factors(Streams(self.seed)("platform.speeds"), self.variation, self.nodes)
 
 
-class HostSpeedTable(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="hosts"
-):
+class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
     """Speeds of real hosts, drawn with replacement from a table (see `gridsim.traces.read_host_speeds`)."""
 
-    path: str
-    nodes: int
-    seed: int
-    column: str = "gflops_core"
-
-    def __post_init__(self) -> None:
-        path, column = text("platform.path", self.path), text("platform.column", self.column)
-        normalise(self, path=path, column=column, **_nodes_and_seed(self))
+    path: Text
+    nodes: Nodes
+    seed: Seed
+    column: Text = "gflops_core"
 
     def speeds(self) -> Floats:
         from gridsim.traces import read_host_speeds
@@ -117,40 +103,25 @@ class HostSpeedTable(
         return hosts.sample(self.nodes, Streams(self.seed)("platform.speeds"))
 
 
-class ListedSpeeds(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="list"
-):
+class ListedSpeeds(_Speeds, frozen=True, kw_only=True, tag="list"):
     """The speeds themselves, Mflop/s, one a machine."""
 
-    listed: tuple[float, ...] = msgspec.field(name="speeds")
+    listed: tuple[Speed, ...] = msgspec.field(name="speeds")
 
     def __post_init__(self) -> None:
-        values = sequence("platform.speeds", self.listed)
-        if not values:
+        super().__post_init__()
+        if not self.listed:
             raise ScenarioError("platform.speeds must name at least one machine, got none")
-        checked = (
-            real(f"platform.speeds[{i}]", value, above=0, unit="Mflop/s") for i, value in enumerate(values)
-        )
-        normalise(self, listed=tuple(checked))
 
     def speeds(self) -> Floats:
         return np.array(self.listed, dtype=np.float64)
 
 
-class EqualSpeeds(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="equal"
-):
+class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
     """`nodes` machines of one speed, Mflop/s."""
 
-    nodes: int
-    speed: float = 1000.0
-
-    def __post_init__(self) -> None:
-        normalise(
-            self,
-            nodes=whole("platform.nodes", self.nodes, low=1, high=MOST_NODES),
-            speed=real("platform.speed", self.speed, above=0, unit="Mflop/s"),
-        )
+    nodes: Nodes
+    speed: Speed = 1000.0
 
     def speeds(self) -> Floats:
         return np.full(self.nodes, self.speed)
@@ -159,17 +130,8 @@ class EqualSpeeds(
 PlatformRecipe = UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable | ListedSpeeds | EqualSpeeds
 
 
-#: Machines are counted in 32 bits, and so are the 2 N - 1 nodes of a tree over them.
-MOST_NODES = 2**30
 #: Machines whose speeds are made before they are asked for.
 _AT_ONCE = 1 << 20
-
-
-def _nodes_and_seed(recipe: UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable) -> dict[str, int]:
-    return {
-        "nodes": whole("platform.nodes", recipe.nodes, low=1, high=MOST_NODES),
-        "seed": whole("platform.seed", recipe.seed),
-    }
 
 
 # -- the platform ---------------------------------------------------------------------------------------

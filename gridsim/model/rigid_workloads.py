@@ -7,39 +7,38 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, ClassVar
 
-import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import Columns
+from gridsim.model.applications import Columns, Machine, check_columns
 from gridsim.model.platform import Platform
-from gridsim.support.arguments import flag, normalise, one_of, real, sequence, text, whole
+from gridsim.support.arguments import normalise, one_of, real
 from gridsim.support.arrays import Floats, Integers
+from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import Streams
 
+_MaxNodes = Annotated[int, Limits(low=1)] | None
+_RunTime = Annotated[float, Limits(above=0, unit="s")]
 
-class JobRecipe(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="jobs"
-):
+
+class _Jobs(Recipe, frozen=True, kw_only=True):
+    part: ClassVar[str] = "workload"
+
+
+class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
     """Jobs like those of a log; the meaning of each field is told by `Workload.jobs`."""
 
-    seed: int
-    jobs: int = 1000
+    seed: Seed
+    jobs: Annotated[int, Limits(low=1)] = 1000
     profile: str = "wagap2013"
-    utilization: float = 0.25
-    max_nodes: int | None = None
+    utilization: Annotated[float, Limits(above=0)] = 0.25
+    max_nodes: _MaxNodes = None
 
     def __post_init__(self) -> None:
-        normalise(
-            self,
-            seed=whole("workload.seed", self.seed),
-            jobs=whole("workload.jobs", self.jobs, low=1),
-            profile=one_of("workload.profile", self.profile, tuple(PROFILES)),
-            utilization=real("workload.utilization", self.utilization, above=0),
-            max_nodes=_max_nodes(self.max_nodes),
-        )
+        super().__post_init__()
+        normalise(self, profile=one_of("workload.profile", self.profile, tuple(PROFILES)))
 
     def columns(self, platform: Platform) -> Columns:
         streams = Streams(self.seed)
@@ -60,37 +59,23 @@ class JobRecipe(
         return _columns(platform, release, tasks, np.maximum(1.0, run_time), requested, submitter)
 
 
-class JobLogRecipe(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="job-log"
-):
+class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
     """The jobs of a real log; the meaning of each field is told by `Workload.jobs_from_log`."""
 
-    path: str
-    seed: int = 0
-    procs_per_node: int = 1
-    start: float = 0.0
-    end: float = math.inf
-    max_nodes: int | None = None
-    utilization: float | None = None
-    copies: int = 1
-    jitter: float = 3600.0
+    path: Text
+    seed: Seed = 0
+    procs_per_node: Annotated[int, Limits(low=1)] = 1
+    start: Annotated[float, Limits(low=0, unit="s")] = 0.0
+    end: Annotated[float, Limits(above=0, unit="s", finite=False)] = math.inf
+    max_nodes: _MaxNodes = None
+    utilization: Annotated[float, Limits(above=0)] | None = None
+    copies: Annotated[int, Limits(low=1, high=10**6)] = 1
+    jitter: Annotated[float, Limits(low=0, unit="s")] = 3600.0
     at_home: bool = False
 
     def __post_init__(self) -> None:
-        share = self.utilization
-        normalise(
-            self,
-            path=text("workload.path", self.path),
-            seed=whole("workload.seed", self.seed),
-            procs_per_node=whole("workload.procs_per_node", self.procs_per_node, low=1),
-            start=real("workload.start", self.start, low=0, unit="s"),
-            end=real("workload.end", self.end, above=self.start, unit="s", finite=False),
-            max_nodes=_max_nodes(self.max_nodes),
-            utilization=None if share is None else real("workload.utilization", share, above=0),
-            copies=whole("workload.copies", self.copies, low=1, high=10**6),
-            jitter=real("workload.jitter", self.jitter, low=0, unit="s"),
-            at_home=flag("workload.at_home", self.at_home),
-        )
+        super().__post_init__()
+        real("workload.end", self.end, above=self.start, unit="s", finite=False)
 
     def columns(self, platform: Platform) -> Columns:
         from gridsim.traces import derive_jobs, read_jobs
@@ -128,9 +113,7 @@ class JobLogRecipe(
         )
 
 
-class JobListRecipe(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="job-list"
-):
+class JobListRecipe(_Jobs, frozen=True, kw_only=True, tag="job-list"):
     """The jobs themselves; the meaning of each field is told by `Workload.jobs_of`.
 
     release : s, one entry a job, in any order.
@@ -140,33 +123,15 @@ class JobListRecipe(
     submitter : machines, one entry a job; without it job i submits at machine i modulo their number.
     """
 
-    release: tuple[float, ...]
-    nodes: tuple[int, ...]
-    run_time: tuple[float, ...]
-    requested: tuple[float, ...] | None = None
-    submitter: tuple[int, ...] | None = None
+    release: tuple[Annotated[float, Limits(low=0, unit="s")], ...]
+    nodes: tuple[Annotated[int, Limits(low=1, high=2**31 - 1)], ...]
+    run_time: tuple[_RunTime, ...]
+    requested: tuple[_RunTime, ...] | None = None
+    submitter: tuple[Machine, ...] | None = None
 
     def __post_init__(self) -> None:
-        checks: dict[str, Any] = {
-            "release": lambda path, value: real(path, value, low=0, unit="s"),
-            "nodes": lambda path, value: whole(path, value, low=1, high=2**31 - 1),
-            "run_time": lambda path, value: real(path, value, above=0, unit="s"),
-            "requested": lambda path, value: real(path, value, above=0, unit="s"),
-            "submitter": lambda path, value: whole(path, value),
-        }
-        count = len(sequence("workload.release", self.release))
-        if not count:
-            raise ScenarioError("workload.release must name at least one job, got none")
-        for name, check in checks.items():
-            if (given := getattr(self, name)) is None:
-                continue
-            values = sequence(f"workload.{name}", given)
-            if len(values) != count:
-                raise ScenarioError(
-                    f"workload.{name} must have {count} entries as workload.release has, got {len(values)}"
-                )
-            checked = tuple(check(f"workload.{name}[{i}]", value) for i, value in enumerate(values))
-            normalise(self, **{name: checked})
+        super().__post_init__()
+        check_columns(self, "job")
 
     def columns(self, platform: Platform) -> Columns:
         count = len(self.release)
@@ -188,10 +153,6 @@ class JobListRecipe(
 
 
 RigidRecipe = JobRecipe | JobLogRecipe | JobListRecipe
-
-
-def _max_nodes(given: int | None) -> int | None:
-    return None if given is None else whole("workload.max_nodes", given, low=1)
 
 
 def _columns(

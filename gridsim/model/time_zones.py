@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.fault_events import Count, Course, Piece, nanoseconds, streamed
-from gridsim.support.arguments import normalise, real, whole
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
+from gridsim.support.parameters import Declared, Limits, Recipe, Seed
 from gridsim.support.random_streams import Streams
 
 HOUR = 3600 * NS
@@ -23,7 +22,7 @@ DAY = 24 * HOUR
 MOST_ZONES = 1440
 
 
-class Zones(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Zones(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Machine u lies in time zone u mod `zones`; the clock of zone z is z * 24 / `zones` hours ahead.
 
     At time 0 it is midnight in zone 0.
@@ -32,19 +31,16 @@ class Zones(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     night_hours : how long it is, 1..23 h.
     """
 
-    zones: int = 24
-    night_begin: float = 22.0
-    night_hours: float = 8.0
+    part: ClassVar[str] = "zones"
+
+    zones: Annotated[int, Limits(low=1, high=MOST_ZONES)] = 24
+    night_begin: Annotated[float, Limits(low=0, unit="h")] = 22.0
+    night_hours: Annotated[float, Limits(low=1, high=23, unit="h")] = 8.0
 
     def __post_init__(self) -> None:
-        begin = real("zones.night_begin", self.night_begin, low=0, unit="h")
-        if begin >= 24:
+        super().__post_init__()
+        if self.night_begin >= 24:
             raise ScenarioError(f"zones.night_begin must be below 24 h, got {self.night_begin!r}")
-        hours = real("zones.night_hours", self.night_hours, low=1, unit="h")
-        if hours > 23:
-            raise ScenarioError(f"zones.night_hours must be at most 23 h, got {self.night_hours!r}")
-        zones = whole("zones.zones", self.zones, low=1, high=MOST_ZONES)
-        normalise(self, zones=zones, night_begin=begin, night_hours=hours)
 
     def ahead(self, machines: Any) -> Integers:
         """int64, ns: by how much the clocks of these machines are ahead of that of zone 0."""
@@ -66,37 +62,27 @@ class Zones(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return result
 
 
-class ZoneFaults(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="zones"
-):
+class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
     """Machines that are up at night, and now and then in the day; see `gridsim.model.faults.Faults.zones`."""
 
-    seed: int
+    part: ClassVar[str] = "faults"
+
+    seed: Seed
     zones: Zones = Zones()
-    day_up: float = 0.1
-    spell: float = 1800.0
-    spread: float = 1800.0
+    day_up: Annotated[float, Limits(low=0, high=0.99)] = 0.1
+    spell: Annotated[float, Limits(low=1, unit="s")] = 1800.0
+    spread: Annotated[float, Limits(low=0, unit="s")] = 1800.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.zones, Zones):
             raise ScenarioError(f"faults.zones must be Zones, got {self.zones!r}")
-        share = real("faults.day_up", self.day_up, low=0)
-        if share > 0.99:
-            raise ScenarioError(f"faults.day_up must be at most 0.99, got {self.day_up!r}")
-        spread = real("faults.spread", self.spread, low=0, unit="s")
         most = 900.0 * min(self.zones.night_hours, 24.0 - self.zones.night_hours)
-        if spread > most:
+        if self.spread > most:
             raise ScenarioError(
                 f"faults.spread must be at most a quarter of the night and of the day, {most:g} s with "
                 f"night_hours = {self.zones.night_hours:g}, got {self.spread!r}"
             )
-        normalise(
-            self,
-            seed=whole("faults.seed", self.seed),
-            day_up=share,
-            spell=real("faults.spell", self.spell, low=1, unit="s"),
-            spread=spread,
-        )
 
     def course(self, nodes: int, count: Count) -> Course:
         return streamed(nodes, self._days(nodes, count))

@@ -33,7 +33,7 @@ def distribution(
         release.
 
     Values that differ by more than `series.WIDE` are on a logarithmic scale, around 0 on a linear one.  Jobs
-    that were given up have no value; shares are of all, so that a line then ends below 1.
+    that were rejected have no value; shares are of all, so that a line then ends below 1.
     """
     runs = _named(results)
     values = {name: data.per_application(result, metric) for name, result in runs.items()}
@@ -43,7 +43,7 @@ def distribution(
         x, share = data.distribution(column)
         gone = int(np.isnan(column).sum())
         said = [f"max {x[-1]:.3g}"] if len(x) else []
-        said += [f"{gone} given up"] if gone else []
+        said += [f"{gone} rejected"] if gone else []
         style = look(number)
         axes.step(
             np.concatenate((x[:1], x)),

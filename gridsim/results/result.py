@@ -39,7 +39,7 @@ class Result(Metrics):
     Columns of ``applications``: release, first_start, finish (s); tasks; task_size, size (Mflop); submitter;
     stretch (s/Mflop) = (finish - release) / size; stretch_agg = stretch * aggregate speed (no unit);
     resubmitted (tasks); nodes_used; and what else the scheduler reports (-1 stands for none).
-    Of rigid jobs also failed (0 or 1: given up; start, finish and what is made of them are NaN), run_time,
+    Of rigid jobs also failed (0 or 1: rejected; start, finish and what is made of them are NaN), run_time,
     requested, waiting (s, from the release to the start of the run that was completed), slowdown (bounded).
     Where tasks of an application differ also smallest_task, largest_task (Mflop), and task_size is the mean.
     Of ``machines``: speed (Mflop/s), busy (s), tasks, peak_queue (tasks), bytes_out, bytes_in, utilization.
@@ -132,7 +132,7 @@ class Result(Metrics):
         if self.rigid:
             return (
                 f"<Result of {self.scheduler['name']}: {len(self.applications)} rigid jobs on "
-                f"{len(self.machines)} machines, {self.failed} given up, mean waiting "
+                f"{len(self.machines)} machines, {self.failed} rejected, mean waiting "
                 f"{self.mean_waiting:.6g} s, makespan {self.makespan:.6g} s, digest {self.digest[:16]}>"
             )
         return (

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +23,7 @@ from gridsim.model.fluctuation import Pace
 from gridsim.model.time_zones import Zones
 from gridsim.results.decisions import Decisions, Words
 from gridsim.support.arrays import Floats, Integers
+from gridsim.support.parameters import Declared
 from gridsim.support.random_streams import Streams
 from gridsim.support.state import Stateful
 
@@ -114,7 +114,7 @@ class Outcome:
 
     applications : ``first_start``, ``finish``, ``completed`` (tasks), ``resubmitted`` (tasks),
         ``nodes_used``, and optionally further ones, such as ``level`` (at which the request was accepted).
-        Of rigid jobs also ``failed``, whether one was given up: nothing of it is completed then, and it
+        Of rigid jobs also ``failed``, whether one was rejected: nothing of it is completed then, and it
         has neither start nor finish.
     machines : ``busy`` (ns), ``tasks`` (completed), ``peak_queue`` (tasks waiting), and optionally
         ``interrupted`` (tasks that ran when the machine failed).
@@ -197,10 +197,12 @@ class Policy(Stateful, ABC):
         """Complete what has been decided and report."""
 
 
-class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
+class Scheduler(Declared, frozen=True, kw_only=True):
     """Parameters of a scheduler.  Subclasses add fields, a `name`, and `start`.
 
-    Raises (from a subclass's ``__post_init__``) `ScenarioError` naming the parameter and its value.
+    Fields are checked as they are declared (`gridsim.support.parameters.Limits`, literals and bools); a
+    ``__post_init__`` of a subclass calls this one's first.  Raises `ScenarioError` naming the parameter and
+    its value.
     """
 
     #: How the command line and result tables call it.
@@ -222,6 +224,9 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     #: name of the one who decided, and may have columns of the table ``decisions`` in braces; the quantity is
     #: what ``saw``, ``limit`` and ``true`` are.  Empty if it notes nothing.
     decision_words: ClassVar[Words] = {}
+
+    def _path(self) -> str:
+        return self.name
 
     @property
     def informed_by_messages(self) -> bool:

@@ -23,8 +23,8 @@ def tree_level(nodes: ArrayLike) -> Integers:
     return (np.frexp(np.asarray(nodes, np.float64) + 1)[1] - 1).astype(np.int64)
 
 
-def tree_father(nodes: Integers) -> Integers:
-    """The fathers of `nodes`; -1 for the root."""
+def tree_parent(nodes: Integers) -> Integers:
+    """The parents of `nodes`; -1 for the root."""
     return (np.asarray(nodes, np.int64) + 1) // 2 - 1
 
 

@@ -1,4 +1,4 @@
-"""What a run comes to: whether it can be run, whether its outcome keeps the laws, and the tables of it."""
+"""Checks of a run: whether it can be run, and whether its outcome keeps the invariants."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
     completed, tasks = outcome.applications["completed"], applications.tasks
     failed = given_up(outcome, applications)
     for i in np.flatnonzero(failed & ((completed != 0) | (finish != -1)))[:1]:
-        raise InvariantViolation(f"application {i}: given up, but {completed[i]} tasks were completed")
+        raise InvariantViolation(f"application {i}: rejected, but {completed[i]} tasks were completed")
     tasks = np.where(failed, 0, tasks)
     for i in np.flatnonzero(completed != tasks)[:1]:
         raise InvariantViolation(
@@ -224,7 +224,7 @@ def _check_cycles(outcome: Outcome, applications: Applications, worked: float, s
 
 
 def unfinished(outcome: Outcome, applications: Applications) -> int:
-    """Tasks that are neither completed nor given up."""
+    """Tasks that are neither completed nor rejected."""
     left = applications.tasks - outcome.applications["completed"]
     return int(left[~given_up(outcome, applications)].sum())
 

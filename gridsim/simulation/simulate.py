@@ -75,9 +75,9 @@ def simulate(
     cohort_limit : the most rows a handler gets in one call; the result does not depend on it.
     threads : how many the kernels may use where many machines act at one instant, as with equal delays; the
         result does not depend on it.
-    time_limit : s of the run's clock after which it is given up.  Only failures can make a run endless, where
-        machines do not stay up for as long as a task takes; without failures the clock may end when the last
-        task has been placed, long before it is completed.
+    time_limit : s of the run's clock after which the run is stopped.  Only failures can make a run endless,
+        where machines do not stay up for as long as a task takes; without failures the clock may end when the
+        last task has been placed, long before it is completed.
     record : True or ``"schedule"``: add the tables ``schedule`` and ``arrivals``, what ran where and when;
         ``"decisions"``: add the table ``decisions``, for `Result.why`; ``"messages"``: add ``message_log``, a
         row a message; several of these names; ``"all"``: those that the scheduler can.  The digest does not
@@ -90,8 +90,8 @@ def simulate(
 
     Raises ScenarioError for a workload that does not fit the platform or a run that meets the time limit,
     SchedulerError when the scheduler breaks its contract or cannot be kept in a checkpoint,
-    InvariantViolation when a law of the simulation does not hold afterwards, OSError for a checkpoint that
-    cannot be written.
+    InvariantViolation when an invariant of the simulation does not hold afterwards, OSError for a
+    checkpoint that cannot be written.
     """
     options = Options(
         cohort_limit=cohort_limit,

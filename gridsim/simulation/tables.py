@@ -83,7 +83,7 @@ def machine_table(
     given = outcome.machines
     until = int(outcome.applications["finish"].max())
     if "failed" in outcome.applications and outcome.applications["failed"].any():
-        until = max(until, now)  # what was given up kept machines busy until then
+        until = max(until, now)  # what was rejected kept machines busy until then
     span = (until - int(applications.release_ns.min())) / NS
     busy = given["busy"] / NS
     further: dict[str, NDArray[Any]] = {

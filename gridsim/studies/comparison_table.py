@@ -136,7 +136,7 @@ def _of_cycles() -> tuple[_Cells, ...]:
 
 def _of_jobs(baseline: str) -> tuple[_Cells, ...]:
     return (
-        ("given up", "jobs", lambda row: f"{row['failed']}"),
+        ("rejected", "jobs", lambda row: f"{row['failed']}"),
         ("waiting", "mean, s", lambda row: f"{row['mean_waiting']:.6g}"),
         ("relative", f"to {baseline}", lambda row: f"{row['ratio']:.3f}"),
         ("waiting", "median, s", lambda row: f"{row['median_waiting']:.6g}"),

@@ -1,7 +1,7 @@
-"""check_scheduler(): does a scheduler keep the laws that a believable one keeps?
+"""check_scheduler(): does a scheduler keep the invariants that a believable one keeps?
 
 In the manner of scikit-learn's ``check_estimator``: random small grids on which much coincides, and for each
-of them every law.  What breaks one is shrunk and saved as a scenario that can be run.
+of them every invariant.  What breaks one is shrunk and saved as a scenario that can be run.
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ LAWS = {
 
 
 class ConformanceError(AssertionError):
-    """A scheduler broke a law.
+    """A scheduler broke an invariant.
 
-    law : its name, one of `LAWS`.  scenario : the smallest one found.  scheduler : as it was then.
+    law : name of the invariant, one of `LAWS`.  scenario : the smallest one found.  scheduler : as it was
+        then.
     file : where the scenario has been saved.
     """
 
@@ -73,7 +74,7 @@ class ConformanceError(AssertionError):
         self.file: str | None = None
 
     def __str__(self) -> str:
-        said = f"{self.scheduler.name} breaks the law {self.law!r} ({LAWS[self.law]}): {self.args[0]}"
+        said = f"{self.scheduler.name} breaks the invariant {self.law!r} ({LAWS[self.law]}): {self.args[0]}"
         if self.file is None:
             return said
         return f"{said}\n{self.scheduler!r}\n{self.file}:\n{self.scenario.to_toml()}"
@@ -81,10 +82,10 @@ class ConformanceError(AssertionError):
 
 @dataclass(frozen=True)
 class Conformance:
-    """That a scheduler kept all laws.
+    """That a scheduler kept all invariants.
 
     examples : how many scenarios it was tried on, and with failures how many of them.
-    left_out : laws that were not tried, and why.
+    left_out : invariants that were not tried, and why.
     """
 
     scheduler: str
@@ -94,7 +95,7 @@ class Conformance:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.scheduler}: {self.examples} scenarios, {self.with_failures} with failures, no law broken"
+            f"{self.scheduler}: {self.examples} scenarios, {self.with_failures} with failures, no violations"
         ]
         return "\n".join([*lines, *(f"left out: {law}, {why}" for law, why in self.left_out.items())])
 
@@ -117,7 +118,7 @@ def check_scheduler(
     max_nodes : machines, at most.
     hash_seeds : run everything in two further interpreters too, which must be able to import the scheduler.
     seed : of the random scenarios; the same seed tries the same ones.
-    folder : where the scenario of a broken law is saved, made if it is needed.
+    folder : where the scenario of a violated invariant is saved, made if it is needed.
 
     Raises ConformanceError with the smallest scenario that was found, ScenarioError for arguments that are
     none or a class that other interpreters cannot import.
@@ -167,7 +168,7 @@ def _attempt(
     count: int,
     seed: int,
 ) -> None:
-    """The trial of so many cases; what breaks a law is shrunk."""
+    """The trial of so many cases; what breaks an invariant is shrunk."""
 
     @seeded(seed)
     @settings(
@@ -187,7 +188,7 @@ def _attempt(
 
 
 class _Trial:
-    """All laws on one scenario."""
+    """All invariants on one scenario."""
 
     def __init__(self, interpreters: list[ProcessPoolExecutor], keeps_state: bool) -> None:
         self.interpreters, self.keeps_state = interpreters, keeps_state
@@ -209,7 +210,7 @@ class _Trial:
         self.keeps("locality", result, scenario, scheduler)
 
     def keeps(self, law: str, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        """Try one law; an error that only its runs have breaks it too."""
+        """Try one invariant; an error that only its runs have breaks it too."""
         try:
             getattr(self, law)(result, scenario, scheduler)
         except ConformanceError:
@@ -383,7 +384,7 @@ def _said(error: BaseException) -> str:
 
 
 def _save(error: ConformanceError, folder: str) -> str:
-    """Save the scenario of a broken law, with the scheduler's parameters if it is known by a name."""
+    """Save the scenario of a violated invariant, with the scheduler's parameters if it is known by a name."""
     scheduler, scenario = error.scheduler, error.scenario
     if scheduler.name in registered():
         given: dict[str, Any] = {

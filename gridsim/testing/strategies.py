@@ -184,7 +184,7 @@ def grids(draw: st.DrawFn, *, max_samples: int = 4, exact: bool = True) -> Summa
 
 @st.composite
 def summaries(draw: st.DrawFn, grid: SummaryGrid, *, max_count: int = 2**32 - 1) -> npt.NDArray[np.uint32]:
-    """Any summary on a grid that obeys the laws: non-decreasing in S and w, non-increasing in a."""
+    """Any summary on a grid that obeys the invariants: non-decreasing in S and w, non-increasing in a."""
     counts = st.lists(st.integers(0, max_count), min_size=grid.cells, max_size=grid.cells)
     cells = np.array(draw(counts), dtype=np.uint32).reshape(grid.shape)
     cells = np.maximum.accumulate(cells, axis=0)

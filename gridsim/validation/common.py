@@ -27,9 +27,10 @@ def close(a: NDArray[Any], b: NDArray[Any], slack: Any = NS) -> NDArray[np.bool_
 
 @dataclass(frozen=True)
 class Violation:
-    """A law that does not hold.
+    """An invariant that does not hold.
 
-    law : its name.  count : how often it is broken.  where, message : the first place, and what is wrong.
+    law : name of the invariant.  count : how often it is broken.  where, message : the first place, and
+        what is wrong.
     """
 
     law: str

@@ -16,7 +16,7 @@ def in_turn(result: Result) -> list[Violation]:
 
     A row of the recorded schedule has several tasks, one after the other; where these differ in size it does
     not say when each starts, and only those that come after its end are found to run too early.  Machines
-    must be known and rows have tasks in `schedule` and `arrivals`.  The law is "order".
+    must be known and rows have tasks in `schedule` and `arrivals`.  The invariant is "order".
     """
     schedule, arrivals = result.tables["schedule"], result.tables["arrivals"]
     ran = np.lexsort((schedule["start"], schedule["machine"]))

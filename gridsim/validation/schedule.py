@@ -221,7 +221,7 @@ def _agreement(
     pairs = np.unique(met[0] * count + met[1])
     used = np.bincount((pairs % count)[pairs >= 0], minlength=count)[:count]
     until = float(np.fmax.reduce(applications["finish"]))
-    if np.isnan(applications["finish"]).any():  # what was given up kept machines busy until the run ended
+    if np.isnan(applications["finish"]).any():  # what was rejected kept machines busy until the run ended
         until = float(np.fmax(until, result.provenance["clock_seconds"]))
     span = until - float(applications["release"].min())
     more = {"utilization": machines["busy"] / span if span > 0 else np.zeros(len(machines))}

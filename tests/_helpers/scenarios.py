@@ -1,4 +1,4 @@
-"""Every scheduler that comes with gridsim, for the laws."""
+"""Every scheduler that comes with gridsim, for the invariants."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def fair_trees(**fixed: Any) -> st.SearchStrategy[FairTree]:
         "hold_off": st.sampled_from((0.0, 0.03)),
         "release_cell": st.sampled_from((0.0, 0.0, 300.0, 7.0)),
         "refresh": st.sampled_from((0.0, 0.0, 5.0)),
-        "entry": st.sampled_from(("own-router", "father")),
+        "entry": st.sampled_from(("own-router", "parent")),
         "minimum_of": st.sampled_from(("busy", "all", "inverse-speed")),
         "spread": st.sampled_from(("heartbeat", "heartbeat", "change")),
         "heartbeat": st.sampled_from((300.0, 20.0)),

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from gridcore.queues import task_queues as queues
 from gridcore.queues.summary_grid import SummaryGrid
-from tests.reference import task_queues as twin
+from tests.reference import task_queues as reference
 
 QUICK = settings(max_examples=60, deadline=None)
-BOTH = pytest.mark.parametrize("module", [queues, twin])
+BOTH = pytest.mark.parametrize("module", [queues, reference])
 NEVER = queues.NEVER
 NS = 10**9
 GRID = SummaryGrid([0.25, 0.5, 1.0, 2.0, 4.0, 8.0], [0.5, 2.0, 8.0, 32.0], [0.5, 1.0, 3.0])

@@ -9,16 +9,16 @@ import pytest
 
 from gridcore.fair_tree import summary_tree as tree
 from gridcore.queues.summary_grid import SummaryGrid
-from tests.reference import summary_tree as twin
+from tests.reference import summary_tree as reference
 
-BOTH = pytest.mark.parametrize("module", [tree, twin])
+BOTH = pytest.mark.parametrize("module", [tree, reference])
 NEVER, TOP = tree.NEVER, 2**32 - 1
 NS = 10**9
 GRID = SummaryGrid([0.5, 1.0, 2.0], [1.0, 4.0, 16.0], [0.5, 1.0, 3.0])
 
 
 def requests(*rows):
-    """(node, application, tasks), climbing, or with a number from the father as fourth."""
+    """(node, application, tasks), climbing, or with a number from the parent as fourth."""
     full = [(node, node, i, n, *(rest or (-1,)), math.nan, 0) for node, i, n, *rest in rows]
     return np.array(full, tree.REQUEST)
 
@@ -46,7 +46,7 @@ def full(value, count=1):
 
 
 def tell(one, nodes, value, least=1.0, now=0):
-    """Leaves report `value` everywhere, and their fathers hear it."""
+    """Leaves report `value` everywhere, and their parents hear it."""
     rows = one.report(nodes, now, full(value, len(nodes)), [least] * len(nodes), [0.0] * len(nodes))
     one.receive(rows)
     return rows

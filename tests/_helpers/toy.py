@@ -11,7 +11,7 @@ from gridsim.support.clock import nanoseconds
 
 
 class Toy(Scheduler, frozen=True, kw_only=True):
-    """Every application runs where it was submitted, first come, first served; `flaw` breaks a law."""
+    """Every application runs where it was submitted, first come, first served; `flaw` breaks an invariant."""
 
     name: ClassVar[str] = "toy"
 

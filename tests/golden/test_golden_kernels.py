@@ -10,14 +10,16 @@ import pytest
 
 from gridcore.fair_tree import summaries
 from gridcore.queues import availability, edf
-from tests.reference import availability as availability_twin
-from tests.reference import edf as edf_twin
-from tests.reference import summaries as summaries_twin
+from tests.reference import availability as availability_reference
+from tests.reference import edf as edf_reference
+from tests.reference import summaries as summaries_reference
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
-AVAILABILITY = pytest.mark.parametrize("module", [availability, availability_twin], ids=["kernel", "twin"])
-EDF = pytest.mark.parametrize("module", [edf, edf_twin], ids=["kernel", "twin"])
-SUMMARIES = pytest.mark.parametrize("module", [summaries, summaries_twin], ids=["kernel", "twin"])
+AVAILABILITY = pytest.mark.parametrize(
+    "module", [availability, availability_reference], ids=["kernel", "reference"]
+)
+EDF = pytest.mark.parametrize("module", [edf, edf_reference], ids=["kernel", "reference"])
+SUMMARIES = pytest.mark.parametrize("module", [summaries, summaries_reference], ids=["kernel", "reference"])
 
 
 def number(text):

@@ -31,13 +31,13 @@ from gridcore.dgs import protocol as jobflow
 from gridcore.fair_tree.protocol import SHARE
 from gridcore.fair_tree.summary_tree import REQUEST, SUMMARY
 from gridcore.queues import edf
-from tests.reference import availability as availability_twin
-from tests.reference import dispatch as dispatch_twin
-from tests.reference import edf as edf_twin
-from tests.reference import links as links_twin
-from tests.reference import overlay as overlay_twin
-from tests.reference import slots as slots_twin
-from tests.reference import task_queues as queues_twin
+from tests.reference import availability as availability_reference
+from tests.reference import dispatch as dispatch_reference
+from tests.reference import edf as edf_reference
+from tests.reference import links as links_reference
+from tests.reference import overlay as overlay_reference
+from tests.reference import slots as slots_reference
+from tests.reference import task_queues as queues_reference
 
 LAST = 2**63 - 1
 GRID = SummaryGrid([1.0], [4.0], [1.0])
@@ -170,7 +170,7 @@ def test_a_request_for_what_the_tree_does_not_know() -> None:
         it.advance(10**9)
 
 
-@pytest.mark.parametrize("kind", [Links, links_twin.Links], ids=["kernel", "twin"])
+@pytest.mark.parametrize("kind", [Links, links_reference.Links], ids=["kernel", "reference"])
 def test_sizes_and_instants_of_links(kind: Any) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"widths": (16, 2**56)}, r"widths\[1\] must be in 16..1048576 bytes, got"),
@@ -213,7 +213,7 @@ def test_walks_end_where_a_message_is_nobodys() -> None:
         it.advance(10**12)
 
 
-@pytest.mark.parametrize("kind", [Views, overlay_twin.Views], ids=["kernel", "twin"])
+@pytest.mark.parametrize("kind", [Views, overlay_reference.Views], ids=["kernel", "reference"])
 def test_a_walk_of_many_steps(kind: Any) -> None:
     it = kind(3, 2, shuffle=1)
     it.leave([0])
@@ -222,7 +222,7 @@ def test_a_walk_of_many_steps(kind: Any) -> None:
     it.join(0, 1)
 
 
-@pytest.mark.parametrize("kind", [TaskQueues, queues_twin.TaskQueues], ids=["kernel", "twin"])
+@pytest.mark.parametrize("kind", [TaskQueues, queues_reference.TaskQueues], ids=["kernel", "reference"])
 def test_instants_of_queues(kind: Any) -> None:
     it = kind([1.0, 1.0])
     it.add_applications([0.0], [4.0], [1.0])
@@ -254,7 +254,7 @@ def test_a_state_of_queues_that_is_refused_changes_nothing() -> None:
     assert it.next_change() == 2 * 10**18 and it.queue(0)[1].tolist() == [2]
 
 
-@pytest.mark.parametrize("kind", [SlotSchedules, slots_twin.SlotSchedules], ids=["kernel", "twin"])
+@pytest.mark.parametrize("kind", [SlotSchedules, slots_reference.SlotSchedules], ids=["kernel", "reference"])
 def test_when_nodes_look_is_told(kind: Any) -> None:
     with pytest.raises(ValueError, match="as_of must be given with every, got None"):
         kind(2, stale=True).search(np.array([[1], [0]], np.int32), [0], 1, 1, 0, every=7)
@@ -351,7 +351,7 @@ def test_arrays_that_begin_anywhere() -> None:
         bind_earliest(kept, [1.0, 2.0], 1.0, 3, 0)
 
 
-@pytest.mark.parametrize("kind", [WorkQueue, dispatch_twin.WorkQueue], ids=["kernel", "twin"])
+@pytest.mark.parametrize("kind", [WorkQueue, dispatch_reference.WorkQueue], ids=["kernel", "reference"])
 def test_of_a_task_that_is_completed_nothing_is_left(kind: Any) -> None:
     it = kind([1.0], [1], [1.0], [LAST], order="random", choice="none", max_replicas=1, interval=10**8)
     it.submit(0, [0])
@@ -361,7 +361,7 @@ def test_of_a_task_that_is_completed_nothing_is_left(kind: Any) -> None:
             call()
 
 
-@pytest.mark.parametrize("module", [edf, edf_twin], ids=["kernel", "twin"])
+@pytest.mark.parametrize("module", [edf, edf_reference], ids=["kernel", "reference"])
 def test_a_stretch_that_rounds_to_zero(module: Any) -> None:
     """A multiple of 0 is no larger stretch: it was tried for ever."""
     queue = {"release": [0.0], "size": [26.5], "work": [5e-324], "speed": 0.125, "now": 0.0}
@@ -416,9 +416,11 @@ def test_a_grid_is_what_it_says() -> None:
     grid = Grid(*(np.arange(1.0, 101.0),) * 3)
     for call in (
         lambda: sample_availability(grid, 0.0, [0.0], [1e5], [1e5], speed=1.0, free_at=0.0),
-        lambda: availability_twin.sample_availability(grid, 0.0, [0.0], [1e5], [1e5], speed=1.0, free_at=0.0),
+        lambda: availability_reference.sample_availability(
+            grid, 0.0, [0.0], [1e5], [1e5], speed=1.0, free_at=0.0
+        ),
         lambda: TaskQueues([1.0]).summaries([0], grid, 0),
-        lambda: queues_twin.TaskQueues([1.0]).summaries([0], grid, 0),
+        lambda: queues_reference.TaskQueues([1.0]).summaries([0], grid, 0),
         lambda: SummaryTree(grid, [1.0], release=[0.0], size=[1.0], task_size=[1.0], nbytes=1),
     ):
         with pytest.raises(TypeError, match="grid must be a SummaryGrid, got Grid"):

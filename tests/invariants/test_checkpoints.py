@@ -1,7 +1,7 @@
 """A run that was cut off goes on from its checkpoint, and ends as if nothing had happened.
 
-That this holds for every scheduler and scenario is one of the laws of `check_scheduler`; here is what lies
-around it: the file, processes that are killed, and what is refused.
+`check_scheduler` tests that for every scheduler and scenario; here is what lies around
+it: the file, processes that are killed, and what is refused.
 """
 
 from __future__ import annotations

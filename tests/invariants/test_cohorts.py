@@ -1,7 +1,7 @@
 """A cohort means what its rows one by one would mean, and a run is its scenario and its seed, no more.
 
 Whole cohorts over FIFO interfaces run in the compiled `TreeFlow`; cohorts that are cut go through the
-Python handlers, message by message.  So the first law proves the flow as well.
+Python handlers, message by message.  So the first invariant proves the flow as well.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ WHAT_MAY_HAPPEN = pytest.mark.parametrize(
     [
         {"machine": [5], "down": [0.0], "up": [0.0]},  # the submitter, as it submits
         {"machine": [5], "down": [0.02], "up": [inf]},  # and for good
-        {"machine": [1, 3], "down": [0.12, 0.12], "up": [0.12, 0.12]},  # father and child at one instant
+        {"machine": [1, 3], "down": [0.12, 0.12], "up": [0.12, 0.12]},  # parent and child at one instant
         {"machine": [0, 1, 2], "down": [0.11] * 3, "up": [50.0] * 3},  # the upper routers, during the descent
         {"machine": [0], "down": [0.03], "up": [0.03]},  # the root, during the first summaries' flight
         {"machine": list(range(7)), "down": [1.0] * 7, "up": [inf] * 7},  # all but one

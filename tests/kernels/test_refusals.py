@@ -1,4 +1,4 @@
-"""Bad input: refused by kernel and twin alike, in the same words; odd but good input: accepted."""
+"""Bad input: refused by kernel and reference alike, in the same words; odd but good input: accepted."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import gridcore
 from gridcore.fair_tree import summaries
 from gridcore.queues import availability, edf
 from gridcore.queues.summary_grid import SummaryGrid
-from tests.reference import availability as availability_twin
-from tests.reference import edf as edf_twin
-from tests.reference import summaries as summaries_twin
+from tests.reference import availability as availability_reference
+from tests.reference import edf as edf_reference
+from tests.reference import summaries as summaries_reference
 
 NAN, INF = math.nan, math.inf
 GRID = SummaryGrid([1.0, 2.0], [4.0, 8.0], [1.0, 2.0])
@@ -54,7 +54,7 @@ GOOD = {
         "stretch": [1.0, 2.0], "leaves": 2, "rule": "subtree",
     },
 }  # fmt: skip
-PAIRS = [(edf, edf_twin), (availability, availability_twin), (summaries, summaries_twin)]
+PAIRS = [(edf, edf_reference), (availability, availability_reference), (summaries, summaries_reference)]
 
 _finite = [(NAN, "finite, got nan"), (INF, "finite, got inf"), (-INF, "finite, got -inf")]
 _zero_up = [(NAN, ">= 0, got nan"), (-1.0, ">= 0, got -1.0"), (INF, ">= 0, got inf")]

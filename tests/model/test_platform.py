@@ -105,7 +105,7 @@ def test_equal_speeds_need_one_step():
         ),
         (
             lambda: Platform.desktop_grid(5, 1, high=10),
-            "platform.high must be a finite number >= 1000 Mflop/s, got 10",
+            "platform.high must be a finite number >= 1000 Mflop/s, got 10.0",
         ),
         (
             lambda: Platform.desktop_grid(5, 1, step=300),

@@ -80,11 +80,11 @@ class Debt:
 
 @dataclass
 class Node:
-    """One node: what its father knows of it, and what it has said and got itself."""
+    """One node: what its parent knows of it, and what it has said and got itself."""
 
     leaves: int
     power: float
-    # with the father
+    # with the parent
     held: int = -1
     held_minimum: float = math.inf
     heard: int = -1
@@ -101,7 +101,7 @@ class Node:
     free_at: int = 0
     due_at: int | None = None
     since: int = NEVER
-    away: Literal["", "silent", "gone"] = ""  # gone: and its father knows
+    away: Literal["", "silent", "gone"] = ""  # gone: and its parent knows
 
 
 @dataclass
@@ -185,7 +185,7 @@ class SummaryTree:
 
     @property
     def payloads_in_use(self) -> int:
-        """Summaries that a sender, a message or a father refers to."""
+        """Summaries that a sender, a message or a parent refers to."""
         return len(self._payloads)
 
     def _release(self, handle: int) -> None:
@@ -200,7 +200,7 @@ class SummaryTree:
         return release if self._celled else min(release, now)
 
     def _read(self, child: Node, now: float) -> Cells:
-        """What the father may count on from `child` at `now` s."""
+        """What the parent may count on from `child` at `now` s."""
         if child.held < 0:
             return np.zeros(self.grid.shape, np.uint32)
         cells = self._payloads[child.held].cells
@@ -306,7 +306,7 @@ class SummaryTree:
         cells = self._read(child, now)
         r, w, a = self._released[application], self._size[application], self._task_size[application]
         here = self._instant(child, now)
-        longest = float(max(self._task_size))  # of all applications: the father knows no better
+        longest = float(max(self._task_size))  # of all applications: the parent knows no better
         return [
             lookup(
                 cells, self.grid, stretch, w, a,
@@ -329,15 +329,15 @@ class SummaryTree:
     # -- summaries ----------------------------------------------------------------------------------------
 
     def receive(self, rows: Rows) -> None:
-        """Fathers take in the summaries of their children; stale ones are dropped."""
+        """Parents take in the summaries of their children; stale ones are dropped."""
         for k, row in enumerate(_checked(rows, SUMMARY)):
             sender, receiver = int(row["sender"]), int(row["node"])
             if not (0 < sender < self.nodes and receiver == (sender - 1) // 2):
-                raise ValueError(f"rows[{k}] goes from node {sender} to {receiver}, which is not its father")
+                raise ValueError(f"rows[{k}] goes from node {sender} to {receiver}, which is not its parent")
             if int(row["payload"]) not in self._payloads:
                 raise ValueError(f"rows[{k}].payload is not in use, got {row['payload']}")
         for row in rows:
-            node, father = self._node[int(row["sender"])], self._node[int(row["node"])]
+            node, parent = self._node[int(row["sender"])], self._node[int(row["node"])]
             if row["sequence"] <= node.heard or node.away == "gone":
                 self._release(int(row["payload"]))
                 continue
@@ -345,7 +345,7 @@ class SummaryTree:
             self._release(node.held)
             node.held, node.held_minimum = int(row["payload"]), float(row["minimum"])
             node.ledger = [debt for debt in node.ledger if debt.sequence > row["echo"]]
-            father.since = min(father.since, int(row["since"]))
+            parent.since = min(parent.since, int(row["since"]))
 
     def ready(self, nodes: ArrayLike, now: int) -> tuple[Integers, Integers, Integers]:
         """(nodes that may report, nodes that must wait and were not waiting yet, until when)."""
@@ -381,7 +381,7 @@ class SummaryTree:
         minimum: ArrayLike,
         release: ArrayLike,
     ) -> Rows:
-        """The summaries that `nodes` (ascending) send to their fathers at `now` ns."""
+        """The summaries that `nodes` (ascending) send to their parents at `now` ns."""
         if not (
             isinstance(summaries, np.ndarray)
             and summaries.dtype == np.uint32
@@ -469,12 +469,12 @@ class SummaryTree:
         child.held, child.held_minimum, child.told, child.ledger = -1, math.inf, math.inf, []
 
     def silence(self, nodes: ArrayLike) -> None:
-        """`nodes` do not report until they are `reset`, which their fathers do not know yet."""
+        """`nodes` do not report until they are `reset`, which their parents do not know yet."""
         for m in self._nodes(nodes):
             self._node[m].away = self._node[m].away or "silent"
 
     def leave(self, nodes: ArrayLike) -> None:
-        """`nodes` are gone until they are `reset`, and their fathers know."""
+        """`nodes` are gone until they are `reset`, and their parents know."""
         for m in self._nodes(nodes):
             self._node[m].away = "gone"
             self._unhear(self._node[m])
@@ -520,13 +520,13 @@ class SummaryTree:
     # -- inspection ---------------------------------------------------------------------------------------
 
     def known(self, node: int, now: int) -> Cells:
-        """What the father of `node` may count on from it at `now` ns."""
+        """What the parent of `node` may count on from it at `now` ns."""
         one = self._node[self._one(node)]
         check_instant(now, "now")
         return self._read(one, now / 1e9).copy()
 
     def held(self, nodes: ArrayLike) -> Integers:
-        """The payload by which the father of each of `nodes` knows it; -1 if by none."""
+        """The payload by which the parent of each of `nodes` knows it; -1 if by none."""
         return np.array([self._node[m].held for m in self._nodes(nodes)], np.int64)
 
     def look(self, node: int, application: int, now: int) -> tuple[Integers, float]:

@@ -20,7 +20,7 @@ class Gate:
         watch.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
         self._longs = {name: ctypes.c_long.in_dll(library, name) for name in _LONGS}
         self._places: list[tuple[int, int, str]] = []
-        files = {module.__file__: module.__name__.rpartition(".")[2] for module in MODULES}
+        files = {module.__file__: module.__name__.removeprefix("gridcore.") for module in MODULES}
         with open("/proc/self/maps") as maps:
             rows = [line.split() for line in maps]
         bases = {row[-1]: int(row[0].split("-")[0], 16) for row in reversed(rows)}

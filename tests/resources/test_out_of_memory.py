@@ -23,7 +23,7 @@ from gridsim.support.extras import need
 from tests.resources.memory_cases import CASES, QUICK
 
 #: Kernels that keep no memory but that of numpy.
-WITHOUT = {"overlay"}
+WITHOUT = {"dgs.overlay"}
 
 
 def check(lines: list[str], cases: Any) -> set[str]:
@@ -37,8 +37,10 @@ def check(lines: list[str], cases: Any) -> set[str]:
 def test_an_allocation_that_fails_is_a_memory_error_and_nothing_else(counted: Any) -> None:
     """Wherever: nothing leaks, nothing is written beyond its end, and whoever goes on does not crash."""
     kernels = check(counted("failing.py", *QUICK), QUICK)
-    assert kernels >= {"availability", "backfill", "central", "dispatch", "edf", "flow", "links", "mapping"}
-    assert kernels >= {"jobflow", "queues", "slots", "summaries", "tree", "walk"}
+    assert kernels >= {"queues.edf", "queues.availability", "queues.task_queues", "network.links"}
+    assert kernels >= {"fair_tree.summaries", "fair_tree.summary_tree", "fair_tree.protocol", "dgs.slots"}
+    assert kernels >= {"dgs.protocol", "work_queue.dispatch", "random_walk.walk", "rigid_queue.backfill"}
+    assert kernels >= {"centralized.pull_queue", "centralized.mapping"}
 
 
 @pytest.mark.claims

@@ -1,4 +1,4 @@
-"""Decisions as they are noted, against small cases by hand; that noting them changes nothing is a law.
+"""Decisions as they are noted, against small cases by hand; that noting them changes nothing is an invariant.
 
 `check_scheduler` holds that for every scheduler; see tests/testing/test_conformance.py.
 """

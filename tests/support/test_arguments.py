@@ -84,11 +84,11 @@ def test_samples_of_a_grid_may_be_arrays() -> None:
 
 def test_parameters_in_a_scenario_can_be_written() -> None:
     given = {
-        "fair-tree": {"bound": np.float32(2.0), "samples": (np.int64(3), 2, 1), "entry": np.str_("father")}
+        "fair-tree": {"bound": np.float32(2.0), "samples": (np.int64(3), 2, 1), "entry": np.str_("parent")}
     }
     made = scenario(schedulers=given)
     assert gs.Scenario.from_toml(made.to_toml()).schedulers == {
-        "fair-tree": {"bound": 2.0, "samples": [3, 2, 1], "entry": "father"}
+        "fair-tree": {"bound": 2.0, "samples": [3, 2, 1], "entry": "parent"}
     }
     assert type(made.schedulers["fair-tree"]["bound"]) is float
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,20 +31,18 @@ from tests._helpers.scenarios import (
     work_queues,
 )
 
-SCHEDULERS = Path(__file__).parent.parent / "schedulers"
+HELPERS = Path(__file__).parents[1] / "_helpers"
 
 
 @pytest.fixture
 def wrong(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module of wrong schedulers, importable by other interpreters too."""
-    monkeypatch.syspath_prepend(SCHEDULERS)
-    from tests._helpers import wrong_schedulers
-
-    return wrong_schedulers
+    monkeypatch.syspath_prepend(HELPERS)
+    return import_module("wrong_schedulers")
 
 
 def quiet(scheduler: gs.Scheduler | type[gs.Scheduler]) -> set[str]:
-    """The law of decisions, if the scheduler notes none."""
+    """The invariant of decisions, if the scheduler notes none."""
     return set() if scheduler.decision_words else {"decisions"}
 
 
@@ -201,7 +200,7 @@ def test_a_wrong_scheduler_is_caught(name: str, wrong: Any, tmp_path: Path) -> N
             f"wrong_schedulers:{name}",
             "--no-progress",
         ],
-        cwd=SCHEDULERS,
+        cwd=HELPERS,
         env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
         capture_output=True,
         text=True,
@@ -247,7 +246,7 @@ def test_one_that_ends_the_process_breaks_a_law(where: str, wrong: Any, tmp_path
 
 
 def test_an_error_of_one_law_alone_is_told_as_that(wrong: Any, tmp_path: Path) -> None:
-    """Whole cohorts are no trouble, single rows are: the scenario is saved, and the law is named."""
+    """Whole cohorts are no trouble, single rows are: the scenario is saved, and the invariant is named."""
 
     class Alone(wrong.SharesPolicy):
         def on_share(self, rows: Any) -> None:

@@ -91,7 +91,7 @@ def test_a_sound_table(tmp_path: Path) -> None:
     path = batsim(tmp_path / "out_jobs.csv")
     assert validate_batsim(path) == validate_batsim(path, machines=6) == []
     done = CliRunner().invoke(cli, ["validate", str(path), "--nodes", "6"])
-    assert (done.exit_code, done.stdout) == (0, f"{path}: a jobs table of Batsim, no laws broken\n")
+    assert (done.exit_code, done.stdout) == (0, f"{path}: a jobs table of Batsim, no violations\n")
 
 
 @pytest.mark.parametrize(

@@ -351,7 +351,7 @@ def test_planted_corruption_is_found(sound: Path, tmp_path: Path, what: str) -> 
 
 def test_the_command_on_a_sound_result(sound: Path) -> None:
     done = CliRunner().invoke(cli, ["validate", str(sound)])
-    assert (done.exit_code, done.stdout) == (0, f"{sound}: a result with its schedule, no laws broken\n")
+    assert (done.exit_code, done.stdout) == (0, f"{sound}: a result with its schedule, no violations\n")
     found = json.loads(CliRunner().invoke(cli, ["validate", str(sound), "--json"]).stdout)
     assert found == {"file": str(sound), "kind": "a result with its schedule", "violations": []}
 

@@ -20,6 +20,7 @@ MODULES = {
     "celaya-table1": "celaya.table1",
     "celaya-fig4b": "celaya.fig4b",
     "celaya-failures": "celaya.failures",
+    "celaya-loss": "celaya.loss",
     "dgs-table1": "dgs.table1",
     "dgs-table2": "dgs.table2",
     "dgs-table3": "dgs.table3",

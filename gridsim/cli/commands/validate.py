@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -> None:
     """Check a finished schedule: a result (run --record), Batsim's jobs table, or a job log (SWF, GWF).
 
-    Exit code 1 if a law is broken.
+    Exit code 1 if an invariant is broken.
     """
     from dataclasses import asdict
 
@@ -31,7 +31,8 @@ def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -
     else:
         for each in found:
             click.echo(str(each))
-        click.echo(f"{file}: {kind}, {len(found) or 'no'} {'law' if len(found) == 1 else 'laws'} broken")
+        plural = "" if len(found) == 1 else "s"
+        click.echo(f"{file}: {kind}, {len(found) or 'no'} violation{plural}")
     if found:
         sys.exit(1)
 

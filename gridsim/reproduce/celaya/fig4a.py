@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gridsim.model.network import Network
 from gridsim.reproduce.framework import (
     CALIBRATIONS,
     POSITIVE,
@@ -52,36 +50,14 @@ SCHEDULERS: dict[str, Scheduler] = {
     BASE: MinCent(), "MinCent once": MinCent(mode="once"), **TREES, **FCFS
 }  # fmt: skip
 #: What meets failures, too.
-HIT = (TREE, "tree B = 2, busy leaves", BASE, *FCFS)
+HIT = (TREE, BASE, *FCFS)
 FAILING: dict[str, Scheduler] = {f"{name}, failures": SCHEDULERS[name] for name in HIT}
 #: "Almost twice": 2 within a tenth.
 ALMOST_TWICE = (1.8, 2.2)
 
 
-def ideal(seed: int) -> dict[str, Any]:
-    """For `Make`: messages that take no time."""
-    return {"network": Network(latency=0.0, bandwidth=math.inf)}
-
-
-#: What may cause the loss, switched off alone, then together: parameters, and what else the scenario has.
-#: "As it is" is the default tree, and the others are compared with the last one before them.
-CALM, FAILURES = "as it is", "as it is, with failures"
-LADDER: dict[str, tuple[dict[str, Any], Callable[[int], dict[str, Any]] | None]] = {
-    CALM: ({}, None),
-    "early acceptance (B = 2, busy leaves)": (EARLY, None),
-    "20 times the samples": ({"samples": 14400}, None),
-    "no limit of the update rate": ({"update_rate": 0.0}, None),
-    "messages take no time": ({}, ideal),
-    "all but the first": ({"samples": 14400, "update_rate": 0.0}, ideal),
-    FAILURES: ({}, failing),
-    "what is lost is known at once": ({"detection": 0.0}, failing),
-    "routers are out of the tree for 60 s": ({"repair": 60.0}, failing),
-    "lost tasks are new requests": ({"resubmit": "new"}, failing),
-}
-
-
 def run(how: Run) -> Report:
-    """All schedulers at all sizes, without and with failures, and the ladder at the largest size."""
+    """All schedulers at all sizes, without and with failures."""
     sizes = SMALL if how.quick else SIZES
     rows: list[Row] = []
     grids: list[Grid] = []
@@ -95,7 +71,6 @@ def run(how: Run) -> Report:
         rows += _claims(kind, sizes, made)
         columns = ["maximum stretch / MinCent", *(f"N = {nodes}" for nodes in sizes)]
         grids.append(Grid(f"{kind}: {CALIBRATIONS[kind]}", columns, series))
-        grids.append(_ladder(kind, sizes[-1], made[-1], how))
     return Report(tuple(how.seeds), how.quick, rows, grids, _REMARKS, data)
 
 
@@ -150,27 +125,6 @@ def _apart(made: Replicates, a: str, b: str) -> Estimate:
     """a - b, both in units of the baseline's maximum stretch."""
     values = made["max_stretch"]
     return estimate((values[a] - values[b]) / values[BASE])
-
-
-def _ladder(kind: str, nodes: int, base: Replicates, how: Run) -> Grid:
-    found: Replicates | None = None
-    for further in (None, ideal, failing):
-        steps: dict[str, Scheduler] = {
-            name: FairTree(**parameters) for name, (parameters, of) in LADDER.items() if of is further
-        }
-        made = how.replicate(Make(kind, nodes, further), steps)
-        found = made if found is None else found.joined(made)
-    assert found is not None
-    baseline, values = base["max_stretch"][BASE], found["max_stretch"]
-    rows = {
-        name: [
-            estimate(values[name] / baseline),
-            estimate((values[FAILURES if further is failing else CALM] - values[name]) / baseline),
-        ]
-        for name, (_, further) in LADDER.items()
-    }
-    columns = ["what is other", "maximum stretch / MinCent", "gained"]
-    return Grid(f"{kind}, N = {nodes}: what the loss comes from", columns, rows)
 
 
 SHOWN = (TREE, f"{TREE}, failures", "tree B = 2, busy leaves", ECT, f"{ECT}, failures", RANDOM)

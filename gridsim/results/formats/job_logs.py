@@ -55,7 +55,7 @@ class _Ran:
     """What a schedule of others has rows of: rigid jobs, or what ran on a machine without a gap.
 
     label : its name.  application : row of the table.  tasks : one after another, of a bag.
-    start, finish : s; NaN for a job that was given up.  size : machines.  done : whether it was completed.
+    start, finish : s; NaN for a job that was rejected.  size : machines.  done : whether it was completed.
     """
 
     label: list[str]
@@ -73,7 +73,7 @@ class _Ran:
 def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> int:
     """Write the schedule of a recorded result as a jobs table of Batsim (``..._jobs.csv``); return its rows.
 
-    Rigid jobs have a row each, of the run that was completed; one that was given up has no resources and no
+    Rigid jobs have a row each, of the run that was completed; one that was rejected has no resources and no
     times, and its ``final_state`` is REJECTED.  Bags have a row for each row of the table ``schedule``,
     called JOB_1, JOB_2 ... in order of start: what ran on one machine without a gap, COMPLETED_KILLED where
     a failure or a faster instance cut it off.  ``profile`` is the job, so that rows of one bag have one;
@@ -125,7 +125,7 @@ def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> 
 def to_swf(result: Result, path: StrPath) -> int:
     """Write the schedule of a result as a job log in Standard Workload Format, version 2.2; return its jobs.
 
-    Rigid jobs are as they are, status 1; one that was given up has status 5 (cancelled), an unknown wait,
+    Rigid jobs are as they are, status 1; one that was rejected has status 5 (cancelled), an unknown wait,
     and ran for 0 s.  Of bags each row of the table ``schedule`` is a job on one processor, status 0
     (failed) where it was cut off, and the executable is the bag's number; for these the run must have been
     recorded.  Times have fractions.

@@ -132,7 +132,7 @@ class _Trace:
     def _applications(self) -> Iterator[str]:
         table = self.result.applications
         for i in np.flatnonzero(self.ran).tolist():
-            begin, end = self.release[i], max(self.release[i], self.finish[i])  # given up: at once
+            begin, end = self.release[i], max(self.release[i], self.finish[i])  # rejected: at once
             # local to the process: readers show it there
             name, own = self.names[i], f'{{"local":{i}}}'
             head = f'"cat":"application","name":"{name}","id2":{own},"pid":{_GRID},"tid":{_GRID}'
@@ -142,7 +142,7 @@ class _Trace:
                 "size": _finite(table["size"][i]),
                 "submitter": int(table["submitter"][i]),
                 "stretch": _finite(table["stretch"][i]),
-                **({"given up": True} if self.finish[i] < 0 else {}),
+                **({"rejected": True} if self.finish[i] < 0 else {}),
             }
             yield f'{{"ph":"b",{head},"ts":{_us(begin)},"args":{json.dumps(args, separators=(",", ":"))}}}'
             yield f'{{"ph":"e",{head},"ts":{_us(end)}}}'

@@ -79,7 +79,7 @@ def over_time(result: Result, quantity: Quantity = "active") -> Steps:
         the ones of which nothing had started yet; ``"busy"``: machines that worked, for which the schedule
         must have been recorded.
 
-    Jobs that were given up are left out.  Raises ScenarioError for another quantity, or without a schedule.
+    Jobs that were rejected are left out.  Raises ScenarioError for another quantity, or without a schedule.
     """
     if quantity not in (known := get_args(Quantity)):
         raise ScenarioError(f"quantity must be {', '.join(known[:-1])} or {known[-1]}, got {quantity!r}")
@@ -93,7 +93,7 @@ def over_time(result: Result, quantity: Quantity = "active") -> Steps:
 def per_application(result: Result, metric: str) -> Floats:
     """A column of numbers of ``applications``, or ``"response"``, finish - release (s): float[applications].
 
-    NaN for jobs that were given up.  Raises ScenarioError for another name.
+    NaN for jobs that were rejected.  Raises ScenarioError for another name.
     """
     table = result.applications
     if metric == "response":
@@ -133,7 +133,7 @@ def recorded_schedule(result: Result, what: str) -> dict[str, NDArray[np.generic
 def distribution(values: ArrayLike, points: int = 1000) -> tuple[Floats, Floats]:
     """The distinct values in order, and the share of all that is at most as large; at most `points` of them.
 
-    values : float[n]; NaN (of jobs that were given up) is left out: shares are of all n, and end below 1.
+    values : float[n]; NaN (of jobs that were rejected) is left out: shares are of all n, and end below 1.
     """
     given = np.asarray(values, np.float64)
     ordered, counts = np.unique(given[~np.isnan(given)], return_counts=True)

@@ -10,7 +10,7 @@ fail.
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -21,9 +21,9 @@ from gridsim.results.decisions import Words
 from gridsim.schedulers.centralized.batch_mode import Batches, lasting, sooner_than_never
 from gridsim.schedulers.centralized.immediate import TIMED_WORDS, Bound, EarliestEnd, Timed
 from gridsim.scheduling.contract import Policy, Run, Scheduler
-from gridsim.support.arguments import normalise, real, shown
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS, nanoseconds
+from gridsim.support.parameters import Limits
 
 #: Intervals of mapping events, s.
 _SHORTEST, _LONGEST = 1e-6, 4e9
@@ -98,15 +98,14 @@ class SwitchingAlgorithm(InTurn, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "switching"
 
-    low: float = 0.6
-    high: float = 0.9
+    low: Annotated[float, Limits(low=0)] = 0.6
+    high: Annotated[float, Limits(low=0)] = 0.9
 
     def __post_init__(self) -> None:
-        low, high = (real(f"{self.name}.{name}", getattr(self, name), low=0) for name in ("low", "high"))
-        normalise(self, low=low, high=high)
-        if not low < high <= 1.0:
+        super().__post_init__()
+        if not self.low < self.high <= 1.0:
             raise ScenarioError(
-                f"{self.name}.low and .high must be 0 <= low < high <= 1, got {shown(low)} and {shown(high)}"
+                f"{self.name}.low and .high must be 0 <= low < high <= 1, got {self.low!r} and {self.high!r}"
             )
 
     def start(self, run: Run) -> Policy:
@@ -123,13 +122,7 @@ class KPercentBest(InTurn, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "k-percent-best"
 
-    percent: float = 20.0
-
-    def __post_init__(self) -> None:
-        percent = real(f"{self.name}.percent", self.percent, above=0)
-        if percent > 100.0:
-            raise ScenarioError(f"{self.name}.percent must be at most 100, got {percent!r}")
-        normalise(self, percent=percent)
+    percent: Annotated[float, Limits(above=0, high=100)] = 20.0
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
@@ -158,17 +151,12 @@ class Batch(Scheduler, frozen=True, kw_only=True):
     #: See `gridcore.centralized.mapping.map_batch`.
     rule: ClassVar[Literal["min-min", "max-min", "sufferage"]]
 
-    interval: float = 0.0
+    interval: Annotated[float, Limits(low=_SHORTEST, high=_LONGEST, unit="s", or_zero=True)] = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not hasattr(self, "rule"):
             raise ScenarioError(f"{type(self).__name__}.rule must be set by a subclass, got none")
-        given = real(f"{self.name}.interval", self.interval, low=0, unit="s")
-        if not (given == 0.0 or _SHORTEST <= given <= _LONGEST):
-            raise ScenarioError(
-                f"{self.name}.interval must be 0 or in {_SHORTEST:g}..{_LONGEST:g} s, got {shown(given)}"
-            )
-        normalise(self, interval=given)
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""

@@ -23,7 +23,6 @@ from gridsim.results.decisions import Decisions, Words
 from gridsim.schedulers.centralized.exact_stretch import BOUND_WORDS, Once
 from gridsim.schedulers.centralized.immediate import TIMED_WORDS, Bound, EarliestEnd
 from gridsim.scheduling.contract import SCHEDULE, Outcome, Policy, Run, Scheduler
-from gridsim.support.arguments import normalise, one_of
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
 
@@ -62,9 +61,6 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
     }
 
     mode: Literal["replan", "once"] = "replan"
-
-    def __post_init__(self) -> None:
-        normalise(self, mode=one_of("mincent.mode", self.mode, ("replan", "once")))
 
     @property
     def order(self) -> Literal["edf"] | None:
@@ -106,9 +102,6 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
     }
 
     mode: Literal["ect", "pull", "random"] = "ect"
-
-    def __post_init__(self) -> None:
-        normalise(self, mode=one_of("fcfs.mode", self.mode, ("ect", "pull", "random")))
 
     @property
     def order(self) -> Literal["fifo", "list"]:

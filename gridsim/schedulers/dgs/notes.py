@@ -113,7 +113,7 @@ class DgsNotes:
         self.of_home(action, job, saw=count, limit=limit, true=count, age=0.0)
 
     def too_large(self, job: int) -> None:
-        """It is given up: nobody reaches enough machines."""
+        """It is rejected: nobody reaches enough machines."""
         most, wanted = int(self.of.reached[job]), int(self.of.run.applications.tasks[job])
         self.of_home("gave-up-too-large", job, saw=most, limit=wanted)
 

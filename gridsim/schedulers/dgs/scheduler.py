@@ -13,7 +13,7 @@ docs/background/dgs_asap.md.
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from gridcore.dgs.protocol import (
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.transport import LONGEST
-from gridsim.errors import ScenarioError
 from gridsim.model.applications import reserved
 from gridsim.results.decisions import Words
 from gridsim.schedulers.dgs.failures import Failures
@@ -45,22 +44,13 @@ from gridsim.schedulers.dgs.notes import WORDS, DgsNotes
 from gridsim.schedulers.dgs.searching import Searchers
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
-from gridsim.support.arguments import normalise, one_of, real, whole
 from gridsim.support.arrays import Integers, Rows
 from gridsim.support.clock import nanoseconds
-
-_CHOICES = {
-    "policy": ("push", "pull", "poll"),
-    "overlay": ("static", "cyclon"),
-    "candidates": ("all", "others"),
-    "wide": ("widen", "fail"),
-    "duration": ("run", "requested"),
-}
-
-_MOST = {"forward": 2**15, "degree": 2**15, "shuffle": 2**15, "hops": 64, "rounds": 10**6, "tries": 10**6}
+from gridsim.support.parameters import Limits
 
 #: s, three years: of slots and polls many are added up, in int64 nanoseconds.
 _LONGEST = 1e8
+_Time = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")]
 
 
 class DgsAsap(Scheduler, frozen=True, kw_only=True):
@@ -84,7 +74,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
         asked for (or the run time if that is longer), and the rest is released when the job ends.
     rounds : searches in a row when all answers meet conflicts; then the job waits.
     retry : s, about so long.
-    tries : searches after which a job is given up.
+    tries : searches after which a job is rejected.
     detection : s until a failed machine is missed by its neighbours, and by the scheduling nodes of its jobs.
     patience : s that a scheduling node waits for messages that failures may have lost.
     """
@@ -95,35 +85,23 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     speeds_known: ClassVar[bool] = True  # all are equal
     decision_words: ClassVar[Words] = WORDS
 
-    forward: int = 5
-    degree: int = 20
+    forward: Annotated[int, Limits(low=1, high=2**15)] = 5
+    degree: Annotated[int, Limits(low=1, high=2**15)] = 20
     policy: Literal["push", "pull", "poll"] = "push"
-    poll_period: float = 120.0
+    poll_period: _Time = 120.0
     overlay: Literal["static", "cyclon"] = "static"
-    cycle: float = 600.0
-    shuffle: int = 8
-    slot: float = 60.0
-    hops: int = 2
+    cycle: _Time = 600.0
+    shuffle: Annotated[int, Limits(low=1, high=2**15)] = 8
+    slot: _Time = 60.0
+    hops: Annotated[int, Limits(low=1, high=64)] = 2
     candidates: Literal["all", "others"] = "all"
     wide: Literal["widen", "fail"] = "widen"
     duration: Literal["run", "requested"] = "run"
-    rounds: int = 3
-    retry: float = 600.0
-    tries: int = 100
-    detection: float = 60.0
-    patience: float = 120.0
-
-    def __post_init__(self) -> None:
-        for name, known in _CHOICES.items():
-            normalise(self, **{name: one_of(f"{self.name}.{name}", getattr(self, name), known)})
-        for name, high in _MOST.items():
-            normalise(self, **{name: whole(f"{self.name}.{name}", getattr(self, name), low=1, high=high)})
-        for name in ("poll_period", "cycle", "slot", "retry", "detection", "patience"):
-            path = f"{self.name}.{name}"
-            seconds = real(path, getattr(self, name), above=0, unit="s")
-            if not 1e-9 <= seconds <= _LONGEST:
-                raise ScenarioError(f"{path} must be in 1e-09..{_LONGEST:g} s, got {seconds!r}")
-            normalise(self, **{name: seconds})
+    rounds: Annotated[int, Limits(low=1, high=10**6)] = 3
+    retry: _Time = 600.0
+    tries: Annotated[int, Limits(low=1, high=10**6)] = 100
+    detection: _Time = 60.0
+    patience: _Time = 120.0
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
@@ -271,7 +249,7 @@ class Negotiation(Policy):
             engine.at(time, "finish")  # in its turn among what is due now
 
     def _heed(self) -> None:
-        """Do what the flow leaves to be done: jobs wait, have been given up, are over."""
+        """Do what the flow leaves to be done: jobs wait, have been rejected, are over."""
         assert self.flow is not None
         waiting, given_up = self.flow.told()
         for job in waiting:

@@ -66,4 +66,4 @@ class Shared(Protocol):
         """The scheduling node hears that a machine of `job` has failed."""
 
     def over(self) -> None:
-        """End the run if all jobs are done or have been given up."""
+        """End the run if all jobs are done or have been rejected."""

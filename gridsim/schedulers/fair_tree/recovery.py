@@ -2,7 +2,7 @@
 
 A failed machine loses its leaf's tasks and its routers' knowledge.  Its routers are out of the tree until
 the tree has been repaired, which takes no time in the paper.  Then they are on the next machine by id that is
-up, itself if it is back, and hear anew from their children.  The father counts on a leaf or a router that is
+up, itself if it is back, and hear anew from their children.  The parent counts on a leaf or a router that is
 gone no longer once it knows.  The submitters' records survive; where a submitting machine is away, the next
 one up acts for it.
 """

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -32,15 +32,20 @@ from gridsim.schedulers.fair_tree.recovery import Recovery
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.overlays import tree_level, tree_machines
-from gridsim.support.arguments import flag, normalise, one_of, real, sequence, shown, whole
+from gridsim.support.arguments import normalise, sequence, shown, whole
 from gridsim.support.arrays import Floats, Rows
 from gridsim.support.clock import NS, nanoseconds
+from gridsim.support.parameters import Limits
 
 #: The longest period, s: the clock counts int64 nanoseconds.
 _LONGEST = 4e9
 
 #: Of cells, several of which are added up, and of what routers wait for, one after another.
 _LONGEST_PART = 1e9
+
+_TimeOrZero = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s", or_zero=True)]
+_PartOrZero = Annotated[float, Limits(low=1e-9, high=_LONGEST_PART, unit="s", or_zero=True)]
+_Bytes = Annotated[int, Limits(low=0, high=2**31 - 1)]
 
 
 class FairTree(Scheduler, frozen=True, kw_only=True):
@@ -62,8 +67,8 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         300 for one released at the next multiple of 300 s (the paper), when every leaf reports anew.
     refresh : s after which every leaf reports anew though only time has passed, which brings the task it runs
         nearer to its end; 0 for never.
-    entry : where a request enters: ``"own-router"``, the router on the submitting machine (the leaf's father
-        if there is none), or ``"father"``.
+    entry : where a request enters: ``"own-router"``, the router on the submitting machine (the leaf's parent
+        if there is none), or ``"parent"``.
     minimum_of : leaves that count in the minimum stretch: ``"all"``, where an idle leaf counts 0 (the paper
         read literally) and sends all requests to the root; ``"busy"``; ``"inverse-speed"``, where an idle
         leaf counts 1 / speed (the authors' later code).  Where machines fail ``"all"`` is better.
@@ -76,7 +81,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         that many tasks released now (``"new"``).
     stretch : how a leaf finds its minimum stretch: ``"exact"``, or by ``"bisection"`` (the paper).
     tolerance : relative, of the bisection.
-    detection : s until a father knows that a leaf is gone, and a submitter that tasks were lost and submits
+    detection : s until a parent knows that a leaf is gone, and a submitter that tasks were lost and submits
         them again; None for the next heartbeat, 0 for at once (the paper's ideal).
     run_on : go on with the protocol after the last task is placed, until every machine is idle and has said
         so; otherwise the ledger ends there (``facts["ledger_end_s"]``), since nothing later changes the
@@ -90,52 +95,32 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     )
     decision_words: ClassVar[Words] = WORDS
 
-    bound: float = 1.0
+    bound: Annotated[float, Limits(low=0)] = 1.0
     samples: int | tuple[int, int, int] = 720
     grid: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]] | None = None
-    update_rate: float = 10_000.0
+    update_rate: Annotated[float, Limits(low=0, unit="bytes/s")] = 10_000.0
     update_on: Literal["completion", "change"] = "completion"
-    hold_off: float = 0.0
-    release_cell: float = 0.0
-    refresh: float = 0.0
-    entry: Literal["own-router", "father"] = "own-router"
+    hold_off: _PartOrZero = 0.0
+    release_cell: _PartOrZero = 0.0
+    refresh: _TimeOrZero = 0.0
+    entry: Literal["own-router", "parent"] = "own-router"
     minimum_of: Literal["busy", "all", "inverse-speed"] = "all"
     spread: Literal["heartbeat", "change"] = "heartbeat"
-    heartbeat: float = 300.0
-    request_bytes: int = 170
-    accept_bytes: int = 120
-    completion_bytes: int = 125
-    spread_bytes: int = 24
-    summary_header: int = 90
-    detection: float | None = None
-    repair: float = 0.0
+    heartbeat: Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")] = 300.0
+    request_bytes: _Bytes = 170
+    accept_bytes: _Bytes = 120
+    completion_bytes: _Bytes = 125
+    spread_bytes: _Bytes = 24
+    summary_header: _Bytes = 90
+    detection: _TimeOrZero | None = None
+    repair: _TimeOrZero = 0.0
     resubmit: Literal["as-is", "new"] = "as-is"
     stretch: Literal["exact", "bisection"] = "exact"
-    tolerance: float = 1e-9
+    tolerance: Annotated[float, Limits(low=1e-15, high=0.5)] = 1e-9
     run_on: bool = False
 
     def __post_init__(self) -> None:
-        for field in ("bound", "update_rate", "hold_off", "release_cell", "refresh", "heartbeat"):
-            normalise(self, **{field: real(f"fair-tree.{field}", getattr(self, field), low=0)})
-        for field, zero, longest in (
-            ("hold_off", "0 or ", _LONGEST_PART),
-            ("release_cell", "0 or ", _LONGEST_PART),
-            ("refresh", "0 or ", _LONGEST),
-            ("heartbeat", "", _LONGEST),
-        ):
-            value = getattr(self, field)
-            if not (1e-9 <= value <= longest or (zero and value == 0)):
-                raise ScenarioError(f"fair-tree.{field} must be {zero}in 1e-9..{longest:g} s, got {value!r}")
-        if self.detection is not None:
-            seconds = real("fair-tree.detection", self.detection, low=0, unit="s")
-            if not (seconds == 0 or 1e-9 <= seconds <= _LONGEST):
-                raise ScenarioError(
-                    f"fair-tree.detection must be 0 or in 1e-9..{_LONGEST:g} s, or none for the next "
-                    f"heartbeat, got {seconds!r}"
-                )
-            normalise(self, detection=seconds)
-        for field in ("request_bytes", "accept_bytes", "completion_bytes", "spread_bytes", "summary_header"):
-            normalise(self, **{field: whole(f"fair-tree.{field}", getattr(self, field), high=2**31 - 1)})
+        super().__post_init__()
         normalise(self, samples=_counts(self.samples))
         cells = self.samples if isinstance(self.samples, int) else math.prod(self.samples)
         if self.grid is not None:
@@ -150,22 +135,6 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
                 f"fair-tree.update_rate must be 0 or allow a summary ({nbytes} bytes) within "
                 f"{_LONGEST_PART:g} s, got {self.update_rate!r}"
             )
-        for field, known in (
-            ("update_on", ("completion", "change")),
-            ("entry", ("own-router", "father")),
-            ("minimum_of", ("busy", "all", "inverse-speed")),
-            ("spread", ("heartbeat", "change")),
-            ("resubmit", ("as-is", "new")),
-            ("stretch", ("exact", "bisection")),
-        ):
-            normalise(self, **{field: one_of(f"fair-tree.{field}", getattr(self, field), known)})
-        normalise(self, tolerance=real("fair-tree.tolerance", self.tolerance, low=0))
-        if not 1e-15 <= self.tolerance <= 0.5:
-            raise ScenarioError(f"fair-tree.tolerance must be in 1e-15..0.5, got {self.tolerance!r}")
-        normalise(self, repair=real("fair-tree.repair", self.repair, low=0, unit="s"))
-        if not (self.repair == 0 or 1e-9 <= self.repair <= _LONGEST):
-            raise ScenarioError(f"fair-tree.repair must be 0 or in 1e-9..{_LONGEST:g} s, got {self.repair!r}")
-        normalise(self, run_on=flag("fair-tree.run_on", self.run_on))
 
     @property
     def order(self) -> Literal["edf"] | None:
@@ -331,7 +300,7 @@ class FairTreePolicy(Policy):
                 detection=parameters.detection,
                 repair=parameters.repair,
             )
-        # A leaf joining is a change: at the start everybody tells his father what he has.
+        # A leaf joining is a change: at the start everybody tells his parent what he has.
         engine.touch("report", range(self.first_leaf, self.tree.nodes))
 
     def _add(self, release: Floats, size: Floats, task_size: Floats, whose: Rows) -> None:
@@ -426,7 +395,7 @@ class FairTreePolicy(Policy):
     # -- availability ---------------------------------------------------------------------------------------
 
     def on_summary(self, rows: Rows) -> None:
-        """Fathers take in their children's summaries."""
+        """Parents take in their children's summaries."""
         self.tree.receive(rows)
         nodes = rows["node"]
         if nodes[0] == 0:
@@ -455,7 +424,7 @@ class FairTreePolicy(Policy):
                 self.run.engine.stop()
 
     def report(self, nodes: list[int]) -> None:
-        """Nodes that learnt something, or whose turn has come, tell their fathers."""
+        """Nodes that learnt something, or whose turn has come, tell their parents."""
         engine, now = self.run.engine, self.run.engine.now
         if self.flow is not None:
             self.flow.report(nodes, now)

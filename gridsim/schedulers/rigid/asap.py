@@ -7,20 +7,19 @@ machine are released everywhere and placed anew, and nothing waits for machines 
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER
-from gridsim.errors import ScenarioError
 from gridsim.model.applications import reserved
 from gridsim.results.decisions import Words
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
-from gridsim.support.arguments import normalise, one_of, real
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
+from gridsim.support.parameters import Limits
 
 #: Schedules are rid of what is past so often, ns.
 _TIDY = 3600 * 10**9
@@ -44,14 +43,8 @@ class Asap(Scheduler, frozen=True, kw_only=True):
         "lost": ("lost a machine of it and placed all {tasks} tasks anew", "machines failed:", ""),
     }
 
-    slot: float = 60.0
+    slot: Annotated[float, Limits(low=1e-9, high=1e9, unit="s")] = 60.0
     duration: Literal["run", "requested"] = "run"
-
-    def __post_init__(self) -> None:
-        slot = real("asap.slot", self.slot, above=0, unit="s")
-        if not 1e-9 <= slot <= 1e9:
-            raise ScenarioError(f"asap.slot must be in 1e-09..1e+09 s, got {slot!r}")
-        normalise(self, slot=slot, duration=one_of("asap.duration", self.duration, ("run", "requested")))
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""

@@ -13,7 +13,6 @@ from gridsim.model.applications import reserved
 from gridsim.results.decisions import Words
 from gridsim.schedulers.rigid.notes import WORDS, Replay
 from gridsim.scheduling.contract import SCHEDULE, Outcome, Policy, Run, Scheduler
-from gridsim.support.arguments import normalise, one_of
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
 
@@ -41,10 +40,6 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
 
     mode: Literal["easy", "fcfs"] = "easy"
     duration: Literal["run", "requested"] = "run"
-
-    def __post_init__(self) -> None:
-        for name, known in (("mode", ("easy", "fcfs")), ("duration", ("run", "requested"))):
-            normalise(self, **{name: one_of(f"backfill.{name}", getattr(self, name), known)})
 
     @property
     def order(self) -> Literal["list"] | None:

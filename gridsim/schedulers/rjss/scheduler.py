@@ -8,7 +8,7 @@ the algorithm, and the two that it is compared with.  What they do while they ru
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
@@ -19,8 +19,11 @@ from gridsim.results.decisions import Words
 from gridsim.schedulers.rjss.notes import STAY, WORDS
 from gridsim.schedulers.rjss.policy import ProbeLatency, Walking
 from gridsim.scheduling.contract import Policy, Run, Scheduler
-from gridsim.support.arguments import normalise, one_of, real, whole
+from gridsim.support.arguments import normalise, real
 from gridsim.support.arrays import Floats
+from gridsim.support.parameters import Limits
+
+_Threshold = Annotated[float, Limits(low=0, finite=False)]
 
 
 class _Walker(Scheduler, frozen=True, kw_only=True):
@@ -52,31 +55,23 @@ class NoMigration(_Walker, frozen=True, kw_only=True):
 class _Prober(_Walker, frozen=True, kw_only=True):
     """Parameters of those who ask other nodes."""
 
-    k: float = 0.1
+    k: Annotated[float, Limits(low=0, high=1)] = 0.1
     probe_latency: ProbeLatency = 0.0
     dispatcher: Literal["queue", "parallel"] = "queue"
-    load_packet: int = 100
-    overlay: int | None = None
+    load_packet: Annotated[int, Limits(low=0, high=MOST_BYTES)] = 100
+    overlay: Annotated[int, Limits(low=1)] | None = None
 
     def __post_init__(self) -> None:
-        share = real(f"{self.name}.k", self.k, low=0)
-        if share > 1:
-            raise ScenarioError(f"{self.name}.k must be in 0..1, a share of the nodes, got {self.k!r}")
-        latency = self.probe_latency
-        if isinstance(latency, str):
-            if latency != "network":
-                raise ScenarioError(f"{self.name}.probe_latency must be s >= 0 or 'network', got {latency!r}")
-            latency = "network"
+        super().__post_init__()
+        if isinstance(self.probe_latency, str):
+            if self.probe_latency != "network":
+                raise ScenarioError(
+                    f"{self.name}.probe_latency must be s >= 0 or 'network', got {self.probe_latency!r}"
+                )
+            normalise(self, probe_latency="network")
         else:
-            latency = real(f"{self.name}.probe_latency", latency, low=0, unit="s")
-        normalise(
-            self,
-            k=share,
-            probe_latency=latency,
-            dispatcher=one_of(f"{self.name}.dispatcher", self.dispatcher, ("queue", "parallel")),
-            load_packet=whole(f"{self.name}.load_packet", self.load_packet, high=MOST_BYTES),
-            overlay=None if self.overlay is None else whole(f"{self.name}.overlay", self.overlay, low=1),
-        )
+            seconds = real(f"{self.name}.probe_latency", self.probe_latency, low=0, unit="s")
+            normalise(self, probe_latency=seconds)
 
     @property
     def informed_by_messages(self) -> bool:
@@ -123,23 +118,11 @@ class Rjss(_Prober, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "rjss"
 
-    local_threshold: float = 0.5
-    remote_threshold: float = 1.0
+    local_threshold: _Threshold = 0.5
+    remote_threshold: _Threshold = 1.0
     rule: Literal["exactly-one", "at-least-one", "none"] = "exactly-one"
     pick: Literal["first", "best"] = "first"
     turnaround: Literal["complete", "printed"] = "complete"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for field in ("local_threshold", "remote_threshold"):
-            value = real(f"rjss.{field}", getattr(self, field), low=0, finite=False)
-            normalise(self, **{field: value})
-        for field, known in (
-            ("rule", ("exactly-one", "at-least-one", "none")),
-            ("pick", ("first", "best")),
-            ("turnaround", ("complete", "printed")),
-        ):
-            normalise(self, **{field: one_of(f"rjss.{field}", getattr(self, field), known)})
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
@@ -176,15 +159,7 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
     name: ClassVar[str] = "resource-exclusion"
 
     reading: Literal["completion", "fastest"] = "completion"
-    min_speed: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        reading = one_of("resource-exclusion.reading", self.reading, ("completion", "fastest"))
-        normalise(self, reading=reading)
-        if self.min_speed is not None:
-            least = real("resource-exclusion.min_speed", self.min_speed, low=0, unit="Mflop/s")
-            normalise(self, min_speed=least)
+    min_speed: Annotated[float, Limits(low=0, unit="Mflop/s")] | None = None
 
     def explicit(self, speeds: Floats, applications: Applications) -> ResourceExclusion:
         """With the mean speed spelled out; see `gridsim.scheduling.contract.Scheduler`."""

@@ -7,9 +7,8 @@ system" (CCGrid 2004).  How nodes behave is in `search_nodes` and `search_points
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from gridsim.errors import ScenarioError
 from gridsim.results.decisions import Words
 from gridsim.schedulers.search.node import (
     COMMON,
@@ -25,10 +24,13 @@ from gridsim.schedulers.search.node import (
 from gridsim.schedulers.search.rendezvous import RendezvousNode
 from gridsim.scheduling.local.adapter import LocalPolicy, LocalScheduler, Message
 from gridsim.scheduling.local.oracle import TruthOf
-from gridsim.support.arguments import normalise, one_of, real, whole
+from gridsim.support.parameters import Limits
 
 #: Bytes of a machine's description.
 PROFILE = 256
+
+_Time = Annotated[float, Limits(above=0, unit="s")]
+_Count = Annotated[int, Limits(low=1)]
 
 
 class Search(LocalScheduler, frozen=True, kw_only=True):
@@ -49,19 +51,10 @@ class Search(LocalScheduler, frozen=True, kw_only=True):
     truths: ClassVar[Mapping[str, TruthOf]] = TRUTHS
     timers: ClassVar[tuple[str, ...]] = COMMON_TIMERS
 
-    degree: int = 4
-    hop_time: float = 0.2
-    retry: float = 30.0
-    promise: float = 30.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for field in ("hop_time", "retry", "promise"):
-            seconds = real(f"{self.name}.{field}", getattr(self, field), above=0, unit="s")
-            normalise(self, **{field: seconds})
-
-    def _count(self, field: str) -> None:
-        normalise(self, **{field: whole(f"{self.name}.{field}", getattr(self, field), low=1)})
+    degree: _Count = 4
+    hop_time: _Time = 0.2
+    retry: _Time = 30.0
+    promise: _Time = 30.0
 
 
 class ExpandingRing(Search, frozen=True, kw_only=True):
@@ -74,11 +67,7 @@ class ExpandingRing(Search, frozen=True, kw_only=True):
     policy: ClassVar[type[LocalPolicy]] = RingNode
     messages: ClassVar[Mapping[str, Message]] = {**COMMON, "query": small(origin=int, number=int, hops=int)}
 
-    max_hops: int = 3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._count("max_hops")
+    max_hops: _Count = 3
 
 
 class RandomWalkSearch(Search, frozen=True, kw_only=True):
@@ -91,13 +80,8 @@ class RandomWalkSearch(Search, frozen=True, kw_only=True):
     policy: ClassVar[type[LocalPolicy]] = WalkNode
     messages: ClassVar[Mapping[str, Message]] = {**COMMON, "walk": small(client=int, wanted=int, steps=int)}
 
-    walkers: int = 4
-    steps: int = 16
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._count("walkers")
-        self._count("steps")
+    walkers: _Count = 4
+    steps: _Count = 16
 
 
 class Advertisement(Search, frozen=True, kw_only=True):
@@ -114,11 +98,7 @@ class Advertisement(Search, frozen=True, kw_only=True):
         "ask": small(client=int),
     }
 
-    scope: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._count("scope")
+    scope: _Count = 2
 
 
 class Rendezvous(Search, frozen=True, kw_only=True):
@@ -145,20 +125,7 @@ class Rendezvous(Search, frozen=True, kw_only=True):
     }
     timers: ClassVar[tuple[str, ...]] = (*COMMON_TIMERS, "noted", "refresh")
 
-    share: float = 0.03
-    scope: int = 3
+    share: Annotated[float, Limits(low=0, high=1)] = 0.03
+    scope: _Count = 3
     pick: Literal["longest", "random"] = "longest"
-    refresh: float = 3600.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._count("scope")
-        share = real(f"{self.name}.share", self.share, low=0)
-        if share > 1:
-            raise ScenarioError(f"{self.name}.share must be in 0..1, got {share!r}")
-        normalise(
-            self,
-            share=share,
-            pick=one_of(f"{self.name}.pick", self.pick, ("longest", "random")),
-            refresh=real(f"{self.name}.refresh", self.refresh, above=0, unit="s", finite=False),
-        )
+    refresh: Annotated[float, Limits(above=0, unit="s", finite=False)] = 3600.0

@@ -11,18 +11,17 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from heapq import heappop, heappush
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from gridsim.engine.engine import Engine
-from gridsim.errors import ScenarioError
 from gridsim.results.decisions import Words
 from gridsim.schedulers.wave.notes import WORDS, HostNotes
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
-from gridsim.support.arguments import normalise, one_of, real
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
+from gridsim.support.parameters import Limits
 
 Mode = Literal["migration-immediate", "wave-immediate", "migration-linger", "wave-linger"]
 #: Each is the name of a scheduler.
@@ -58,16 +57,8 @@ class Wave(Scheduler, frozen=True, kw_only=True):
     decision_words: ClassVar[Words] = WORDS
 
     mode: Mode = "wave-immediate"
-    linger: float = 3600.0
-    migration_cost: float = 0.0
-
-    def __post_init__(self) -> None:
-        normalise(self, mode=one_of(f"{self.name}.mode", self.mode, MODES))
-        for field in ("linger", "migration_cost"):
-            seconds = real(f"{self.name}.{field}", getattr(self, field), low=0, unit="s")
-            if seconds > LONGEST:
-                raise ScenarioError(f"{self.name}.{field} must be at most {LONGEST:g} s, got {seconds!r}")
-            normalise(self, **{field: seconds})
+    linger: Annotated[float, Limits(low=0, high=LONGEST, unit="s")] = 3600.0
+    migration_cost: Annotated[float, Limits(low=0, high=LONGEST, unit="s")] = 0.0
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""

@@ -9,7 +9,7 @@ One server has all tasks.  It knows at once what happens, and talks for nothing:
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,10 +21,11 @@ from gridsim.results.decisions import Words
 from gridsim.schedulers.wqr.notes import WORDS, QueueNotes
 from gridsim.schedulers.wqr.selections import CHOICES, ORDERS, MachineChoice, Machines, TaskOrder, Tasks
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
-from gridsim.support.arguments import flag, normalise, one_of, real, whole
+from gridsim.support.arguments import normalise, real
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.imports import imported
+from gridsim.support.parameters import Limits
 
 #: No interval or cost is longer than this (s).
 LONGEST = 1e9
@@ -76,24 +77,21 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
 
     task_order: Any = "random"  # or a function, which becomes its name: str | TaskOrder
     machine_choice: Any = "none"  # str | MachineChoice
-    max_replicas: int = 2
+    max_replicas: Annotated[int, Limits(low=1, high=MOST_REPLICAS)] = 2
     checkpoint_interval: float | Literal["young"] = "young"
-    checkpoint_cost: float = 10.0
-    restore_cost: float = 10.0
+    checkpoint_cost: Annotated[float, Limits(low=0, high=LONGEST, unit="s")] = 10.0
+    restore_cost: Annotated[float, Limits(low=0, high=LONGEST, unit="s")] = 10.0
     checkpoint_store: Literal["server", "local"] = "server"
     predictor: Literal["exact", "past", "age"] = "exact"
-    prediction_error: float = 0.0
+    prediction_error: Annotated[float, Limits(low=0, high=MOST_ERROR)] = 0.0
     as_printed: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+
         def path(name: str) -> str:
             return f"{self.name}.{name}"
 
-        for name, known in (
-            ("checkpoint_store", ("server", "local")),
-            ("predictor", ("exact", "past", "age")),
-        ):
-            normalise(self, **{name: one_of(path(name), getattr(self, name), known)})
         interval = self.checkpoint_interval
         if isinstance(interval, str):
             if interval != "young":
@@ -101,27 +99,14 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
             interval = "young"
         else:
             interval = real(path("checkpoint_interval"), interval, low=1e-9, unit="s", finite=False)
-        costs = {
-            name: real(path(name), getattr(self, name), low=0, unit="s")
-            for name in ("checkpoint_cost", "restore_cost")
-        }
-        for name, value in costs.items():
-            if value > LONGEST:
-                raise ScenarioError(f"{path(name)} must be at most {LONGEST:g} s, got {value!r}")
-        error = real(path("prediction_error"), self.prediction_error, low=0)
-        if error > MOST_ERROR:
-            raise ScenarioError(f"{path('prediction_error')} must be at most {MOST_ERROR:g}, got {error!r}")
+        error = self.prediction_error
         if error and self.predictor != "exact":
             raise ScenarioError(f'{path("prediction_error")} must be 0 but for "exact", got {error!r}')
         normalise(
             self,
             task_order=_named(path("task_order"), self.task_order, ORDERS),
             machine_choice=_named(path("machine_choice"), self.machine_choice, CHOICES),
-            max_replicas=whole(path("max_replicas"), self.max_replicas, low=1, high=MOST_REPLICAS),
             checkpoint_interval=interval,
-            prediction_error=error,
-            as_printed=flag(path("as_printed"), self.as_printed),
-            **costs,
         )
         if self.as_printed and self.machine_choice not in CHOICES:
             raise ScenarioError(

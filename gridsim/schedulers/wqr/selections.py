@@ -1,8 +1,8 @@
 """Which task is next, and which machine it goes to: the selections of Arora et al. as small functions.
 
 `WqrFt` runs those that have names by compiled indices.  Given as functions, these or your own, they are
-called for each decision, with everything there is to choose from: slower, with the same outcome (a law of the
-tests).
+called for each decision, with everything there is to choose from: slower, with the same outcome
+(which the tests check).
 
 A task order takes `Tasks` and a machine choice `Machines`; both return the position of what they choose.
 """

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -33,9 +33,9 @@ from gridsim.scheduling.local.policy import (
     as_number,
 )
 from gridsim.scheduling.overlays import random_neighbours
-from gridsim.support.arguments import normalise, real, whole
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
+from gridsim.support.parameters import Limits
 from gridsim.support.state import check_names
 
 __all__ = ["LocalPolicy", "LocalScheduler", "Message", "View"]
@@ -63,16 +63,12 @@ class LocalScheduler(Scheduler, frozen=True, kw_only=True):
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = {}
     truths: ClassVar[Mapping[str, TruthOf]] = {}
 
-    degree: int = 8
-    detection: float = 1.0
+    degree: Annotated[int, Limits(low=1)] = 8
+    detection: Annotated[float, Limits(low=0, unit="s")] = 1.0
 
     def __post_init__(self) -> None:
         self._check_policy()
-        normalise(
-            self,
-            degree=whole(f"{self.name}.degree", self.degree, low=1),
-            detection=real(f"{self.name}.detection", self.detection, low=0, unit="s"),
-        )
+        super().__post_init__()
 
     @property
     def order(self) -> Literal["edf", "fifo"]:

@@ -1,4 +1,4 @@
-"""Mapping heuristics: equality with the twin, small examples by hand, what they have in common, messages."""
+"""Mapping heuristics: equality with the reference, examples by hand, common properties, messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gridcore import bind_earliest
 from gridcore.centralized import mapping
-from tests.reference import mapping as twin
+from tests.reference import mapping as reference
 
 QUICK = settings(max_examples=150, deadline=None)
 IN_TURN = ("mct", "met", "olb", "switching", "kpb")
@@ -38,11 +38,13 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], list[int], np.ndarr
     st.booleans(),
 )
 @QUICK
-def test_in_turn_equals_twin(problem: Any, rule: Any, percent: float, between: Any, on_met: bool) -> None:
+def test_in_turn_equals_reference(
+    problem: Any, rule: Any, percent: float, between: Any, on_met: bool
+) -> None:
     etc, counts, ready = problem
     low, high = between
     found = []
-    for kernel in (mapping, twin):
+    for kernel in (mapping, reference):
         at = ready.copy()
         machine, now = kernel.map_in_turn(
             etc, counts, at, rule, percent=percent, low=low, high=high, on_met=on_met
@@ -54,10 +56,10 @@ def test_in_turn_equals_twin(problem: Any, rule: Any, percent: float, between: A
 
 @given(problems(), st.sampled_from(BATCH))
 @QUICK
-def test_batch_equals_twin(problem: Any, rule: Any) -> None:
+def test_batch_equals_reference(problem: Any, rule: Any) -> None:
     etc, counts, ready = problem
     found = []
-    for kernel in (mapping, twin):
+    for kernel in (mapping, reference):
         at = ready.copy()
         row, machine = kernel.map_batch(etc, counts, at, rule)
         found.append((row.tolist(), machine.tolist(), at.tolist()))
@@ -66,19 +68,21 @@ def test_batch_equals_twin(problem: Any, rule: Any) -> None:
 
 
 @pytest.mark.parametrize("rule", BATCH)
-def test_batch_equals_twin_with_many_machines(rule: Any) -> None:
+def test_batch_equals_reference_with_many_machines(rule: Any) -> None:
     chance = np.random.default_rng(1)
     etc, ready = np.outer(chance.uniform(1, 9, 60), chance.uniform(1, 3, 37)), chance.uniform(0, 9, 37)
     counts, other = chance.integers(0, 4, 60), ready.copy()
     mapped = mapping.map_batch(etc, counts, ready, rule)
-    again = twin.map_batch(etc, counts, other, rule)
+    again = reference.map_batch(etc, counts, other, rule)
     assert [each.tolist() for each in mapped] == [each.tolist() for each in again]
     assert ready.tolist() == other.tolist()
 
 
 @given(problems(), st.sampled_from(BATCH), st.lists(st.integers(0, 6), min_size=1, max_size=9))
 @QUICK
-def test_machines_of_a_kind_equal_twin_and_machines_alone(problem: Any, rule: Any, kind: list[int]) -> None:
+def test_machines_of_a_kind_equal_reference_and_machines_alone(
+    problem: Any, rule: Any, kind: list[int]
+) -> None:
     """In whole numbers, of which sums are exact."""
     etc, counts, _ = problem
     etc = np.ceil(etc)
@@ -87,7 +91,7 @@ def test_machines_of_a_kind_equal_twin_and_machines_alone(problem: Any, rule: An
     found = []
     for mapped in (
         lambda at: mapping.map_batch(etc, counts, at, rule, kind=kind),
-        lambda at: twin.map_batch(etc, counts, at, rule, kind=kind),
+        lambda at: reference.map_batch(etc, counts, at, rule, kind=kind),
         lambda at: mapping.map_batch(etc[:, kind], counts, at, rule),
     ):
         at = begin.copy()
@@ -97,10 +101,10 @@ def test_machines_of_a_kind_equal_twin_and_machines_alone(problem: Any, rule: An
 
 
 def in_turn(etc: Any, rule: Any, **more: Any) -> list[int]:
-    """What kernel and twin find."""
+    """What kernel and reference implementation find."""
     found, expected = (
         kernel.map_in_turn(etc, [1] * len(etc), np.zeros(len(etc[0])), rule, **more)[0].tolist()
-        for kernel in (mapping, twin)
+        for kernel in (mapping, reference)
     )
     assert found == expected
     return found
@@ -112,9 +116,9 @@ def batch(etc: Any, rule: Any) -> list[tuple[int, int]]:
 
 
 def refusal(error: type[Exception], name: str, **arguments: Any) -> str:
-    """In what words kernel and twin refuse the same."""
+    """In what words kernel and reference implementation refuse the same."""
     found = []
-    for kernel in (mapping, twin):
+    for kernel in (mapping, reference):
         with pytest.raises(error) as caught:
             getattr(kernel, name)(**arguments)
         found.append(str(caught.value))
@@ -143,7 +147,7 @@ def test_switching_by_hand() -> None:
     machine, on_met = mapping.map_in_turn(etc[:3], [1, 1, 1], np.zeros(2), "switching", low=0.5, high=0.7)
     assert machine.tolist() == [0, 1, 0] and on_met
     # with nobody busy it stays as it is; if not told, it begins with MCT
-    for kernel in (mapping, twin):
+    for kernel in (mapping, reference):
         assert kernel.map_in_turn([[2.0, 1.0]], [1], np.zeros(2), "switching", on_met=True)[1] is True
         assert kernel.map_in_turn([[2.0, 1.0]], [1], np.zeros(2), "switching")[1] is False
 
@@ -245,7 +249,7 @@ def test_wrong_parameters(change: Any, said: str) -> None:
 
 
 def test_nothing_to_map() -> None:
-    for kernel in (mapping, twin):
+    for kernel in (mapping, reference):
         assert kernel.map_in_turn(np.zeros((0, 0)), [], np.zeros(0), "mct", on_met=True)[1] is True
         assert [len(each) for each in kernel.map_batch(np.ones((2, 3)), [0, 0], np.zeros(3), "min-min")] == [
             0,

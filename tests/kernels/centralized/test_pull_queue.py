@@ -1,4 +1,4 @@
-"""Dispatch kernel: equality with its twin, the laws of pulling and binding, brute force, messages."""
+"""Dispatch kernel: equality with its reference, invariants of pulling and binding, brute force."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from gridcore.centralized import pull_queue as central
-from tests.reference import pull_queue as twin
+from tests.reference import pull_queue as reference
 
 QUICK = settings(max_examples=60, deadline=None)
 NEVER = 2**63 - 1
@@ -61,11 +61,11 @@ def play(kernel: Any, speeds: list[float], sizes: list[float], steps: Plan) -> l
 
 @given(plans())
 @QUICK
-def test_pull_equals_twin(plan: tuple[list[float], list[float], Plan]) -> None:
-    assert play(central, *plan) == play(twin, *plan)
+def test_pull_equals_reference(plan: tuple[list[float], list[float], Plan]) -> None:
+    assert play(central, *plan) == play(reference, *plan)
 
 
-def test_pull_equals_twin_with_many_machines() -> None:
+def test_pull_equals_reference_with_many_machines() -> None:
     """More machines than fit in one word of the set of machines seen."""
     chance = np.random.default_rng(3)
     speeds = 1000 + 200.0 * chance.integers(0, 11, 150)
@@ -77,7 +77,7 @@ def test_pull_equals_twin_with_many_machines() -> None:
     ]
     steps.append((NEVER, [4, 3, 2, 1, 0], []))
     assert play(central, speeds.tolist(), sizes.tolist(), steps) == play(
-        twin, speeds.tolist(), sizes.tolist(), steps
+        reference, speeds.tolist(), sizes.tolist(), steps
     )
 
 
@@ -157,7 +157,7 @@ def test_pull_is_work_conserving_and_follows_the_order(
         assert edges[-1] >= last
 
 
-@pytest.mark.parametrize("kernel", [central, twin])
+@pytest.mark.parametrize("kernel", [central, reference])
 def test_who_ends_at_the_instant_is_free_again(kernel: Any) -> None:
     """The faster machine ends at 1 s, when there is work again: it goes before the other, which is idle."""
     queue = kernel.PullQueue([2.0, 1.0], 1, log=True)
@@ -166,7 +166,7 @@ def test_who_ends_at_the_instant_is_free_again(kernel: Any) -> None:
     assert queue.starts()[0].tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("kernel", [central, twin])
+@pytest.mark.parametrize("kernel", [central, reference])
 def test_pulling_nothing_and_for_ever(kernel: Any) -> None:
     nothing = kernel.PullQueue([], 0)
     columns = [*nothing.totals().values(), *nothing.starts()]
@@ -213,7 +213,7 @@ def test_nodes_used_is_exact_when_applications_alternate() -> None:
     assert queue.totals()["nodes_used"].tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("kernel", [central, twin])
+@pytest.mark.parametrize("kernel", [central, reference])
 def test_pull_messages(kernel: Any) -> None:
     with pytest.raises(ValueError, match=r"^speed\[1\] must be finite and > 0, got nan$"):
         kernel.PullQueue([1.0, float("nan")], 1)
@@ -271,11 +271,11 @@ def test_pull_messages(kernel: Any) -> None:
 
 
 class Pulling(RuleBasedStateMachine):
-    """Kernel and twin side by side; what machines do is told anew from the log and from what was lost."""
+    """Kernel and reference side by side; what machines do follows from the log and from losses."""
 
     @initialize(speeds=SPEEDS, sizes=st.lists(SIZES, min_size=1, max_size=4))
     def start(self, speeds: list[float], sizes: list[float]) -> None:
-        self.queues = [kernel.PullQueue(speeds, len(sizes), log=True) for kernel in (central, twin)]
+        self.queues = [kernel.PullQueue(speeds, len(sizes), log=True) for kernel in (central, reference)]
         self.speeds, self.sizes, self.now = speeds, sizes, 0
         self.left = np.zeros(len(sizes), np.int64)
         self.arrived = np.zeros(len(sizes), np.int64)
@@ -373,13 +373,13 @@ Pulling.TestCase.settings = settings(max_examples=40, stateful_step_count=25, de
 TestPulling = Pulling.TestCase
 
 
-def test_pull_equals_twin_where_many_machines_fail() -> None:
+def test_pull_equals_reference_where_many_machines_fail() -> None:
     """Deep heaps: machines leave them from anywhere."""
     chance = np.random.default_rng(8)
     speeds = 1000 + 200.0 * chance.integers(0, 11, 300)
     sizes = chance.uniform(500, 5000, 3)
     seen = []
-    for kernel in (central, twin):
+    for kernel in (central, reference):
         chance = np.random.default_rng(9)
         queue: Any = kernel.PullQueue(speeds, 3, log=True)
         left = np.array([3000, 2000, 1000])
@@ -389,16 +389,16 @@ def test_pull_equals_twin_where_many_machines_fail() -> None:
             machines, lost = queue.fail(chance.choice(300, size=step % 40, replace=False), now)
             np.add.at(left, lost, 1)
             queue.restore(chance.choice(300, size=45, replace=False), now)
-            seen.append((kernel is twin, machines.tolist(), lost.tolist()))
+            seen.append((kernel is reference, machines.tolist(), lost.tolist()))
         queue.run(NEVER, [0, 1, 2], left, sizes)
         assert left.sum() == 0
         assert queue.totals()["completed"].tolist() == [3000, 2000, 1000]
-        seen.append((kernel is twin, [x.tolist() for x in queue.starts()], queue.free_at.tolist()))
+        seen.append((kernel is reference, [x.tolist() for x in queue.starts()], queue.free_at.tolist()))
     half = len(seen) // 2
     assert [row[1:] for row in seen[:half]] == [row[1:] for row in seen[half:]]
 
 
-@pytest.mark.parametrize("kernel", [central, twin])
+@pytest.mark.parametrize("kernel", [central, reference])
 def test_a_failure_loses_the_running_task(kernel: Any) -> None:
     second = 10**9
     queue = kernel.PullQueue([1.0, 1.0, 1.0], 2)
@@ -426,7 +426,7 @@ def test_a_failure_loses_the_running_task(kernel: Any) -> None:
     assert queue.totals()["nodes_used"].tolist() == [3, 0]
 
 
-@pytest.mark.parametrize("kernel", [central, twin])
+@pytest.mark.parametrize("kernel", [central, reference])
 def test_a_task_that_ends_as_its_machine_fails_has_ended(kernel: Any) -> None:
     queue = kernel.PullQueue([1.0], 1)
     left = np.array([2])
@@ -450,14 +450,14 @@ def test_a_task_that_ends_as_its_machine_fails_has_ended(kernel: Any) -> None:
     st.data(),
 )
 @QUICK
-def test_bind_equals_twin(
+def test_bind_equals_reference(
     speeds: list[float], size: float, tasks: int, now: int, data: st.DataObject
 ) -> None:
     given_free = data.draw(st.lists(st.integers(0, 40), min_size=len(speeds), max_size=len(speeds)))
     free, free_too = np.array(given_free), np.array(given_free)
     bound = central.bind_earliest(free, speeds, size, tasks, now)
     assert bound.sum() == tasks
-    assert bound.tolist() == twin.bind_earliest(free_too, speeds, size, tasks, now).tolist()
+    assert bound.tolist() == reference.bind_earliest(free_too, speeds, size, tasks, now).tolist()
     assert free.tolist() == free_too.tolist()
 
 
@@ -469,14 +469,14 @@ def test_bind_equals_twin(
     st.data(),
 )
 @QUICK
-def test_bind_equals_twin_on_real_speeds(
+def test_bind_equals_reference_on_real_speeds(
     speeds: list[float], size: float, tasks: int, now: int, data: st.DataObject
 ) -> None:
     ends = st.integers(0, 2 * 10**12)
     given_free = data.draw(st.lists(ends, min_size=len(speeds), max_size=len(speeds)))
     free, free_too = np.array(given_free), np.array(given_free)
     bound = central.bind_earliest(free, speeds, size, tasks, now)
-    assert bound.tolist() == twin.bind_earliest(free_too, speeds, size, tasks, now).tolist()
+    assert bound.tolist() == reference.bind_earliest(free_too, speeds, size, tasks, now).tolist()
     assert free.tolist() == free_too.tolist()
 
 
@@ -520,7 +520,7 @@ def test_binding_application_by_application_keeps_machines_in_order() -> None:
     assert free.tolist() == [60, 100]
 
 
-@pytest.mark.parametrize("kernel", [central, twin])
+@pytest.mark.parametrize("kernel", [central, reference])
 def test_bind_messages(kernel: Any) -> None:
     free = np.zeros(2, np.int64)
     with pytest.raises(ValueError, match=r"^speed\[0\] must be finite and > 0, got 0.0$"):

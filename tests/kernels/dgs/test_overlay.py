@@ -1,4 +1,4 @@
-"""CYCLON: kernel and twin do the same; views are what they should be; the overlay stays whole."""
+"""CYCLON: kernel and reference do the same; views are what they should be; the overlay stays whole."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gridcore.dgs.overlay import Views, _vector_level
-from tests.reference.overlay import Views as Twin
+from tests.reference.overlay import Views as Reference
 
-BOTH = [Views, Twin]
+BOTH = [Views, Reference]
 
 
 def sound(views: Any) -> None:
@@ -104,17 +104,17 @@ def test_many_come_and_go_alike() -> None:
 
 
 def test_what_is_not_said_is_the_same() -> None:
-    """Defaults of the twin are those of the kernel."""
-    views, twin, said = Views(40, 10), Twin(40, 10), Views(40, 10, shuffle=8, seed=0)
-    for each in (views, twin, said):
+    """Defaults of the reference implementation are those of the kernel."""
+    views, reference, said = Views(40, 10), Reference(40, 10), Views(40, 10, shuffle=8, seed=0)
+    for each in (views, reference, said):
         each.cycle()
         each.leave([3])
-    for each, options in ((views, {}), (twin, {}), (said, {"steps": 5})):
+    for each, options in ((views, {}), (reference, {}), (said, {"steps": 5})):
         each.join(3, 4, **options)
-    assert views.views.tolist() == twin.views.tolist() == said.views.tolist()
+    assert views.views.tolist() == reference.views.tolist() == said.views.tolist()
     picked = [
         each.pick([1], [2], [3], 4, **options)[1].tolist()
-        for each, options in ((views, {}), (twin, {}), (said, {"seed": 0}))
+        for each, options in ((views, {}), (reference, {}), (said, {"seed": 0}))
     ]
     assert picked[0] == picked[1] == picked[2]
 

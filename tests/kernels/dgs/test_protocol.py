@@ -1,4 +1,4 @@
-"""JobFlow does what the handlers do (see also the law "cohorts"), and refuses states that are not its own."""
+"""JobFlow does what the handlers do (see the invariant "cohorts"), and rejects states of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slot schedules: kernel and twin do the same, nothing overlaps, and no earlier start exists."""
+"""Slot schedules: kernel and reference do the same, nothing overlaps, and no earlier start exists."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridcore.dgs.slots import SlotSchedules
-from tests.reference.slots import SlotSchedules as Twin
+from tests.reference.slots import SlotSchedules as Reference
 
-BOTH = [SlotSchedules, Twin]
+BOTH = [SlotSchedules, Reference]
 NODES = 6
 
 nodes = st.integers(0, NODES - 1)
@@ -73,18 +73,20 @@ def table(schedules: Any) -> list[Any]:
 
 @given(stories(), st.booleans(), st.data())
 def test_they_do_the_same(story: list[tuple[Any, ...]], stale: bool, data: st.DataObject) -> None:
-    kernel, twin = SlotSchedules(NODES, stale=stale), Twin(NODES, stale=stale)
-    assert told(kernel, story) == told(twin, story)
-    assert table(kernel) == table(twin)
+    kernel, reference = SlotSchedules(NODES, stale=stale), Reference(NODES, stale=stale)
+    assert told(kernel, story) == told(reference, story)
+    assert table(kernel) == table(reference)
     candidates = data.draw(st.permutations(range(NODES)))[: data.draw(st.integers(0, NODES))]
     wanted, length, since = data.draw(st.integers(1, NODES)), data.draw(slots), data.draw(starts)
     seen = data.draw(st.none() | st.lists(instants, min_size=len(candidates), max_size=len(candidates)))
     seen = seen if stale else None
-    found = [each.earliest_start(candidates, wanted, length, since, as_of=seen) for each in (kernel, twin)]
+    found = [
+        each.earliest_start(candidates, wanted, length, since, as_of=seen) for each in (kernel, reference)
+    ]
     assert (found[0] is None) == (found[1] is None) == (len(candidates) < wanted)
     if found[0] is not None:
         assert (found[0][0], found[0][1].tolist()) == (found[1][0], found[1][1].tolist())
-    free = [each.is_free(candidates, since, length, as_of=seen).tolist() for each in (kernel, twin)]
+    free = [each.is_free(candidates, since, length, as_of=seen).tolist() for each in (kernel, reference)]
     assert free[0] == free[1]
     # and from a checkpoint
     again = SlotSchedules(NODES, stale=stale)
@@ -97,9 +99,9 @@ def test_they_do_the_same(story: list[tuple[Any, ...]], stale: bool, data: st.Da
 @given(stories(), st.data())
 def test_searches_are_the_same(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
     stale = data.draw(st.booleans())
-    kernel, twin = SlotSchedules(NODES, stale=stale), Twin(NODES, stale=stale)
+    kernel, reference = SlotSchedules(NODES, stale=stale), Reference(NODES, stale=stale)
     told(kernel, story)
-    told(twin, story)
+    told(reference, story)
     degree = data.draw(st.integers(1, 4))
     row = st.lists(st.integers(-1, NODES - 1), min_size=degree, max_size=degree)
     views = np.array(data.draw(st.lists(row, min_size=NODES, max_size=NODES)), np.int32)
@@ -123,7 +125,7 @@ def test_searches_are_the_same(story: list[tuple[Any, ...]], data: st.DataObject
     ]
     one, two = (
         [column.tolist() for column in each.search(views, searchers, *job, **arguments)]
-        for each in (kernel, twin)
+        for each in (kernel, reference)
     )
     assert one == two
 
@@ -131,10 +133,10 @@ def test_searches_are_the_same(story: list[tuple[Any, ...]], data: st.DataObject
 def test_a_long_story_with_searches_is_the_same() -> None:
     """Many reservations, some of them taken back or cut, seen as of all kinds of instants."""
     chance = np.random.default_rng(2)
-    kernel, twin = SlotSchedules(NODES, stale=True), Twin(NODES, stale=True)
+    kernel, reference = SlotSchedules(NODES, stale=True), Reference(NODES, stale=True)
 
     def both(call: str, *arguments: Any, **options: Any) -> Any:
-        one, two = (getattr(each, call)(*arguments, **options) for each in (kernel, twin))
+        one, two = (getattr(each, call)(*arguments, **options) for each in (kernel, reference))
         assert (one is None) == (two is None)
         if one is None:
             return None
@@ -478,11 +480,11 @@ def test_months_ahead() -> None:
         assert start >= since
         assert schedules.reserve(chosen, [start] * count, [length] * count, [job] * count, job).all()
     start, chosen = schedules.earliest_start(every, 64, 30, 50_000)
-    twin = Twin(120)
+    reference = Reference(120)
     for node in range(120):
         begins, ends, jobs = schedules.reservations(node)
-        assert twin.reserve([node] * len(begins), begins, ends - begins, jobs, 0).all()
-    found = twin.earliest_start(every, 64, 30, 50_000)
+        assert reference.reserve([node] * len(begins), begins, ends - begins, jobs, 0).all()
+    found = reference.earliest_start(every, 64, 30, 50_000)
     assert found is not None and (found[0], found[1].tolist()) == (start, chosen.tolist())
 
 

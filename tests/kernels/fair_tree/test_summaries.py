@@ -17,7 +17,7 @@ from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.testing import grids, queues
 from gridsim.testing import summaries as drawn
 from tests._helpers.exact_oracles import Node, Share, count, gap, minimum_stretch, node_of, project
-from tests.reference import summaries as twin
+from tests.reference import summaries as reference
 
 QUICK = settings(max_examples=80, deadline=None)
 MOST = 2**32 - 1
@@ -41,11 +41,11 @@ def true_count(node, stretch, release, size, task_size):
 
 @QUICK
 @given(hnp.arrays(np.uint32, st.tuples(*[st.integers(0, 5)] * 4)))
-def test_aggregate_equals_twin(children):
+def test_aggregate_equals_reference(children):
     expected = np.minimum(children.astype(np.uint64).sum(axis=0, dtype=np.uint64), MOST).astype(np.uint32)
     np.testing.assert_array_equal(summaries.aggregate(children), expected)
-    np.testing.assert_array_equal(twin.aggregate(children), expected)
-    assert summaries.aggregate(children).dtype == twin.aggregate(children).dtype == np.uint32
+    np.testing.assert_array_equal(reference.aggregate(children), expected)
+    assert summaries.aggregate(children).dtype == reference.aggregate(children).dtype == np.uint32
     out = np.ones(children.shape[1:], dtype=np.uint32)
     assert summaries.aggregate_into(out, children) is out
     np.testing.assert_array_equal(out, expected)
@@ -54,7 +54,7 @@ def test_aggregate_equals_twin(children):
 def test_aggregate_long_and_overlapping():
     random = np.random.default_rng(2)
     children = random.integers(0, 2**31 + 2**20, (7, 5001), dtype=np.uint32)
-    expected = twin.aggregate(children)
+    expected = reference.aggregate(children)
     assert expected.max() == MOST
     np.testing.assert_array_equal(summaries.aggregate(children), expected)
     np.testing.assert_array_equal(summaries.aggregate(list(children)), expected)
@@ -110,7 +110,7 @@ def test_lookup_is_never_above_the_truth(cases, grid, stretch, size, task_size):
     total = summaries.aggregate([sample(case, grid, 3.0) for case in cases])
     at = {"release": 3.0, "cell_release": 3.0}
     found = summaries.lookup(total, grid, stretch, size, task_size, **at)
-    assert found == twin.lookup(total, grid, stretch, size, task_size, **at)
+    assert found == reference.lookup(total, grid, stretch, size, task_size, **at)
     assert found <= sum(true_count(node_of(case), stretch, 3.0, size, task_size) for case in cases)
 
 
@@ -179,7 +179,7 @@ def test_lookup_at_another_release_is_never_above_the_truth(
     }
     for extra in ({}, below):
         found = summaries.lookup(total, grid, stretch, size, task_size, **keywords, **extra)
-        assert found == twin.lookup(total, grid, stretch, size, task_size, **keywords, **extra)
+        assert found == reference.lookup(total, grid, stretch, size, task_size, **keywords, **extra)
         assert found <= truth
     if release > cell_release:
         assert summaries.lookup(total, grid, stretch, size, task_size, **keywords) == 0
@@ -189,7 +189,7 @@ def test_lookup_at_another_release_by_hand():
     cells = np.zeros(GRID.shape, dtype=np.uint32)
     cells[1, 2, 2] = 20  # stretch 1, size 8, task size 2
     below = {"speed": 3.0, "leaves": 2, "longest_task": 1.5}
-    for module in (summaries, twin):
+    for module in (summaries, reference):
 
         def at(release, size=7.0, stretch=1.0, module=module, **below):
             return module.lookup(cells, GRID, stretch, size, 1.5, release=release, cell_release=3.0, **below)
@@ -211,7 +211,7 @@ def test_lookup_at_another_release_by_hand():
         assert module.lookup(one, GRID, 1.0, 7.5, 1.5, **options) == 0
 
 
-def test_many_lookups_equal_twin():
+def test_many_lookups_equal_reference():
     random = np.random.default_rng(9)
     for _ in range(400):
         new = random.integers(1, 20, 3) / 4 * [1, 4, 0.5]
@@ -220,7 +220,9 @@ def test_many_lookups_equal_twin():
             options |= {"speed": random.integers(1, 9) / 2, "leaves": int(random.integers(1, 4))}
             options |= {"longest_task": random.integers(0, 5) / 2}
         cells = some_cells(random)
-        assert summaries.lookup(cells, GRID, *new, **options) == twin.lookup(cells, GRID, *new, **options)
+        assert summaries.lookup(cells, GRID, *new, **options) == reference.lookup(
+            cells, GRID, *new, **options
+        )
 
 
 def test_a_cell_of_another_release_is_not_a_bound():
@@ -247,12 +249,12 @@ def test_lowest_stretch_exhaustively():
             for wanted in range(8):
                 expected = next((i for i, total in enumerate(totals) if total >= wanted), None)
                 assert summaries.lowest_stretch(list(totals), wanted) == expected
-                assert twin.lowest_stretch(list(totals), wanted) == expected
+                assert reference.lowest_stretch(list(totals), wanted) == expected
 
 
 def test_lowest_stretch_of_wide_integers():
     totals = np.array([0, 2**63, 2**64 - 1], dtype=np.uint64)
-    for m in (summaries, twin):
+    for m in (summaries, reference):
         assert m.lowest_stretch(totals, 2**63) == 1
         assert m.lowest_stretch(totals, 2**64 - 1) == 2
         assert m.lowest_stretch(totals, 2**64) is None
@@ -268,7 +270,7 @@ def test_shares(available, part):
     total = sum(available.tolist())
     n_tasks = min(int(total * part), 2**63 - 1)
     share = summaries.split(available, n_tasks)
-    np.testing.assert_array_equal(share, twin.split(available, n_tasks))
+    np.testing.assert_array_equal(share, reference.split(available, n_tasks))
     assert share.dtype == np.int64 and sum(share.tolist()) == n_tasks
     for given_, room in zip(share.tolist(), available.tolist(), strict=True):
         assert 0 <= given_ <= room
@@ -277,7 +279,7 @@ def test_shares(available, part):
 
 
 def test_ties_go_to_the_lower_index():
-    for m in (summaries, twin):
+    for m in (summaries, reference):
         assert m.split([1, 1, 1], 2).tolist() == [1, 1, 0]
         assert m.split([3] * 20, 7).tolist() == [1] * 7 + [0] * 13
         assert m.split([0, 5], 5).tolist() == [0, 5]
@@ -291,7 +293,7 @@ def test_ties_go_to_the_lower_index():
 
 @QUICK
 @given(st.data(), grids(), st.integers(1, 9), st.sampled_from(["subtree", "printed"]))
-def test_debit_equals_twin(data, grid, leaves, rule):
+def test_debit_equals_reference(data, grid, leaves, rule):
     cells = data.draw(drawn(grid, max_count=data.draw(st.sampled_from([9, 200, MOST]))))
     n = data.draw(st.integers(0, 3))
 
@@ -307,7 +309,7 @@ def test_debit_equals_twin(data, grid, leaves, rule):
         "rule": rule,
     }
     result = summaries.debit(cells, grid, **arguments)
-    np.testing.assert_array_equal(result, twin.debit(cells, grid, **arguments))
+    np.testing.assert_array_equal(result, reference.debit(cells, grid, **arguments))
     assert (result <= cells).all()
     if n == 1:
         scalars = {name: value[0] if np.ndim(value) else value for name, value in arguments.items()}
@@ -315,7 +317,7 @@ def test_debit_equals_twin(data, grid, leaves, rule):
 
 
 @pytest.mark.parametrize("rule", [None, "subtree", "printed"])
-def test_many_debits_equal_twin(rule):
+def test_many_debits_equal_reference(rule):
     random, how = np.random.default_rng(10), {} if rule is None else {"rule": rule}
     for _ in range(150):
         n = random.integers(0, 4)
@@ -325,16 +327,16 @@ def test_many_debits_equal_twin(rule):
             "size": random.choice([0.5, 1.0, 4.0, 5.0, 16.0], n),
             "stretch": random.choice([0.5, 1.0, 1.5, 4.0, 5.0], n),
         }
-        # also of counts that do not obey the laws
+        # also of counts that do not obey the invariants
         cells = some_cells(random) if random.random() < 0.7 else random.integers(0, 60, GRID.shape)
         leaves = int(random.integers(1, 5))
         found = summaries.debit(cells, GRID, **sent, leaves=leaves, **how)
-        expected = twin.debit(cells, GRID, **sent, leaves=leaves, **how)
+        expected = reference.debit(cells, GRID, **sent, leaves=leaves, **how)
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("module", [summaries, twin])
+@pytest.mark.parametrize("module", [summaries, reference])
 def test_debits_of_very_many_tasks(module):
     assert module.debit_drop([2**63 - 1], [1.0], 1.0, 1) == 2**63 - 1
     # as printed, more than every count where float64 cannot hold the work
@@ -429,7 +431,7 @@ def test_small_tasks_may_block_a_large_one_on_every_leaf():
     grid = SummaryGrid([1.0], [10.0], [1.0, 10.0])
     debited, true = dispatched(10, 1.0, 10.0, 1.0, 1, grid)
     assert debited[0, 0].tolist() == true[0, 0].tolist() == [90, 0]
-    for m in (summaries, twin):
+    for m in (summaries, reference):
         assert m.debit_drop(10, 1.0, 10.0, 10) == 10
         # One leaf: the same volume displaces one task only.
         assert m.debit_drop(10, 1.0, 10.0, 1) == 1
@@ -437,7 +439,7 @@ def test_small_tasks_may_block_a_large_one_on_every_leaf():
 
 def test_the_ledger_counts_dispatches_together():
     # Four dispatches of a quarter of a task: stacked ceilings would take 4, together they displace 1.
-    for m in (summaries, twin):
+    for m in (summaries, reference):
         assert m.debit_drop([1, 1, 1, 1], [0.25] * 4, 1.0, 1) == 1
         assert sum(m.debit_drop(1, 0.25, 1.0, 1) for _ in range(4)) == 4
         assert m.debit_drop(0, 1.0, 1.0, 3) == 0
@@ -449,9 +451,11 @@ def test_the_ledger_counts_dispatches_together():
     st.floats(1e-3, 1e6),
     st.integers(1, 10**6),
 )
-def test_drop_equals_twin(dispatches, cell, leaves):
+def test_drop_equals_reference(dispatches, cell, leaves):
     tasks, sizes = np.array([n for n, _ in dispatches], dtype=np.int64), [a for _, a in dispatches]
-    assert summaries.debit_drop(tasks, sizes, cell, leaves) == twin.debit_drop(tasks, sizes, cell, leaves)
+    assert summaries.debit_drop(tasks, sizes, cell, leaves) == reference.debit_drop(
+        tasks, sizes, cell, leaves
+    )
 
 
 @pytest.mark.parametrize("leaves", [1, 2, 3])

@@ -1,4 +1,4 @@
-"""The summary tree: equality with its twin, and what a father may believe."""
+"""The summary tree: equality with its reference implementation, and what a parent may believe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridcore.fair_tree import summary_tree as tree
 from gridcore.queues import task_queues as queues
 from gridcore.queues.summary_grid import SummaryGrid
 from tests._helpers.small_trees import NEVER, NS, TOP, requests, same
-from tests.reference import summary_tree as twin
+from tests.reference import summary_tree as reference
 
 QUICK = settings(max_examples=60, deadline=None)
 quarters = st.integers(1, 24).map(lambda k: k / 4.0)
@@ -47,7 +47,7 @@ def summary_of(seed, shape):
 
 
 class Program(RuleBasedStateMachine):
-    """The kernel and its twin side by side; messages are delivered in any order."""
+    """The kernel and its reference implementation side by side; messages are delivered in any order."""
 
     @initialize(
         grid=grids,
@@ -65,7 +65,7 @@ class Program(RuleBasedStateMachine):
                 grid, speed, release=release, size=size, task_size=task_size,
                 nbytes=40, celled=celled, rate=rate, hold_off=hold_off, bound=bound,
             )
-            for module in (tree, twin)
+            for module in (tree, reference)
         ]  # fmt: skip
         ours, expected = self.trees
         for name in ("leaves", "nodes", "first_leaf", "grid"):
@@ -74,7 +74,7 @@ class Program(RuleBasedStateMachine):
         self.grid, self.applications, self.now, self.celled = grid, len(size), 0, celled
         self.gap = 4 * NS // 10 if rate == 100.0 else 0
         self.last = {}
-        # in flight: [our row, the twin's row], and requests
+        # in flight: [our row, the reference implementation's row], and requests
         self.summaries, self.requests, self.spreads = [], [], []
 
     @rule(
@@ -95,8 +95,8 @@ class Program(RuleBasedStateMachine):
         while len(told[0]):
             for one, rows in zip(self.trees, told, strict=True):
                 one.receive(rows)
-            fathers = sorted(set(told[0]["node"].tolist()) - {0})
-            told = self.both("report", fathers, self.now, none, [], [])
+            parents = sorted(set(told[0]["node"].tolist()) - {0})
+            told = self.both("report", parents, self.now, none, [], [])
 
     def sampled(self, release):
         """No cell is every one."""
@@ -229,7 +229,7 @@ class Program(RuleBasedStateMachine):
         assert ours.below_window == expected.below_window
         assert ours.above_window == expected.above_window
         assert ours.payloads_in_use == expected.payloads_in_use
-        # one with each sender, one with each father, and those in flight
+        # one with each sender, one with each parent, and those in flight
         assert ours.payloads_in_use <= 2 * (self.nodes - 1) + len(self.summaries)
 
 
@@ -239,7 +239,7 @@ TestProgram = Program.TestCase
 
 @settings(max_examples=80, deadline=None)
 @given(st.data())
-def test_a_father_never_knows_of_more_than_there_is(data):
+def test_a_parent_never_knows_of_more_than_there_is(data):
     """Time stands still, requests enter at the root, messages are in flight for as long as they like."""
     speed = data.draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=2, max_size=6))
     grid = data.draw(st.builds(SummaryGrid, samples(4), samples(3), samples(3)))
@@ -257,7 +257,7 @@ def test_a_father_never_knows_of_more_than_there_is(data):
         store.enqueue(everyone[tasks > 0], np.full((tasks > 0).sum(), i), tasks[tasks > 0], 0)
     store.reschedule(everyone, 0)
     one = tree.SummaryTree(grid, speed, release=released, size=size, task_size=task_size, nbytes=0, bound=0.0)
-    # what is between a node and its father, down and up, each in order
+    # what is between a node and its parent, down and up, each in order
     down, up = ({k: [] for k in range(1, one.nodes)} for _ in range(2))
     promised = []
 
@@ -337,7 +337,7 @@ def test_without_a_guarantee_nothing_is_left_above_the_size():
     grid = SummaryGrid([1.0], [2.0, 8.0], [1.0])
     store = queues.TaskQueues([1.0, 1.0])
     store.add_applications([0.0], [2.0], [1.0])
-    for module in (tree, twin):
+    for module in (tree, reference):
         one = module.SummaryTree(grid, [1.0, 1.0], release=[0.0], size=[2.0], task_size=[1.0], nbytes=0)
         cells = store.summaries([0, 1], grid, 0)
         one.receive(one.report([1, 2], 0, cells, [math.inf] * 2, [math.inf] * 2))

@@ -142,7 +142,7 @@ def test_a_request_climbs_until_the_bound_holds(module):
     tell(one, [3, 4], 3)
     sent, decisions = one.route(requests((1, 0, 1)), 0)
     assert [len(decisions), len(sent)] == [1, 1]
-    # A request from the father brings the minimum along.
+    # A request from the parent brings the minimum along.
     row = requests((1, 0, 1, 1))
     row["minimum"] = 0.25
     assert one.route(row, 0)[1]["hops"].tolist() == [-1]

@@ -10,7 +10,7 @@ import pytest
 from gridcore.common.state import LATEST
 from gridcore.fair_tree import summary_tree as tree
 from tests._helpers.small_trees import BOTH, GRID, NEVER, NS, full, make, requests, tell
-from tests.reference import summary_tree as twin
+from tests.reference import summary_tree as reference
 
 
 @BOTH
@@ -127,12 +127,12 @@ REFUSED = [
     (
         lambda m, x: x.receive(np.array([(1, 2, 0, 0, 0, 1.0, 0)], tree.SUMMARY)),
         ValueError,
-        r"rows\[0\] goes from node 2 to 1, which is not its father",
+        r"rows\[0\] goes from node 2 to 1, which is not its parent",
     ),
     (
         lambda m, x: x.receive(np.array([(0, 0, 0, 0, 0, 1.0, 0)], tree.SUMMARY)),
         ValueError,
-        r"rows\[0\] goes from node 0 to 0, which is not its father",
+        r"rows\[0\] goes from node 0 to 0, which is not its parent",
     ),
     (
         lambda m, x: x.receive(np.array([(0, 1, 10**6, 0, 0, 1.0, 0)], tree.SUMMARY)),
@@ -142,12 +142,12 @@ REFUSED = [
     (
         lambda m, x: x.receive(np.array([(-1, 0, 0, 0, 0, 1.0, 0)], tree.SUMMARY)),
         ValueError,
-        r"rows\[0\] goes from node 0 to -1, which is not its father",
+        r"rows\[0\] goes from node 0 to -1, which is not its parent",
     ),
     (
         lambda m, x: x.receive(np.array([(1, 3, 0, 0, 0, 1.0, 0)], tree.SUMMARY)),
         ValueError,
-        r"rows\[0\] goes from node 3 to 1, which is not its father",
+        r"rows\[0\] goes from node 3 to 1, which is not its parent",
     ),
     (
         lambda m, x: x.forget(np.array([(0, 1, 9, 0, 0, 1.0, 0)], tree.SUMMARY)),
@@ -209,7 +209,7 @@ def test_bad_input_is_refused(module, call, error, message):
 @pytest.mark.parametrize("call", [row[0] for row in REFUSED])
 def test_refusals_use_the_same_words(call):
     words = []
-    for module in (tree, twin):
+    for module in (tree, reference):
         with pytest.raises((ValueError, TypeError)) as refused:
             call(module, make(module))
         words.append(str(refused.value))
@@ -250,4 +250,4 @@ def test_a_state_that_is_refused_late_leaves_no_summary_in_use():
 
 def test_row_types_are_the_same():
     for name in ("REQUEST", "SUMMARY", "SPREAD", "DECISION", "NEVER"):
-        assert getattr(tree, name) == getattr(twin, name)
+        assert getattr(tree, name) == getattr(reference, name)

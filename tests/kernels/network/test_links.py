@@ -1,4 +1,4 @@
-"""Links: equality with a twin that keeps a list of messages, and the laws of FIFO interfaces."""
+"""Links: equality with a reference that keeps a list of messages, and the invariants of FIFO interfaces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from gridcore.network import links
 from tests._helpers.small_links import BOTH, NEVER, SUBJECTS, counters, deliveries, make, records, words_of
-from tests.reference import links as twin
+from tests.reference import links as reference
 
 QUICK = settings(max_examples=60, deadline=None)
 latencies = st.sampled_from([0, 1, 5, 40]) | st.integers(0, 100)
@@ -31,7 +31,7 @@ def equal(ours, expected):
 
 
 class Program(RuleBasedStateMachine):
-    """The kernel and its twin side by side, driven as an engine does: no instant is passed over."""
+    """The kernel and its reference side by side, driven as an engine does: no instant is passed over."""
 
     @initialize(
         limit=st.sampled_from([None, 4, 10**6]),
@@ -43,7 +43,7 @@ class Program(RuleBasedStateMachine):
     )
     def start(self, limit, machine_of, latency, bandwidth, fifo, jitter):
         self.settings = machine_of, 4, latency, bandwidth, fifo, min(jitter, latency)
-        self.both = [make(module, *self.settings) for module in (links, twin)]
+        self.both = [make(module, *self.settings) for module in (links, reference)]
         self.limit = limit
         if limit is not None:
             self.call("log", limit, SUBJECTS)
@@ -143,13 +143,13 @@ class Program(RuleBasedStateMachine):
         np.testing.assert_array_equal(flight, expected.in_flight())
         assert ours.sent.tolist() == self.away
         assert (flight >= 0).all()
-        # in flight is what the twin still lists
+        # in flight is what the reference implementation still lists
         listed = [m.kind for m in expected._flight if not m.local]
         assert flight.tolist() == [listed.count(kind) for kind in range(3)]
         self.logged()
 
     def logged(self):
-        """The log is the twin's, and its counts are the ledger's."""
+        """The log is the reference implementation's, and its counts are the ledger's."""
         ours, expected = self.both
         mine, wanted = ours.logged(), expected.logged()
         assert list(mine) == list(wanted) == list(links.LOGGED)
@@ -370,11 +370,11 @@ def test_what_stays_on_its_machine_comes_first(module):
     assert [row[1] for _, batch, _ in one.drain(0) for row in words_of(batch)] == [2, 0]
 
 
-def test_many_messages_equal_twin():
+def test_many_messages_equal_reference():
     """A log that ends in between, failures with what is kept, moves, and a rest that nobody takes."""
     random = np.random.default_rng(12)
     for fifo, jitter in ((True, 0), (True, 40), (False, 0), (False, 20)):
-        both = [make(module, [0, 1, 2, 3, 0, 1], 4, 40, 3e8, fifo, jitter) for module in (links, twin)]
+        both = [make(module, [0, 1, 2, 3, 0, 1], 4, 40, 3e8, fifo, jitter) for module in (links, reference)]
         for one in both:
             one.log(100, SUBJECTS)
             one.watch(100, 2000, 70)

@@ -20,7 +20,7 @@ from tests._helpers.small_links import (
     make,
     records,
 )
-from tests.reference import links as twin
+from tests.reference import links as reference
 
 
 @BOTH
@@ -154,7 +154,7 @@ def test_bad_input_is_refused(module, call, error, message):
 @pytest.mark.parametrize("call", [row[0] for row in REFUSED])
 def test_refusals_use_the_same_words(call):
     words = []
-    for module in (links, twin):
+    for module in (links, reference):
         with pytest.raises((ValueError, TypeError)) as refused:
             call(module, make(module, [0, 1], 2))
         words.append(str(refused.value))
@@ -165,7 +165,7 @@ def test_what_is_not_told():
     """FIFO, one level, nothing kept, and a jitter of 0; with a jitter the seed is 0."""
     ours, expected = (
         [module.Links([0, 1, 2], 3, **GOOD, **more) for more in ({}, {"jitter": 9})]
-        for module in (links, twin)
+        for module in (links, reference)
     )
     for mine, theirs in zip(ours, expected, strict=True):
         found = []
@@ -216,7 +216,9 @@ def test_the_last_instant(module):
 @BOTH
 def test_strided_records_are_refused(module):
     batch = records(0, [(0, 1)] * 4)
-    said = "^records must be contiguous uint8 in two dimensions$" if module is twin else "contiguous|dtype"
+    said = (
+        "^records must be contiguous uint8 in two dimensions$" if module is reference else "contiguous|dtype"
+    )
     for wrong in (batch[::2], batch.view(np.int8)):
         with pytest.raises(ValueError, match=said):
             make(module, [0, 1], 2).send(0, 0, wrong, 5)

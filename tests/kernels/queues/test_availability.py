@@ -1,4 +1,4 @@
-"""Gap, task count and sampling: equality with the twin, exactness, and the laws of the summary."""
+"""Gap, task count and sampling: equality with the reference, exactness, and the invariants of the summary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gridcore.queues import availability, edf
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.testing import batches, grids, queues
 from tests._helpers.exact_oracles import Node, Share, gap, gap_by_orders, minimum_stretch, node_of
-from tests.reference import availability as twin
+from tests.reference import availability as reference
 
 QUICK = settings(max_examples=80, deadline=None)
 quarter = st.integers(1, 48).map(lambda k: k / 4.0)
@@ -22,15 +22,15 @@ quarter = st.integers(1, 48).map(lambda k: k / 4.0)
 
 @QUICK
 @given(queues(exact=False, max_entries=40) | queues(), quarter, st.floats(-9, 9), quarter, quarter)
-def test_gap_and_count_equal_twin(case, stretch, release, size, task_size):
+def test_gap_and_count_equal_reference(case, stretch, release, size, task_size):
     least = edf.optimal_stretch(*case.entries, speed=case.speed, now=case.free_at, **case.running)
     for value in (stretch, least, least * 1.01):
         new = (value, release, size)
-        assert availability.gap(*new, *case.entries, **case.machine) == twin.gap(
+        assert availability.gap(*new, *case.entries, **case.machine) == reference.gap(
             *new, *case.entries, **case.machine
         )
         new = (value, release, size, task_size)
-        assert availability.available_tasks(*new, *case.entries, **case.machine) == twin.available_tasks(
+        assert availability.available_tasks(*new, *case.entries, **case.machine) == reference.available_tasks(
             *new, *case.entries, **case.machine
         )
 
@@ -70,7 +70,7 @@ def test_sampling_is_one_call_per_cell(case, grid, release):
     cells = availability.sample_availability(grid, release, *case.entries, **case.machine)
     assert cells.dtype == np.uint32 and cells.shape == grid.shape
     np.testing.assert_array_equal(
-        cells, twin.sample_availability(grid, release, *case.entries, **case.machine)
+        cells, reference.sample_availability(grid, release, *case.entries, **case.machine)
     )
     i, j, k = (len(axis) // 2 for axis in (grid.stretch, grid.size, grid.task_size))
     new = (grid.stretch[i], release, grid.size[j], grid.task_size[k])
@@ -168,7 +168,7 @@ def test_counts_saturate():
     cells = availability.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
     assert cells.max() == 2**32 - 1 and cells[0, 1, 2] == 2**32 - 1 and 2**31 < cells[0, 1, 3] < 2**32 - 1
     np.testing.assert_array_equal(
-        cells, twin.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
+        cells, reference.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
     )
 
 
@@ -197,7 +197,7 @@ def test_batch_is_one_by_one(batch, grid, release, threads):
         grid, release, batch["offsets"], *flat, **nodes, threads=threads
     )
     np.testing.assert_array_equal(
-        result, twin.sample_availability_batch(grid, release, batch["offsets"], *flat, **nodes)
+        result, reference.sample_availability_batch(grid, release, batch["offsets"], *flat, **nodes)
     )
     for u, cells in enumerate(result):
         part = slice(batch["offsets"][u], batch["offsets"][u + 1])
@@ -216,7 +216,7 @@ def test_batch_is_one_by_one(batch, grid, release, threads):
         np.testing.assert_array_equal(cells, one)
 
 
-@pytest.mark.parametrize("module", [availability, twin])
+@pytest.mark.parametrize("module", [availability, reference])
 def test_a_node_that_runs_nothing_keeps_every_stretch(module):
     # Both are free at 0; what the second runs will have had a stretch of 1 by then.
     grid = SummaryGrid([0.5, 1.0], [4.0], [1.0])

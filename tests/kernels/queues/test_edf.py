@@ -1,4 +1,4 @@
-"""EDF kernel: equality with its twin, exactness against brute force, the published cases, speed of light."""
+"""EDF kernel: equality with its reference, brute force, published cases, bounds of its speed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from hypothesis import strategies as st
 from gridcore.queues import edf
 from gridsim.testing import batches, queues
 from tests._helpers.exact_oracles import minimum_stretch, node_of, project, stretch_by_orders
-from tests.reference import edf as twin
+from tests.reference import edf as reference
 
 QUICK = settings(max_examples=80, deadline=None)
 
 
 @QUICK
 @given(queues(exact=False, max_entries=40) | queues(max_entries=40), st.sampled_from(["exact", "bisection"]))
-def test_stretch_equals_twin(case, method):
+def test_stretch_equals_reference(case, method):
     arguments = {"speed": case.speed, "now": case.free_at, "method": method, **case.running}
-    assert edf.optimal_stretch(*case.entries, **arguments) == twin.optimal_stretch(*case.entries, **arguments)
+    assert edf.optimal_stretch(*case.entries, **arguments) == reference.optimal_stretch(
+        *case.entries, **arguments
+    )
 
 
 @QUICK
@@ -71,9 +73,9 @@ def test_bisection_works_at_the_scale_of_real_stretches():
     st.lists(st.tuples(st.floats(0, 9), st.floats(-5, 60) | st.just(math.inf)), max_size=60),
     st.sampled_from([0.5, 1.0, 3.0]),
 )
-def test_meets_deadlines_equals_twin(entries, speed):
+def test_meets_deadlines_equals_reference(entries, speed):
     work, due = [p for p, _ in entries], [d for _, d in entries]
-    expected = twin.meets_deadlines(work, due, speed=speed, now=1.0)
+    expected = reference.meets_deadlines(work, due, speed=speed, now=1.0)
     assert edf.meets_deadlines(work, due, speed=speed, now=1.0) is expected
     assert edf.meets_deadlines(work[::-1], due[::-1], speed=speed, now=1.0) is expected or len(entries) > 1
 
@@ -90,7 +92,7 @@ def test_entries_without_work_are_ignored():
     assert with_idle == edf.optimal_stretch([0.0], [4.0], [2.0], speed=1.0, now=0.0) == 0.5
 
 
-@pytest.mark.parametrize("module", [edf, twin])
+@pytest.mark.parametrize("module", [edf, reference])
 def test_empty_queue(module):
     assert module.meets_deadlines([], [], speed=1.0, now=0.0) is True
     assert module.optimal_stretch([], [], [], speed=1.0, now=5.0) == 0.0
@@ -121,7 +123,7 @@ def test_many_entries_in_any_order():
     for n in (24, 33, 64, 100, 257, 1000):
         release, size = random.uniform(-500, 0, n), random.lognormal(5, 2, n)
         work = random.uniform(0, 50, n) * (random.random(n) > 0.1)
-        expected = twin.optimal_stretch(release, size, work, speed=3.0, now=1.0)
+        expected = reference.optimal_stretch(release, size, work, speed=3.0, now=1.0)
         assert edf.optimal_stretch(release, size, work, speed=3.0, now=1.0) == expected
         due = release + expected * size
         for order in (np.arange(n), np.argsort(due), np.argsort(-due), random.permutation(n)):
@@ -130,7 +132,7 @@ def test_many_entries_in_any_order():
             assert not edf.meets_deadlines(work[order] + 1, short[order], speed=3.0, now=1.0)
 
 
-@pytest.mark.parametrize("module", [edf, twin])
+@pytest.mark.parametrize("module", [edf, reference])
 def test_how_late_is_late(module):
     # 1e-12 relative: 4504 of the steps of 2**-52 above 1, and the same share of 2**20.
     for unit in (1.0, 2.0**20):
@@ -167,11 +169,11 @@ def many_queues(seed, nodes):
     }
 
 
-def test_many_stretches_equal_twin():
+def test_many_stretches_equal_reference():
     for entries, options in one_by_one(many_queues(6, 250)):
         for more in ({}, {"method": "bisection"}, {"method": "bisection", "rtol": 0.25}):
             found = edf.optimal_stretch(*entries, **options, **more)
-            assert found == twin.optimal_stretch(*entries, **options, **more)
+            assert found == reference.optimal_stretch(*entries, **options, **more)
 
 
 def test_rounding_that_makes_the_fixed_point_late_is_repaired():
@@ -181,21 +183,23 @@ def test_rounding_that_makes_the_fixed_point_late_is_repaired():
         n = random.integers(1, 6)
         entries = -1e9 - random.uniform(0, 1, n), random.uniform(1, 9, n), random.uniform(0.1, 2, n)
         found = edf.optimal_stretch(*entries, speed=1.0, now=0.0)
-        assert found == twin.optimal_stretch(*entries, speed=1.0, now=0.0)
+        assert found == reference.optimal_stretch(*entries, speed=1.0, now=0.0)
         assert edf.meets_deadlines(entries[2], entries[0] + found * entries[1], speed=1.0, now=0.0)
     # the second step of the repair is twice as long as the first
     slow = [-10000.0], [7.8], [3.0]
-    assert edf.optimal_stretch(*slow, speed=7.0, now=0.0) == twin.optimal_stretch(*slow, speed=7.0, now=0.0)
+    assert edf.optimal_stretch(*slow, speed=7.0, now=0.0) == reference.optimal_stretch(
+        *slow, speed=7.0, now=0.0
+    )
 
 
-@pytest.mark.parametrize("module", [edf, twin])
+@pytest.mark.parametrize("module", [edf, reference])
 def test_the_first_of_equal_stretches_counts(module):
     # 9 / 20 = 0.45, and 0.45 * 13 = 5.8500000000000005, which over 13 is more than 0.45 by rounding
     queue = [-8.0, -3.8500000000000005], [20.0, 13.0], [1.0, 1.0]
     assert module.optimal_stretch(*queue, speed=1.0, now=0.0) == 0.45
 
 
-@pytest.mark.parametrize("module", [edf, twin])
+@pytest.mark.parametrize("module", [edf, reference])
 def test_where_bisection_ends(module):
     def stretch(work, **more):
         return module.optimal_stretch([0.0], [1.0], [work], speed=1.0, now=0.0, method="bisection", **more)
@@ -220,27 +224,27 @@ def split_batch(batch):
 
 @QUICK
 @given(batches(exact=False) | batches(), st.floats(-2, 40), st.booleans())
-def test_projection_equals_twin(batch, until, preemptive):
+def test_projection_equals_reference(batch, until, preemptive):
     flat, nodes = split_batch(batch)
     ours = edf.project_queues(*flat.values(), **nodes, until=until, preemptive=preemptive)
-    expected = twin.project_queues(*flat.values(), **nodes, until=until, preemptive=preemptive)
+    expected = reference.project_queues(*flat.values(), **nodes, until=until, preemptive=preemptive)
     for a, b in zip(ours, expected, strict=True):
         assert a.dtype == b.dtype
         np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("preemptive", [None, False, True])
-def test_many_projections_equal_twin(preemptive):
+def test_many_projections_equal_reference(preemptive):
     batch = many_queues(8, 300)
     how = {} if preemptive is None else {"preemptive": preemptive}
     for until in (-1.0, 0.0, 0.5, 2.0, 3.75, 8.0, 24.0):
         ours = edf.project_queues(**batch, until=until, **how)
-        expected = twin.project_queues(**batch, until=until, **how)
+        expected = reference.project_queues(**batch, until=until, **how)
         for a, b in zip(ours, expected, strict=True):
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("module", [edf, twin])
+@pytest.mark.parametrize("module", [edf, reference])
 def test_what_counts_as_whole_tasks(module):
     def project(work, task_size, free_at=4.0):
         node = {"speed": [1.0], "free_at": [free_at], "until": 4.0}
@@ -254,7 +258,7 @@ def test_what_counts_as_whole_tasks(module):
             project(work, task_size)
 
 
-@pytest.mark.parametrize("module", [edf, twin])
+@pytest.mark.parametrize("module", [edf, reference])
 def test_a_queue_that_has_not_begun_may_take_longer_than_float64_can_hold(module):
     queue = [0, 2], [0.0, 0.0], [1.0, 1.0], [1e308, 1e308], [1e308, 1e308]
     left, end, at = module.project_queues(*queue, speed=[1.0], free_at=[3.0], until=3.0)
@@ -312,7 +316,7 @@ def test_projecting_twice_is_projecting_once():
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("module", [edf, twin])
+@pytest.mark.parametrize("module", [edf, reference])
 def test_a_running_task_with_a_small_stretch_rules_no_order(module):
     # Below a stretch of 5/8 the second is due first; the running task has 1/10, the queue 0.4.
     queue = [0, 2], [0.0, -5.0], [10.0, 18.0], [2.0, 2.0], [1.0, 1.0]

@@ -1,4 +1,4 @@
-"""Task queues: equality with the twin that steps task by task, and single cases."""
+"""Task queues: equality with the reference implementation that steps task by task, and single cases."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tests._helpers.small_queues import (
     steps,
     totals_of,
 )
-from tests.reference import task_queues as twin
+from tests.reference import task_queues as reference
 
 
 class Program(RuleBasedStateMachine):
-    """The kernel and its twin side by side."""
+    """The kernel and its reference implementation side by side."""
 
     @initialize(
         speed=st.lists(speeds, min_size=1, max_size=4),
@@ -44,7 +44,7 @@ class Program(RuleBasedStateMachine):
         self.options = {"order": order, "watch": watch, "log": log, "record": record, "tolerance": tolerance}
         self.speed = speed
         self.ours = queues.TaskQueues(speed, **self.options)
-        self.twin = twin.TaskQueues(speed, **self.options)
+        self.reference = reference.TaskQueues(speed, **self.options)
         self.now = self.applications = self.enqueued = self.lost = 0
         self.rows, self.further = [], []
         self.machines = len(speed)
@@ -53,7 +53,7 @@ class Program(RuleBasedStateMachine):
 
     def both(self, call, *arguments, **options):
         ours = getattr(self.ours, call)(*arguments, **options)
-        same(ours, getattr(self.twin, call)(*arguments, **options))
+        same(ours, getattr(self.reference, call)(*arguments, **options))
         return ours
 
     def pick(self, data):
@@ -143,11 +143,11 @@ class Program(RuleBasedStateMachine):
         if not hasattr(self, "ours"):
             return
         totals = totals_of(self.ours)
-        assert totals == totals_of(self.twin)
+        assert totals == totals_of(self.reference)
         for name, never in (("first_start", -1), ("nodes_used", 0)):
             assert {totals[name][i] for i in self.further} <= {never}
         for kind in ("schedule", "arrivals"):
-            rows, theirs = getattr(self.ours, kind)(), getattr(self.twin, kind)()
+            rows, theirs = getattr(self.ours, kind)(), getattr(self.reference, kind)()
             assert list(rows) == list(theirs)
             for name, column in rows.items():
                 same(column, theirs[name])
@@ -158,7 +158,7 @@ class Program(RuleBasedStateMachine):
             assert (ran["end"] > ran["start"]).all()
             same_machine = ran["machine"][1:] == ran["machine"][:-1]
             assert (ran["start"][1:] >= ran["end"][:-1])[same_machine].all()
-        assert self.ours.next_change() == self.twin.next_change()
+        assert self.ours.next_change() == self.reference.next_change()
         everyone = list(range(self.machines))
         self.both("is_busy", everyone)
         self.both("summaries", everyone, GRID, self.now)
@@ -178,12 +178,12 @@ TestProgram = Program.TestCase
 
 
 @pytest.mark.parametrize(("order", "watch"), [("edf", "idle"), ("fifo", "completion")])
-def test_a_long_story_equals_twin(order, watch):
+def test_a_long_story_equals_reference(order, watch):
     """With failures of running tasks and questions about later instants: longer than Hypothesis goes."""
     random = np.random.default_rng(3)
     stores = [
         module.TaskQueues([0.5, 1.0, 3.0], order=order, watch=watch, log=True, record=True)
-        for module in (queues, twin)
+        for module in (queues, reference)
     ]
     rows = random.integers(-32, 0, 6) / 4, random.integers(4, 160, 6) / 4, random.integers(1, 12, 6) / 4
 

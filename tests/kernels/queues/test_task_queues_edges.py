@@ -9,7 +9,7 @@ import pytest
 
 from gridcore.queues import task_queues as queues
 from tests._helpers.small_queues import BOTH, GRID, NEVER, NS, same, simple, totals_of
-from tests.reference import task_queues as twin
+from tests.reference import task_queues as reference
 
 
 @BOTH
@@ -206,7 +206,7 @@ def test_bad_input_is_refused(module, call, error, message):
 @pytest.mark.parametrize("call", [row[0] for row in REFUSED])
 def test_refusals_use_the_same_words(call):
     words = []
-    for module in (queues, twin):
+    for module in (queues, reference):
         with pytest.raises((ValueError, TypeError)) as refused:
             call(module, simple(module))
         words.append(str(refused.value))
@@ -233,7 +233,9 @@ def test_the_last_instant(module):
 
 def test_many_shares_on_one_machine():
     # Rows are widened for all machines, and moved to the front where there is room.
-    ours, expected = (simple(module, speed=(1.0, 1.0), task_size=(1.0,) * 40) for module in (queues, twin))
+    ours, expected = (
+        simple(module, speed=(1.0, 1.0), task_size=(1.0,) * 40) for module in (queues, reference)
+    )
     random = np.random.default_rng(1)
     for now in range(0, 60 * NS, NS // 2):
         row = ([0, 1], random.integers(0, 40, 2), random.integers(1, 3, 2), now)

@@ -1,4 +1,4 @@
-"""Task queues: the laws of service on one machine or few."""
+"""Task queues: the invariants of service on one machine or few."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walks of jobs: the kernel and its twin, bit for bit, and what must hold of both."""
+"""Walks of jobs: the kernel and its reference implementation, bit for bit, and what must hold of both."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gridcore.network.links import Links
 from gridcore.random_walk import walk
 from gridcore.random_walk.state import LOOKS, VERDICTS
-from tests.reference import walk as twin
-from tests.reference.links import Links as TwinLinks
+from tests.reference import walk as reference
+from tests.reference.links import Links as ReferenceLinks
 
 S = 10**9
 BOOKS = ("sent", "delivered", "traffic", "bytes_in", "bytes_out", "by_level")
@@ -52,7 +52,7 @@ def run(case: Case) -> tuple[Any, dict[str, list[Any]]]:
     return wires, {name: column.tolist() for name, column in walks.jobs().items()}
 
 
-# -- kernel and twin ------------------------------------------------------------------------------------
+# -- kernel and reference implementation ----------------------------------------------------------------
 
 
 @st.composite
@@ -98,40 +98,40 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def equal(case: Case, stops: list[int]) -> None:
-    """Kernel and twin do the same up to each of `stops`, and after them."""
+    """Kernel and reference implementation do the same up to each of `stops`, and after them."""
     wires, walks = make(walk, Links, case)
-    twin_wires, twin_walks = make(twin, TwinLinks, case)
+    reference_wires, reference_walks = make(reference, ReferenceLinks, case)
     for at in [*sorted(stops), walk.NEVER]:
-        assert walks.advance(at) == twin_walks.advance(at) == walk.NEVER
+        assert walks.advance(at) == reference_walks.advance(at) == walk.NEVER
         # what goes on is another kernel, from the state of this one
         other_wires, other = make(walk, Links, case)
         other_wires.setstate(wires.getstate())
         other.setstate(walks.getstate())
         wires, walks = other_wires, other
         walks.settle()
-        assert walks.unlogged == twin_walks.unlogged
+        assert walks.unlogged == reference_walks.unlogged
         for told in ("jobs", "totals", "looks"):
-            mine, wanted = getattr(walks, told)(), getattr(twin_walks, told)()
+            mine, wanted = getattr(walks, told)(), getattr(reference_walks, told)()
             assert list(mine) == list(wanted)
             for name, column in wanted.items():
                 np.testing.assert_array_equal(mine[name], column, name, strict=True)
         for name in BOOKS:
-            np.testing.assert_array_equal(getattr(wires, name), getattr(twin_wires, name), name)
-        mine, wanted = wires.logged(), twin_wires.logged()
+            np.testing.assert_array_equal(getattr(wires, name), getattr(reference_wires, name), name)
+        mine, wanted = wires.logged(), reference_wires.logged()
         for name, column in wanted.items():
             np.testing.assert_array_equal(mine[name], column, name, strict=True)
-        assert wires.unlogged == twin_wires.unlogged
+        assert wires.unlogged == reference_wires.unlogged
 
 
 @settings(deadline=None, max_examples=200)
 @given(cases(), st.lists(st.integers(0, 8 * S), max_size=4))
-def test_kernel_and_twin_are_equal(case: Case, stops: list[int]) -> None:
+def test_kernel_and_reference_are_equal(case: Case, stops: list[int]) -> None:
     equal(case, stops)
 
 
 @pytest.mark.parametrize("rule", ["none", "exactly-one", "at-least-one"])
 @pytest.mark.parametrize("pick", ["first", "best", "fastest"])
-def test_many_jobs_equal_twin(pick: str, rule: str) -> None:
+def test_many_jobs_equal_reference(pick: str, rule: str) -> None:
     """More nodes and jobs than the examples have, whose answers take an odd time."""
     random = np.random.default_rng(3)
     case = {
@@ -302,7 +302,7 @@ def test_asking_takes_time_and_tells_what_was() -> None:
     assert (jobs["machine"], jobs["arrived"]) == ([0], [2 * S])
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_a_dispatcher_does_one_thing_after_the_other(module: Any, links: Any) -> None:
     """6 s to ask; node 0 decides on its jobs until 6, 12 and 18 s, and finds node 1 idle whenever it asks."""
     case = plain(
@@ -329,7 +329,7 @@ def test_a_dispatcher_does_one_thing_after_the_other(module: Any, links: Any) ->
     assert jobs["returned"] == [6 * S + ran, 14 * S, 14 * S + ran]
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_a_dispatcher_that_is_busy_beyond_the_clock(module: Any, links: Any) -> None:
     """Each job leaves for the faster node, and none has come there when three are decided on."""
     case = plain(
@@ -365,7 +365,7 @@ def test_a_walk_passes_through_who_was_asked_before() -> None:
     assert wires.bytes_in.tolist() == [300, 200, 200] and wires.bytes_out.tolist() == [200, 300, 200]
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_what_is_not_said(module: Any, links: Any) -> None:
     """What each option is then, seen by what jobs do."""
 
@@ -396,7 +396,7 @@ def test_what_is_not_said(module: Any, links: Any) -> None:
     assert went(**case)[1] != went(**case, seed=1)[1]
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_who_is_asked_at_an_instant_does_not_know_what_is_released_then(module: Any, links: Any) -> None:
     """A probe of 3 ns comes after 1 ns, before the first job of that node, which would make it refuse."""
     case = plain(
@@ -411,7 +411,7 @@ def test_who_is_asked_at_an_instant_does_not_know_what_is_released_then(module: 
     assert walks.jobs()["machine"][0] == 0
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_rates_observed_when_time_begins(module: Any, links: Any) -> None:
     """At 0 s the job that node 1 has had makes infinitely many a second, if any time is left for them."""
 
@@ -430,7 +430,7 @@ def test_rates_observed_when_time_begins(module: Any, links: Any) -> None:
     assert went(0, rule="at-least-one", local_threshold=0.0) == 0  # a chance of 0 is not below it
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_jobs_of_others_are_counted_to_the_second(module: Any, links: Any) -> None:
     """One job sent in 3 s, and 1 s to go: just less than what is allowed."""
     case = plain(release=[2 * S, 3 * S], node=[0, 0], work=[1000.0, 5000.0], data=[0, 0])
@@ -440,7 +440,7 @@ def test_jobs_of_others_are_counted_to_the_second(module: Any, links: Any) -> No
         assert walks.jobs()["machine"].tolist() == [1, machine]
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_the_best_is_who_will_be_when_all_have_answered(module: Any, links: Any) -> None:
     """Node 1 is the fastest and busy until 55 s; the third answer is there at 60 s, whoever gives it."""
     case = plain(
@@ -453,7 +453,7 @@ def test_the_best_is_who_will_be_when_all_have_answered(module: Any, links: Any)
         assert walks.jobs()["end"][0] == 55 * S and walks.jobs()["machine"].tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_a_nanosecond_counts(module: Any, links: Any) -> None:
     def went(**changes: Any) -> dict[str, Any]:
         _, walks = make(module, links, plain(node=[0, 0], release=[0, 0], data=[0, 0], **changes))
@@ -496,7 +496,7 @@ def test_the_log_says_what_was_heard_and_what_was_true() -> None:
     assert walks.unlogged == 1 and all((walks.looks()[name] == looks[name][:3]).all() for name in LOOKS)
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_a_log_of_one_row(module: Any, links: Any) -> None:
     _, walks = make(module, links, plain(log=1))
     walks.advance(walk.NEVER)
@@ -549,14 +549,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("changes", "message"), BAD)
 def test_bad_input(changes: dict[str, Any], message: str) -> None:
-    for module, links in ((walk, Links), (twin, TwinLinks)):
+    for module, links in ((walk, Links), (reference, ReferenceLinks)):
         with pytest.raises(ValueError) as caught:
             make(module, links, plain(**changes))
         assert str(caught.value) == message
 
 
 def test_kinds_and_links_must_fit() -> None:
-    for module, links in ((walk, Links), (twin, TwinLinks)):
+    for module, links in ((walk, Links), (reference, ReferenceLinks)):
         wires, _ = make(module, links, plain())
         arguments = {name: value for name, value in plain().items() if name not in ("network", "speed")}
         with pytest.raises(ValueError, match=r"^kinds\[3\] must be a kind of 24 bytes, got 4$"):
@@ -567,7 +567,7 @@ def test_kinds_and_links_must_fit() -> None:
 
 
 def test_beyond_the_clock() -> None:
-    for module, links in ((walk, Links), (twin, TwinLinks)):
+    for module, links in ((walk, Links), (reference, ReferenceLinks)):
         _, walks = make(module, links, plain(work=[1e300], probes=0))
         walks.advance(walk.NEVER)
         assert walks.jobs()["end"].tolist() == [2**61]  # the last instant at which a job may end
@@ -576,7 +576,7 @@ def test_beyond_the_clock() -> None:
             walks.advance(walk.NEVER)
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (twin, TwinLinks)])
+@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_who_could_not_be_queued_is_refused_again(module: Any, links: Any) -> None:
     """Whoever was asked for it can be asked once more: with all others asked there would be nobody left."""
     case = plain(speed=[100.0] * 3, rate=[0.0] * 3, release=[S], work=[1e300], probes=2)

@@ -1,4 +1,4 @@
-"""Backfilling: equality with the twin, examples worked by hand, the laws of a schedule, messages."""
+"""Backfilling: equality with the reference, examples by hand, invariants of a schedule, messages."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from gridcore.rigid_queue.backfill import BackfillQueue
-from tests.reference.backfill import BackfillQueue as Twin
+from tests.reference.backfill import BackfillQueue as Reference
 
-BOTH = [BackfillQueue, Twin]
+BOTH = [BackfillQueue, Reference]
 NEVER, LAST = 2**63 - 1, 2**62
 QUICK = settings(max_examples=150, deadline=None)
 
@@ -190,11 +190,11 @@ def test_words_of_machines(kind: Callable[..., Any]) -> None:
     assert machine[job == 3].tolist() == list(range(205, 295)) and not start.any()
 
 
-# -- kernel and twin ----------------------------------------------------------------------------------------
+# -- kernel and reference implementation ----------------------------------------------------------------
 
 
 class Together(RuleBasedStateMachine):
-    """Kernel and twin side by side, and the kernel's state in another one from time to time."""
+    """Kernel and reference side by side, and the kernel's state in another one from time to time."""
 
     @initialize(load=loads(24), easy=st.sampled_from([True, True, False]))
     def begin(self, load: Any, easy: bool) -> None:
@@ -393,7 +393,7 @@ def by_list(machines: int, nodes: Any, run: Any, estimate: Any, at: Any, until: 
     return starts
 
 
-# -- laws ---------------------------------------------------------------------------------------------------
+# -- invariants -----------------------------------------------------------------------------------------
 
 
 @given(logs(), st.booleans())

@@ -1,4 +1,4 @@
-"""Work queues: the kernel and its twin, which scans where the kernel has indices, and what must hold of
+"""Work queues: the kernel and its reference, which scans where the kernel has indices, and what must hold of
 both."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridcore.work_queue import dispatch
-from tests.reference import dispatch as twin
+from tests.reference import dispatch as reference
 
 S = 10**9
 NEVER = 2**63 - 1
@@ -153,9 +153,9 @@ def play(kernel: Any, case: Case, *, again: bool = False) -> list[Any]:
 
 @QUICK
 @given(cases())
-def test_kernel_and_twin_agree(case: Case) -> None:
-    """To the bit; the twin looks at all tasks and all machines for each decision."""
-    assert play(dispatch, case) == play(twin, case)
+def test_kernel_and_reference_agree(case: Case) -> None:
+    """To the bit; the reference implementation looks at all tasks and all machines for each decision."""
+    assert play(dispatch, case) == play(reference, case)
 
 
 @QUICK
@@ -234,7 +234,7 @@ def test_what_must_hold(case: Case) -> None:
 def test_decisions_from_outside(case: Case, seed: int) -> None:
     """Both are asked the same and go on alike, whatever is chosen."""
     seen = []
-    for kernel in (dispatch, twin):
+    for kernel in (dispatch, reference):
         queue, blocks, chance, log = queue_of(kernel, case), case.blocks(), np.random.default_rng(seed), []
         for at, bag in [*((at, bag) for at, _, bag in acts(case)), (NEVER, -1)]:
             while run(queue, at, blocks) == "decide":
@@ -257,7 +257,7 @@ def test_decisions_from_outside(case: Case, seed: int) -> None:
 def test_step_by_step_it_does_what_it_would_have_done(case: Case) -> None:
     whole, seen = play(dispatch, case)[-2:], []
     case.rules["step"] = True
-    for kernel in (dispatch, twin):
+    for kernel in (dispatch, reference):
         queue, blocks, weighed = queue_of(kernel, case), case.blocks(), []
         for at, bag in [*((at, bag) for at, _, bag in acts(case)), (NEVER, -1)]:
             while run(queue, at, blocks) == "decide":
@@ -291,7 +291,7 @@ def simple(kernel: Any = dispatch, **more: Any) -> Any:
     return kernel.WorkQueue([1.0, 2.0], [2], [4.0, 8.0], [NEVER, NEVER], **rules)
 
 
-@pytest.mark.parametrize("kernel", [dispatch, twin])
+@pytest.mark.parametrize("kernel", [dispatch, reference])
 def test_by_hand(kernel: Any) -> None:
     """Two tasks, two machines: the fast one takes the small task, then a replica of the other."""
     queue = simple(kernel, log=True)
@@ -306,7 +306,7 @@ def test_by_hand(kernel: Any) -> None:
     assert totals["killed"].tolist() == [1] and totals["redundant"].tolist() == [6.0]
 
 
-@pytest.mark.parametrize("kernel", [dispatch, twin])
+@pytest.mark.parametrize("kernel", [dispatch, reference])
 def test_a_replica_goes_on_from_the_newest_checkpoint(kernel: Any) -> None:
     queue = simple(kernel, log=True, interval=S)
     queue.submit(0, [0, 1])
@@ -318,10 +318,14 @@ def test_a_replica_goes_on_from_the_newest_checkpoint(kernel: Any) -> None:
 
 
 def test_what_is_not_said_is_the_same() -> None:
-    """Defaults of the twin are those of the kernel: of lots that are drawn, of printed rules, of the log."""
+    """The reference has the defaults of the kernel: of draws, of printed rules, of the log."""
     speed, sizes = [1.0, 2.0, 3.0, 2.5], [4.0, 8.0, 5.0, 9.0, 7.0, 6.0, 3.0, 2.0]
     seen = []
-    for kernel, more in ((dispatch, {}), (twin, {}), (dispatch, {"seed": 0, "printed": False, "log": False})):
+    for kernel, more in (
+        (dispatch, {}),
+        (reference, {}),
+        (dispatch, {"seed": 0, "printed": False, "log": False}),
+    ):
         for rules in ({"order": "random", "choice": "cpu"}, {"order": "great", "choice": "avail"}):
             queue = kernel.WorkQueue(speed, [8], sizes, [NEVER] * 4, max_replicas=3, **rules, **more)
             queue.submit(0, list(range(8)))

@@ -1,4 +1,4 @@
-"""Work queues at their edges: each nanosecond, the last instants, what is refused.  Kernel and twin alike."""
+"""Work queues at their edges: each nanosecond, the last instants, bad input.  Kernel and reference alike."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from gridcore.work_queue import dispatch
 from tests.kernels.work_queue.test_dispatch import NEVER, Case, S, play, simple
-from tests.reference import dispatch as twin
+from tests.reference import dispatch as reference
 
-BOTH = pytest.mark.parametrize("kernel", [dispatch, twin])
+BOTH = pytest.mark.parametrize("kernel", [dispatch, reference])
 LONGEST = 9_200_000_000_000_000_000
 ASK = {"order": "ask", "choice": "ask"}
 
@@ -64,7 +64,7 @@ def tiny(seed: int) -> Case:
 def test_each_nanosecond_counts() -> None:
     for seed in range(200):
         case = tiny(seed)
-        assert play(dispatch, case) == play(twin, case), seed
+        assert play(dispatch, case) == play(reference, case), seed
 
 
 def release(queue: Any, *bags: int) -> Any:
@@ -175,7 +175,7 @@ def test_who_is_up_until_the_last_instants(kernel: Any) -> None:
 def test_the_last_part_is_added_for_itself() -> None:
     """A task goes on from its first checkpoint for six intervals: sums beyond 2**53 ns are rounded."""
     interval, seen = 4_753_305_983_434_210, []
-    for kernel in (dispatch, twin):
+    for kernel in (dispatch, reference):
         queue = kernel.WorkQueue(
             [2.0**-23], [1], [3.9664676051186882], [NEVER], order="small", choice="none", max_replicas=1,
             interval=interval, restore=1, faults=True, log=True,
@@ -232,7 +232,7 @@ def test_predictions_end_with_time(kernel: Any) -> None:
 def test_what_there_is_to_choose_from() -> None:
     """The same of the same types: before anything is released, while all are busy, and with a bag before."""
     seen: list[list[Any]] = []
-    for kernel in (dispatch, twin):
+    for kernel in (dispatch, reference):
         queue = kernel.WorkQueue(
             [1.0, 2.0], [2, 2], [4.0, 8.0, 2.0, 6.0], [NEVER, 9 * S],
             order="small", choice="cpu", max_replicas=1, step=True,
@@ -306,7 +306,7 @@ def test_who_is_up_cannot_come_back(kernel: Any) -> None:
 def test_of_nothing() -> None:
     """No machines and no bags: done at once, and the columns have their types."""
     seen = []
-    for kernel in (dispatch, twin):
+    for kernel in (dispatch, reference):
         queue = kernel.WorkQueue([], [], [], [], order="small", choice="cpu", max_replicas=1, log=True)
         assert queue.run(1) == "done"
         tables = queue.totals(), queue.instances()

@@ -208,7 +208,7 @@ def test_the_schedule_of_a_log_by_hand(tmp_path: Path) -> None:
     assert result.mean_waiting == 4 and result.rigid and table["submitter"].tolist() == [-1] * 4
     summary = result.summary()
     assert summary["scheduler"] == "maui" and summary["aggregate_speed"] == 4000 and summary["messages"] == 0
-    assert "given up      0 of 4 jobs" in result.format() and "utilization   -\n" in result.format()
+    assert "rejected      0 of 4 jobs" in result.format() and "utilization   -\n" in result.format()
     result.save(tmp_path / "log.gridsim")
     loaded = gs.Result.load(tmp_path / "log.gridsim")
     assert loaded.digest == result.digest and loaded.tables == result.tables

@@ -257,7 +257,7 @@ def test_no_bound_is_above_the_optimum(part):
     assert np.mean([float(disc) for _, disc in ratios]) > 0.93
 
 
-# -- laws -------------------------------------------------------------------------------------------------
+# -- invariants -----------------------------------------------------------------------------------------
 
 POSITIVE = st.floats(1e-3, 1e6)
 REAL_INSTANCE = st.integers(1, 12).flatmap(

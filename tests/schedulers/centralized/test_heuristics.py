@@ -178,11 +178,26 @@ def test_applications_of_one_task_by_the_thousand(scheduler: gs.Scheduler) -> No
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: gs.MinMin(interval=-1.0), "min-min.interval must be a finite number >= 0 s, got -1.0"),
-        (lambda: gs.MaxMin(interval=1e-9), "max-min.interval must be 0 or in 1e-06..4e.09 s, got 1e-09"),
-        (lambda: gs.Sufferage(interval="x"), "sufferage.interval must be a finite number >= 0 s, got 'x'"),
-        (lambda: gs.KPercentBest(percent=0), "k-percent-best.percent must be a finite number > 0, got 0"),
-        (lambda: gs.KPercentBest(percent=101), "k-percent-best.percent must be at most 100, got 101"),
+        (
+            lambda: gs.MinMin(interval=-1.0),
+            "min-min.interval must be 0 or a number in 1e-06..4e+09 s, got -1.0",
+        ),
+        (
+            lambda: gs.MaxMin(interval=1e-9),
+            "max-min.interval must be 0 or a number in 1e-06..4e.09 s, got 1e-09",
+        ),
+        (
+            lambda: gs.Sufferage(interval="x"),
+            "sufferage.interval must be 0 or a number in 1e-06..4e+09 s, got 'x'",
+        ),
+        (
+            lambda: gs.KPercentBest(percent=0),
+            "k-percent-best.percent must be a number > 0 and at most 100, got 0",
+        ),
+        (
+            lambda: gs.KPercentBest(percent=101),
+            "k-percent-best.percent must be a number > 0 and at most 100, got 101",
+        ),
         (
             lambda: gs.SwitchingAlgorithm(low=0.9),
             "switching.low and .high must be 0 <= low < high <= 1, got 0.9",

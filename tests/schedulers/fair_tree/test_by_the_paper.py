@@ -245,7 +245,7 @@ class ByThePaper:
         return min(self.summary(node).at, self.now / NS)
 
     def spread(self, routers: range) -> None:
-        """These routers hear from their fathers, at a heartbeat, what the minimum stretch of the rest is."""
+        """These routers hear from their parents, at a heartbeat, what the minimum stretch of the rest is."""
         for k in routers:
             sibling = k + 1 if k % 2 else k - 1
             self.rest[k] = min(self.rest[(k - 1) // 2], self.summary(sibling).minimum)
@@ -253,7 +253,7 @@ class ByThePaper:
     # -- requests -----------------------------------------------------------------------------------------
 
     def cell(self, child: int, s: int, w: int, a: int) -> int:
-        """What the father counts on: the largest value that bounds the cell from below, less the debits."""
+        """What the parent counts on: the largest value that bounds the cell from below, less the debits."""
         if not self.debits[child]:
             return self.debited(child, s, w, a)
         cells = ((i, j, k) for i in range(s + 1) for j in range(w + 1) for k in range(a, len(self.grid[2])))

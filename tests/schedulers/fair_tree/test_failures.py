@@ -56,7 +56,7 @@ def test_who_is_away_tells_nothing() -> None:
 
 
 def test_who_is_reset_says_so_though_it_has_nothing_new() -> None:
-    """Its share is on the way, and dropped: the father shall not count on a reply to that."""
+    """Its share is on the way, and dropped: the parent shall not count on a reply to that."""
     resets = gs.Faults.of([3], [10.08], [10.08])
     log = run(resets, [10.0], [4], [0]).tables["message_log"]
     (lost,) = np.flatnonzero(log["dropped"])
@@ -65,7 +65,7 @@ def test_who_is_reset_says_so_though_it_has_nothing_new() -> None:
     assert 10.08 in log["sent"][(log["sender"] == 3) & (log["kind"] == "summary")]
 
 
-def test_a_father_counts_on_a_leaf_until_he_knows_that_it_is_gone() -> None:
+def test_a_parent_counts_on_a_leaf_until_he_knows_that_it_is_gone() -> None:
     """Machine 3 goes at 1 s, which is known at 6 s; of 30 tasks at 3 s it would get some, at 100 s none."""
     gone = gs.Faults.of([3], [1.0], [np.inf])
     early, late = (run(gone, [release], [30], [0], detection=5.0) for release in (3.0, 100.0))
@@ -125,7 +125,7 @@ def test_nobody_answers_for_a_router_until_the_tree_is_repaired() -> None:
         assert result.applications["resubmitted"].tolist() == [0 if repair == 0.0 else 4]
 
 
-def test_a_father_counts_on_a_router_until_he_knows_that_it_is_gone() -> None:
+def test_a_parent_counts_on_a_router_until_he_knows_that_it_is_gone() -> None:
     """Router 1 has machines 0 and 1; the root knows at 6 s that it is gone, and it is back at 301 s."""
     resets = gs.Faults.of([1], [1.0], [1.0])
     found = {

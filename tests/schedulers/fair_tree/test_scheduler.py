@@ -101,7 +101,7 @@ def ledger(result: gs.Result) -> dict[str, dict[str, int]]:
 
 
 def test_one_machine() -> None:
-    """A leaf without a father: the request goes straight to it, and nobody needs to be told anything."""
+    """A leaf without a parent: the request goes straight to it, and nobody needs to be told anything."""
     result = run(scenario(1))
     assert result.applications["first_start"].tolist() == [10.0]
     assert result.applications["finish"].tolist() == [14.0]
@@ -141,7 +141,7 @@ def test_first_summaries_of_four_machines() -> None:
     """Machine 0 takes router 1's and router 2's summaries one after the other, twice."""
     result, said, got = logged(scenario(4))
     first = LATENCY + SUMMARY_NS
-    # leaves 4 and 5 sit with their fathers: these report at 0, and again when the other leaf is in
+    # leaves 4 and 5 sit with their parents: these report at 0, and again when the other leaf is in
     assert got.times("summary", node=1)[:2] == got.times("summary", node=2)[:2] == [0, first]
     assert said.times("summary", node=0)[:4] == [0, 0, first, first]
     expected = [first, first + SUMMARY_NS, 2 * first, 2 * first + SUMMARY_NS]
@@ -263,15 +263,15 @@ def test_on_an_idle_platform_everything_goes_to_the_root() -> None:
 @pytest.mark.parametrize(
     ("entry", "submitter", "router"),
     [
-        # machine 0's own router is the root, the father of its leaf 3 is router 1 on machine 1
+        # machine 0's own router is the root, the parent of its leaf 3 is router 1 on machine 1
         ("own-router", 0, 0),
-        ("father", 0, 1),
+        ("parent", 0, 1),
         # machine 1: router 1 is both
         ("own-router", 1, 1),
-        ("father", 1, 1),
-        # machine 3 has no router: the father of leaf 6
+        ("parent", 1, 1),
+        # machine 3 has no router: the parent of leaf 6
         ("own-router", 3, 2),
-        ("father", 3, 2),
+        ("parent", 3, 2),
     ],
 )
 def test_where_requests_enter(entry: str, submitter: int, router: int) -> None:
@@ -423,7 +423,7 @@ def test_nothing_new_is_not_said() -> None:
 
 
 def test_a_child_that_was_asked_answers() -> None:
-    """After each request from the father, a summary echoes its number, which settles his ledger."""
+    """After each request from the parent, a summary echoes its number, which settles his ledger."""
     _, said, got = logged(busy_scenario(), run_on=True)
     for node in range(1, 25):
         asked = [(at, row["sequence"]) for at, row in got.of("request", node=node) if row["sequence"] >= 0]
@@ -518,15 +518,17 @@ def test_a_release_cell_costs_small_applications_their_promise() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "why"),
     [
-        *((name, value, "must be a finite number >= 0") for name in ("bound", "update_rate", "hold_off",
-          "release_cell", "refresh", "heartbeat") for value in (-1.0, float("nan"), inf, "2", None)),
-        ("heartbeat", 0.0, "must be in 1e-9..4e"),
-        ("heartbeat", 1e-10, "must be in 1e-9..4e"),
-        ("heartbeat", 1e12, "must be in 1e-9..4e"),
-        ("hold_off", 1e-10, r"must be 0 or in 1e-9..1e\+09"),
-        ("hold_off", 4e9, r"must be 0 or in 1e-9..1e\+09"),
-        ("release_cell", 2e9, "must be 0 or in 1e-9..1e"),
-        ("refresh", 1e-10, "must be 0 or in 1e-9..4e"),
+        *((name, value, "must be a finite number >= 0") for name in ("bound", "update_rate")
+          for value in (-1.0, float("nan"), inf, "2", None)),
+        *((name, value, "must be (0 or )?a number in") for name in ("hold_off", "release_cell", "refresh",
+          "heartbeat") for value in (-1.0, float("nan"), inf, "2", None)),
+        ("heartbeat", 0.0, "must be a number in 1e-09..4e"),
+        ("heartbeat", 1e-10, "must be a number in 1e-09..4e"),
+        ("heartbeat", 1e12, "must be a number in 1e-09..4e"),
+        ("hold_off", 1e-10, r"must be 0 or a number in 1e-09..1e\+09"),
+        ("hold_off", 4e9, r"must be 0 or a number in 1e-09..1e\+09"),
+        ("release_cell", 2e9, "must be 0 or a number in 1e-09..1e"),
+        ("refresh", 1e-10, "must be 0 or a number in 1e-09..4e"),
         ("update_rate", 1e-300, "must be 0 or allow a summary"),
         *((f"{name}_bytes", value, r"must be a whole number in 0..2147483647")
           for name in ("request", "accept", "completion", "spread") for value in (-1, 1.5, 2**31)),
@@ -543,9 +545,9 @@ def test_a_release_cell_costs_small_applications_their_promise() -> None:
         ("spread", "never", "must be one of"),
         ("resubmit", "later", r"must be one of \('as-is', 'new'\), got 'later'"),
         ("stretch", "guess", "must be one of"),
-        ("tolerance", 0.0, r"must be in 1e-15..0.5, got 0.0"),
-        ("repair", -1.0, r"must be a finite number >= 0 s"),
-        ("repair", 1e-10, r"must be 0 or in 1e-9..4e"),
+        ("tolerance", 0.0, r"must be a number in 1e-15..0.5, got 0.0"),
+        ("repair", -1.0, r"must be 0 or a number in"),
+        ("repair", 1e-10, r"must be 0 or a number in 1e-09..4e"),
     ],
 )  # fmt: skip
 def test_parameters_are_refused(field: str, value: Any, why: str) -> None:

@@ -1,4 +1,4 @@
-"""Where summaries are sampled: the documented rule, by hand and as laws."""
+"""Where summaries are sampled: the documented rule, by hand and as invariants."""
 
 from __future__ import annotations
 

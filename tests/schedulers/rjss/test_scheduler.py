@@ -376,9 +376,9 @@ def test_machines_never_fail(name: str) -> None:
 
 RULES = "('exactly-one', 'at-least-one', 'none')"
 BAD: list[tuple[type[gs.Scheduler], dict[str, Any], str]] = [
-    (gs.Rjss, {"k": -0.1}, "rjss.k must be a finite number >= 0, got -0.1"),
-    (gs.Rjss, {"k": "all"}, "rjss.k must be a finite number >= 0, got 'all'"),
-    (gs.Rjss, {"k": 1.5}, "rjss.k must be in 0..1, a share of the nodes, got 1.5"),
+    (gs.Rjss, {"k": -0.1}, "rjss.k must be a number in 0..1, got -0.1"),
+    (gs.Rjss, {"k": "all"}, "rjss.k must be a number in 0..1, got 'all'"),
+    (gs.Rjss, {"k": 1.5}, "rjss.k must be a number in 0..1, got 1.5"),
     (gs.Rjss, {"probe_latency": -1}, "rjss.probe_latency must be a finite number >= 0 s, got -1"),
     (gs.Rjss, {"probe_latency": "net"}, "rjss.probe_latency must be s >= 0 or 'network', got 'net'"),
     (gs.Rjss, {"dispatcher": "none"}, "rjss.dispatcher must be one of ('queue', 'parallel'), got 'none'"),
@@ -391,7 +391,7 @@ BAD: list[tuple[type[gs.Scheduler], dict[str, Any], str]] = [
     (gs.Rjss, {"rule": "P"}, f"rjss.rule must be one of {RULES}, got 'P'"),
     (gs.Rjss, {"pick": "any"}, "rjss.pick must be one of ('first', 'best'), got 'any'"),
     (gs.Rjss, {"turnaround": 1}, "rjss.turnaround must be one of ('complete', 'printed'), got 1"),
-    (gs.ResourceExclusion, {"k": 2}, "resource-exclusion.k must be in 0..1, a share of the nodes, got 2"),
+    (gs.ResourceExclusion, {"k": 2}, "resource-exclusion.k must be a number in 0..1, got 2"),
     (gs.ResourceExclusion, {"reading": "best"},
      "resource-exclusion.reading must be one of ('completion', 'fastest'), got 'best'"),
     (gs.ResourceExclusion, {"min_speed": -1.0},

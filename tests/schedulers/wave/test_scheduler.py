@@ -234,10 +234,10 @@ def test_the_four_are_known_by_name() -> None:
     ("parameters", "said"),
     [
         ({"mode": "wave"}, r"wave.mode must be one of \('migration-immediate', .*\), got 'wave'"),
-        ({"linger": -1.0}, "wave.linger must be a finite number >= 0 s, got -1.0"),
-        ({"linger": 1e8}, r"wave.linger must be at most 1e\+07 s, got 100000000.0"),
-        ({"migration_cost": float("nan")}, "wave.migration_cost must be a finite number >= 0 s, got nan"),
-        ({"migration_cost": 1e9}, r"wave.migration_cost must be at most 1e\+07 s"),
+        ({"linger": -1.0}, r"wave.linger must be a number in 0..1e\+07 s, got -1.0"),
+        ({"linger": 1e8}, r"wave.linger must be a number in 0..1e\+07 s, got 100000000.0"),
+        ({"migration_cost": float("nan")}, r"wave.migration_cost must be a number in 0..1e\+07 s, got nan"),
+        ({"migration_cost": 1e9}, r"wave.migration_cost must be a number in 0..1e\+07 s"),
     ],
 )
 def test_bad_parameters(parameters: Any, said: str) -> None:

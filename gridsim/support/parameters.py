@@ -1,0 +1,153 @@
+"""Parameters that declare what they may be: the limits of a field stand in its annotation.
+
+    class Pausing(Scheduler, frozen=True, kw_only=True):
+        pause: Annotated[float, Limits(low=0, unit="s")] = 0.0
+        order: Literal["fifo", "edf"] = "fifo"
+
+Errors, the JSON Schema of scenario files and the tables of the documents come from these declarations.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from gridsim.errors import ScenarioError
+from gridsim.support.arguments import WHOLE_LIMIT, flag, normalise, one_of, real, sequence, shown, text, whole
+
+Check = Callable[[str, Any], Any]
+
+
+class Limits(NamedTuple):
+    """What a number may be: at least `low`, or above `above`, and at most `high`.
+
+    unit : of the number.  or_zero : 0 is allowed as well.  finite : whether infinity is not.
+    """
+
+    low: float | None = None
+    above: float | None = None
+    high: float | None = None
+    unit: str = ""
+    or_zero: bool = False
+    finite: bool = True
+
+    def real(self, path: str, value: Any) -> float:
+        """`value` as a float within the limits, or a ScenarioError naming `path`."""
+        if self.high is None:
+            return real(path, value, above=self.above, low=self.low, unit=self.unit, finite=self.finite)
+        with suppress(ScenarioError):
+            number = real(path, value)
+            inside = (self.low is None or number >= self.low) and (self.above is None or number > self.above)
+            if (inside and number <= self.high) or (self.or_zero and number == 0):
+                return number
+        raise ScenarioError(f"{path} must be {self.said}, got {shown(value)}")
+
+    @property
+    def said(self) -> str:
+        """The range in words, of a number that has a largest value."""
+        least = f" > {self.above:g} and" if self.above is not None else ""
+        wanted = f"in {self.low:g}..{self.high:g}" if self.low is not None else f"at most {self.high:g}"
+        zero, unit = "0 or " if self.or_zero else "", f" {self.unit}" if self.unit else ""
+        return f"{zero}a number{least} {wanted}{unit}"
+
+    def whole(self, path: str, value: Any) -> int:
+        """`value` as an int within the limits, or a ScenarioError naming `path`."""
+        high = WHOLE_LIMIT - 1 if self.high is None else int(self.high)
+        return whole(path, value, low=0 if self.low is None else int(self.low), high=high)
+
+
+#: A field of a text that may not be empty.
+Text = Annotated[str, "not empty"]
+#: A field of a whole number from which random streams are made.
+Seed = Annotated[int, Limits(low=0)]
+
+
+class Declared(msgspec.Struct, frozen=True, kw_only=True):
+    """A struct whose fields are checked as they are declared, when it is made.
+
+    Fields with `Limits`, `Text`, literals and bools are checked, also where None is allowed, and in tuples.
+    Other fields are for a subclass to check, in a ``__post_init__`` that calls this one first.
+    """
+
+    #: What the paths of its fields begin with, in errors.
+    part: ClassVar[str] = ""
+
+    def _path(self) -> str:
+        return self.part
+
+    def __post_init__(self) -> None:
+        path = self._path()
+        for name, told, check in checks(type(self)):
+            given = getattr(self, name)
+            checked = check(f"{path}.{told}" if path else told, given)
+            if checked is not given:
+                normalise(self, **{name: checked})
+
+
+class Recipe(Declared, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """A table of a scenario file of which there are several kinds."""
+
+
+@cache
+def checks(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Check], ...]:
+    """Of the fields that are declared: name, name in files, and how it is checked."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
+    found = ((name, told, _check(hints[name])) for name, told in fields.items())
+    return tuple((name, told, check) for name, told, check in found if check is not None)
+
+
+def _check(hint: Any, limits: Limits | None = None) -> Check | None:
+    """How a value of this type is checked; None for one of which nothing is declared."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        kind, *said = arguments
+        if kind is str:
+            return text
+        limits = next((each for each in said if isinstance(each, Limits)), None)
+        return _check(kind, limits)
+    if origin is Literal:
+        return lambda path, value: one_of(path, value, arguments)
+    if origin in (Union, types.UnionType):
+        kinds = [each for each in arguments if each is not type(None)]
+        inner = _check(kinds[0], limits) if len(kinds) == 1 else None
+        if inner is None or len(kinds) == len(arguments):
+            return inner
+        return lambda path, value: None if value is None else inner(path, value)
+    if origin is tuple and arguments[1:] == (...,):
+        entry = _check(arguments[0], limits)
+        return None if entry is None else _entries(entry)
+    if hint is bool:
+        return flag
+    if limits is None:
+        return None
+    return limits.whole if hint is int else limits.real
+
+
+def _entries(entry: Check) -> Check:
+    def check(path: str, values: Any) -> tuple[Any, ...]:
+        return tuple(entry(f"{path}[{k}]", value) for k, value in enumerate(sequence(path, values)))
+
+    return check
+
+
+def limits_of(kind: type[msgspec.Struct]) -> dict[str, Limits]:
+    """Field -> limits, of those that have some."""
+    found: dict[str, Limits] = {}
+
+    def look(name: str, hint: Any) -> None:
+        for each in get_args(hint):
+            if isinstance(each, Limits):
+                found[name] = each
+            else:
+                look(name, each)
+
+    hints = get_type_hints(kind, include_extras=True)
+    for field in msgspec.structs.fields(kind):
+        look(field.encode_name, hints[field.name])
+    return found
