@@ -125,8 +125,8 @@ LISTED: dict[str, Any] = {"factors": [[0.5, 1.0]], "period": 1.0}
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (UNIFORM | {"low": 0.0}, "low must be a finite number > 0, got 0.0"),
-        (UNIFORM | {"low": "1"}, "low must be a finite number > 0, got '1'"),
+        (UNIFORM | {"low": 0.0}, "low must be a number > 0 and at most 1, got 0.0"),
+        (UNIFORM | {"low": "1"}, "low must be a number > 0 and at most 1, got '1'"),
         (UNIFORM | {"high": 1.5}, "high must be a number > 0 and at most 1, got 1.5"),
         (UNIFORM | {"high": 0.25}, "high must be at least low, 0.5, got 0.25"),
         (UNIFORM | {"period": 0.0}, "period must be a number in 1e-09..1e+07 s, got 0.0"),
@@ -140,7 +140,7 @@ LISTED: dict[str, Any] = {"factors": [[0.5, 1.0]], "period": 1.0}
         (LISTED | {"factors": [0.5]}, "factors[0] must be a list of numbers, got 0.5"),
         (LISTED | {"factors": [[]]}, "factors[0] must have at least one factor, got 0"),
         (LISTED | {"factors": [[1, 1], [1]]}, "factors[1] must have 2, as many as the first row, got 1"),
-        (LISTED | {"factors": [[1, 0]]}, "factors[0][1] must be a finite number > 0, got 0"),
+        (LISTED | {"factors": [[1, 0]]}, "factors[0][1] must be a number > 0 and at most 1, got 0"),
         (LISTED | {"factors": [[1.01]]}, "factors[0][0] must be a number > 0 and at most 1, got 1.01"),
         (LISTED | {"period": 1e-10}, "period must be a number in 1e-09..1e+07 s, got 1e-10"),
         (LISTED | {"series": [1]}, "series[0] must be a whole number in 0..0, got 1"),
@@ -163,7 +163,7 @@ def test_wrong_values_are_named(given: dict[str, Any], message: str) -> None:
         ('[fluctuation]\nkind = "list"\nfactors = [[1]]', "fluctuation.period is missing"),
         (
             '[fluctuation]\nkind = "list"\nperiod = 1\nfactors = [[1, 0]]',
-            "fluctuation.factors[0][1] must be a finite number > 0, got 0.0",
+            "fluctuation.factors[0][1] must be a number > 0 and at most 1, got 0.0",
         ),
         (
             '[fluctuation]\nkind = "list"\nperiod = 1\nfactors = [1]',

@@ -180,7 +180,7 @@ def test_applications_of_one_task_by_the_thousand(scheduler: gs.Scheduler) -> No
     [
         (
             lambda: gs.MinMin(interval=-1.0),
-            "min-min.interval must be 0 or a number in 1e-06..4e+09 s, got -1.0",
+            "min-min.interval must be 0 or a number in 1e-06..4e.09 s, got -1.0",
         ),
         (
             lambda: gs.MaxMin(interval=1e-9),
@@ -188,7 +188,7 @@ def test_applications_of_one_task_by_the_thousand(scheduler: gs.Scheduler) -> No
         ),
         (
             lambda: gs.Sufferage(interval="x"),
-            "sufferage.interval must be 0 or a number in 1e-06..4e+09 s, got 'x'",
+            "sufferage.interval must be 0 or a number in 1e-06..4e.09 s, got 'x'",
         ),
         (
             lambda: gs.KPercentBest(percent=0),

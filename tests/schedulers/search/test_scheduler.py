@@ -359,7 +359,7 @@ def test_the_tables_add_up(method: Any, scenario: gs.Scenario) -> None:
             lambda: gs.Rendezvous(promise=math.nan),
             "rendezvous.promise must be a finite number > 0 s, got",
         ),
-        (lambda: gs.Rendezvous(share=1.5), "rendezvous.share must be in 0..1, got 1.5"),
+        (lambda: gs.Rendezvous(share=1.5), "rendezvous.share must be a number in 0..1, got 1.5"),
         (
             lambda: gs.Rendezvous(pick="any"),
             "rendezvous.pick must be one of ('longest', 'random'), got",
