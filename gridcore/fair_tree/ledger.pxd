@@ -1,4 +1,4 @@
-"""What parents dispatched to their children and the children's summaries do not know of: for `gridcore.fair_tree.summary_tree`.
+"""What parents dispatched to their children and the children's summaries do not know of: for `summary_tree`.
 
 Source: the conservative update of Celaya & Marchal, with its repairs: dispatches are numbered, a summary
 echoes the last number that its sender had got, and what lies between is debited.
@@ -86,6 +86,27 @@ cdef inline long long ledger_tasks(const Ledger* l, int entry) noexcept nogil:
     return tasks
 
 
+cdef inline Py_ssize_t samples_below(const Grid* g, double stretch) noexcept nogil:
+    """How many of the samples, which increase, are below `stretch`."""
+    cdef Py_ssize_t low = 0, high = g.n_stretch, middle
+    while low < high:
+        middle = (low + high) // 2
+        if g.stretch[middle] < stretch:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef inline void ledger_limit(double size, double age, const double* stretch, Py_ssize_t n, double* limits) noexcept nogil:
+    """limits[i] = the smaller of that and size - age / stretch[i], for the first n; a compiler makes vectors of it."""
+    cdef Py_ssize_t i
+    cdef double limit
+    for i in range(n):
+        limit = size - age / stretch[i]
+        limits[i] = limit if limit < limits[i] else limits[i]
+
+
 cdef inline void ledger_drops(const Ledger* l, int first, long long leaves, double when, const Grid* g,
                               unsigned int* drops, double* limits) noexcept nogil:
     """What the debts from entry `first` on take from a summary of so many `leaves`, sampled for `when` s.
@@ -101,11 +122,9 @@ cdef inline void ledger_drops(const Ledger* l, int first, long long leaves, doub
     while e >= 0:
         total += l.debt[e].tasks
         volume += l.debt[e].tasks * l.debt[e].task_size
-        i = 0
-        while i < g.n_stretch and g.stretch[i] < l.debt[e].stretch:
-            # of the deadlines at this stretch, those after that of the debt: it may be older than the summary
-            limits[i] = min(limits[i], l.debt[e].size - fmax(0.0, when - l.debt[e].release) / g.stretch[i])
-            i += 1
+        # of the deadlines at each stretch, those after that of the debt: it may be older than the summary
+        ledger_limit(l.debt[e].size, fmax(0.0, when - l.debt[e].release), g.stretch,
+                     samples_below(g, l.debt[e].stretch), limits)
         e = l.debt[e].next
     for k in range(g.n_task_size):
         a = g.task_size[k]
