@@ -322,7 +322,7 @@ class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
                 f"workload.horizon must be long enough for a job, got {self.horizon!r} s, in which none came"
             )
         home = np.repeat(np.arange(nodes), counts)
-        # of a Poisson process, given how many there are, each is anywhere with equal chance
+        # of a Poisson process, given how many there are, each is uniform
         release = draw.uniform(0.0, self.horizon, total)
         work = of_machines("processing_times", self.processing_time)[home]
         work *= normal_factors(streams("workload.jobs"), self.deviation, total)

@@ -41,7 +41,7 @@ _TYPES = {  # what msgspec calls them -> what a reader of a scenario file does
 class Scenario:
     """A platform, a workload, a network, faults and fluctuation (or None) and a seed.
 
-    seed : of the chance that schedulers use; platform and workload have seeds of their own.
+    seed : of the random streams of schedulers; platform and workload have seeds of their own.
     schedulers : parameters of schedulers that are known by name, ``{"fair-tree": {"bound": 2.0}}``; the
         command line uses them, `simulate` does not.
 

@@ -82,9 +82,9 @@ class Decisions(Stateful):
         time : ns.  decider : the machine that decided, -1 for a central scheduler.  level : of it in the
             tree.
         machine : to which it was.  tasks : so many.  among : so many were to choose from.
-        saw : the value on which it decided, as far as it knew; limit : what that was held against; true :
-            what it was in truth at that moment; all in the unit of the action's words.  age : s, of what it
-            saw.
+        saw : the value on which it decided, as far as it knew; limit : the threshold that it was compared
+            with; true : the true value at that moment; all in the unit of the action's words.  age : s, of
+            what it saw.
 
         What does not apply is left out.  KeyError for an action that has no words.
         """
@@ -222,9 +222,9 @@ def _said(row: dict[str, Any], said: tuple[str, str, str]) -> list[str]:
     lines = [f"t = {row['time']:.6f} s: {who}{level} {sentence.format(**row)}{among}"]
     if np.isnan(row["saw"]):
         if not np.isnan(row["true"]):  # of what it did not go by
-            lines.append(f"in truth {quantity} {row['true']} {unit}".rstrip())
+            lines.append(f"true value: {quantity} {row['true']} {unit}".rstrip())
         return lines
-    held = "" if np.isnan(row["limit"]) or "{limit" in sentence else f", held against {row['limit']}"
+    held = "" if np.isnan(row["limit"]) or "{limit" in sentence else f", threshold {row['limit']}"
     grounds = [f"saw {quantity} {row['saw']} {unit}".rstrip() + held]
     if row["age"] == 0 and row["true"] == row["saw"]:
         grounds.append("fresh and true")
@@ -232,5 +232,5 @@ def _said(row: dict[str, Any], said: tuple[str, str, str]) -> list[str]:
         if not np.isnan(row["age"]):
             grounds.append(f"{row['age']} s old" if row["age"] > 0 else "fresh")
         if not np.isnan(row["true"]):
-            grounds.append(f"in truth {row['true']}")
+            grounds.append(f"true value {row['true']}")
     return [*lines, "; ".join(grounds)]

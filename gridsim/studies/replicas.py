@@ -23,8 +23,8 @@ def replica(scenario: Scenario, number: int, hold: Collection[str] = ()) -> Scen
     number : 0, 1, 2, ...  hold : parts that stay as they are, of `PARTS`, say the platform.
 
     A part's new seed is told by its seed and the number alone: spawned by `numpy.random.SeedSequence`.  So
-    scenarios that differ otherwise, as cells of a sweep, have the same chance in replicas of one number
-    (common random numbers).  Parts without chance, as listed speeds, are the same in all replicas.
+    scenarios that differ otherwise, as runs of a sweep, have the same random streams in replicas of one
+    number (common random numbers).  Parts that draw nothing, such as listed speeds, are the same in all.
 
     Raises ScenarioError for a number or a part that is none.
     """

@@ -1,4 +1,4 @@
-"""Named random streams: every use of chance has its own generator, derived from the run's seed."""
+"""Named random streams: every use has its own generator, derived from the run's seed."""
 
 from __future__ import annotations
 

@@ -94,13 +94,13 @@ def test_what_is_said_of_one() -> None:
         "t = 10.000000 s: machine 0 sent a request for 4 tasks to machine 0",
         "t = 10.000000 s: machine 0 (level 0) accepted 4 tasks for its 2 machines, as the root, and promised "
         "the stretch",
-        "    saw a stretch of 0.000629961 s/Mflop; 10 s old; in truth 0.0005",
+        "    saw a stretch of 0.000629961 s/Mflop; 10 s old; true value 0.0005",
         *(
             line
             for machine in (0, 1)
             for line in (
                 f"t = 10.000000 s: machine 0 (level 0) gave 2 tasks to its child on machine {machine}",
-                "    saw room for 2 tasks; 10 s old; in truth 2",
+                "    saw room for 2 tasks; 10 s old; true value 2",
             )
         ),
         "t = 10.000000 s: machine 0 (level 1) queued 2 tasks",
@@ -121,9 +121,9 @@ def test_large_numbers_are_said_in_full() -> None:
     )
     assert str(why(log.table(), log.about(), 0, None)).splitlines()[1:] == [
         "t = 2086480.123457 s: the scheduler took it for 1000000 s, 2086480",
-        "    saw a wait of 2086480 s; 1000000 s old; in truth inf",
+        "    saw a wait of 2086480 s; 1000000 s old; true value inf",
         "t = 2086480.123457 s: the scheduler took it for 1e+18 s, 1235",
-        "    saw a wait of 1234.57 s; fresh; in truth 0.000123457",
+        "    saw a wait of 1234.57 s; fresh; true value 0.000123457",
     ]
 
 
@@ -282,7 +282,7 @@ def test_what_a_work_queue_predicts_is_not_what_is_true() -> None:
     assert str(result.why(0, 2)).splitlines()[1:3] == [
         "t = 0.500000 s: the scheduler gave task 2, one of 1 that had never run, to machine 0 (of 1 free), "
         "for 0.5 s",
-        "    saw a time until it fails of 0.5 s; fresh; in truth 0.25",
+        "    saw a time until it fails of 0.5 s; fresh; true value 0.25",
     ]
 
 

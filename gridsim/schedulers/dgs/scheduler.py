@@ -37,10 +37,10 @@ from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.transport import LONGEST
 from gridsim.model.applications import reserved
 from gridsim.results.decisions import Words
+from gridsim.schedulers.dgs.decisions import WORDS, DgsNotes
 from gridsim.schedulers.dgs.failures import Failures
 from gridsim.schedulers.dgs.hosting import Hosts
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
-from gridsim.schedulers.dgs.notes import WORDS, DgsNotes
 from gridsim.schedulers.dgs.searching import Searchers
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler

@@ -27,7 +27,7 @@ from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.results.decisions import Words
 from gridsim.schedulers.fair_tree.bags import Bags
-from gridsim.schedulers.fair_tree.notes import WORDS, TreeNotes
+from gridsim.schedulers.fair_tree.decisions import WORDS, TreeNotes
 from gridsim.schedulers.fair_tree.recovery import Recovery
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler

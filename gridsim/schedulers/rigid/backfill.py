@@ -11,7 +11,7 @@ from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import reserved
 from gridsim.results.decisions import Words
-from gridsim.schedulers.rigid.notes import WORDS, Replay
+from gridsim.schedulers.rigid.decisions import WORDS, Replay
 from gridsim.scheduling.contract import SCHEDULE, Outcome, Policy, Run, Scheduler
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS

@@ -12,7 +12,7 @@ from gridcore.random_walk.walk import NEVER, RECORD, JobWalks
 from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError
 from gridsim.results.table import frozen
-from gridsim.schedulers.rjss.notes import note_walks
+from gridsim.schedulers.rjss.decisions import note_walks
 from gridsim.scheduling.contract import ARRIVALS, SCHEDULE, Outcome, Policy, Run
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.arrays import Integers

@@ -16,7 +16,7 @@ from gridcore.random_walk.state import MOST_BYTES
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.results.decisions import Words
-from gridsim.schedulers.rjss.notes import STAY, WORDS
+from gridsim.schedulers.rjss.decisions import STAY, WORDS
 from gridsim.schedulers.rjss.policy import ProbeLatency, Walking
 from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, real

@@ -17,7 +17,7 @@ import numpy as np
 
 from gridsim.engine.engine import Engine
 from gridsim.results.decisions import Words
-from gridsim.schedulers.wave.notes import WORDS, HostNotes
+from gridsim.schedulers.wave.decisions import WORDS, HostNotes
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds

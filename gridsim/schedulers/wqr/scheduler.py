@@ -18,7 +18,7 @@ from gridcore.work_queue.state import MOST_REPLICAS
 from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError, SchedulerError, text_of
 from gridsim.results.decisions import Words
-from gridsim.schedulers.wqr.notes import WORDS, QueueNotes
+from gridsim.schedulers.wqr.decisions import WORDS, QueueNotes
 from gridsim.schedulers.wqr.selections import CHOICES, ORDERS, MachineChoice, Machines, TaskOrder, Tasks
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, real

@@ -65,7 +65,7 @@ def test_a_stale_answer_is_as_old_as_the_messages_were_long() -> None:
     assert said(rows, "searched-again", 2, "saw", "limit") == [(1.0, 3.0)]
     text = " ".join(str(result.why(1)).split())
     assert "machine 2 refused machine 0: another job had the time" in text
-    assert "saw a start at 60 s, held against 180" in text and "0.1 s old; in truth 180" in text
+    assert "saw a start at 60 s, threshold 180" in text and "0.1 s old; true value 180" in text
 
 
 def test_how_old_pulled_and_polled_schedules_are() -> None:

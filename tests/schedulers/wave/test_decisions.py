@@ -58,12 +58,12 @@ def test_a_task_that_moves_at_once() -> None:
     assert str(result.why(0, 0)).splitlines()[1:] == [
         "t = 0.000000 s: the scheduler "
         "gave task 0, the first of 1 waiting, to machine 0 (of 1 free), for 100 s",
-        "    in truth its owner back after 40 s",
+        "    true value: its owner back after 40 s",
         "t = 40.000000 s: the scheduler took task 0 from machine 0, whose owner is back",
-        "    in truth its owner gone after 20 s",
+        "    true value: its owner gone after 20 s",
         "t = 40.000000 s: the scheduler "
         "moved task 0, the first of 1 waiting, to machine 1 (of 1 free), for 65 s",
-        "    in truth its owner back after inf s",
+        "    true value: its owner back after inf s",
     ]
 
 
