@@ -205,7 +205,7 @@ class View:
 
         action : one of the scheduler's `decision_words`, which say what the numbers are.
         application, task, tasks : on what.  machine : to which it is.  among : so many were to choose from.
-        saw : on which value it decided; limit : the threshold that it was compared with; age : of what it saw,
+        saw : on which value it decided; limit : the threshold it was compared with; age : of what it saw,
             s.
 
         Raises SchedulerError for an action without words, and for an application that this node cannot know.
