@@ -1,4 +1,4 @@
-"""The house style of docstrings: paragraphs of lines "name : text", continued by indented lines."""
+"""Parses the house style of docstrings: paragraphs of lines "name : text", continued by indented lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNDERLINE = re.compile("-{4,}")
 
 
 def paragraphs(lines: list[str]) -> Iterator[list[str]]:
-    """The lines from one blank line to the next."""
+    """Yield the paragraphs of `lines`, which blank lines separate."""
     part: list[str] = []
     for line in [*lines, ""]:
         if line.strip():
@@ -27,14 +27,15 @@ def paragraphs(lines: list[str]) -> Iterator[list[str]]:
 
 
 def headless(paragraph: list[str]) -> list[str]:
-    """A paragraph without the head of a section, a line that is underlined."""
+    """Return a paragraph without the underlined heading of a section."""
     return paragraph[2:] if len(paragraph) > 1 and _UNDERLINE.fullmatch(paragraph[1]) else paragraph
 
 
 def entries(paragraph: list[str]) -> tuple[list[str], list[Entry]]:
-    """What stands before the first entry of a paragraph, and names and lines of each entry.
+    """Return the lines before the first entry of a paragraph, and the names and lines of each entry.
 
-    A line may hold several entries, two blanks apart.  A paragraph that goes on after them is prose.
+    A line may hold several entries, two blanks apart.  A paragraph with other lines after its entries is
+    prose, and has no entries.
     """
     before: list[str] = []
     found: list[Entry] = []
@@ -51,12 +52,12 @@ def entries(paragraph: list[str]) -> tuple[list[str], list[Entry]]:
 
 
 def _lines(thing: Any) -> list[str]:
-    """The docstring of `thing`; where Python drops them none, and not that of a base class in C."""
+    """Return the docstring of `thing`; none with ``-OO``, rather than that of a base class in C."""
     return [] if sys.flags.optimize >= 2 else (inspect.getdoc(thing) or "").splitlines()
 
 
 def told(thing: Any) -> dict[str, str]:
-    """Name -> what the docstring of `thing` tells of it, as one line."""
+    """Return name -> what the docstring of `thing` says about it, as one line."""
     said = {}
     for paragraph in paragraphs(_lines(thing)):
         for names, text in entries(headless(paragraph))[1]:
@@ -65,7 +66,7 @@ def told(thing: Any) -> dict[str, str]:
 
 
 def opening(thing: Any) -> str:
-    """The first paragraph of the docstring of `thing`, up to its first entry, as one line."""
+    """Return the first paragraph of the docstring of `thing`, up to its first entry, as one line."""
     for paragraph in paragraphs(_lines(thing)):
         return " ".join(entries(paragraph)[0])
     return ""

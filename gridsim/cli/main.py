@@ -1,8 +1,8 @@
 """The command `gridsim`: thin commands over the library.
 
-Answers go to standard output (with ``--json`` one JSON value and nothing else), bars, warnings and errors to
-standard error.  Exit codes: 0 done; 1 `trace lint` found errors, or runs of a study failed; 2 wrong input or
-usage; 130 interrupted (SIGINT), 143 terminated (SIGTERM).
+Answers go to standard output; with ``--json`` they are one JSON value and nothing else.  Progress bars,
+warnings and errors go to standard error.  Exit codes: 0 done; 1 `trace lint` found errors, or runs of a study
+failed; 2 wrong input or usage; 130 interrupted (SIGINT), 143 terminated (SIGTERM).
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ from gridsim.errors import (
 )
 from gridsim.support.extras import MissingExtra
 
-#: Why what is written may not get there.
+#: Error numbers which mean that output could not be written.
 _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-#: What the system says of a library, such as SciPy's, for which there is no memory.
+#: Message of the system about a library, such as one of SciPy, for which there is not enough memory.
 _NOT_LOADED = "failed to map segment from shared object"
 
 
 class _Group(click.Group):
-    """A group whose commands end with one line on standard error for whatever is wrong with the input."""
+    """A group whose commands report anything wrong with the input as one line on standard error."""
 
     def invoke(self, ctx: click.Context) -> Any:
         said = set()
 
         def show(message: Warning | str, *_: Any) -> None:
             line = _one_line(str(message))
-            if line not in said:  # a log is read once a scheduler
+            if line not in said:  # each scheduler reads the log again
                 said.add(line)
                 _tell(f"warning: {line}")
 
@@ -74,7 +74,7 @@ class _Group(click.Group):
                     end()
             except GridSimError as error:
                 message = str(error) or type(error).__name__
-            except click.UsageError as error:  # as one line, and without the usage
+            except click.UsageError as error:  # as one line, without the usage text
                 message = error.format_message()
             except MissingExtra as error:
                 message = str(error)
@@ -85,7 +85,7 @@ class _Group(click.Group):
                     raise
                 message = f"not enough memory: {error}"
             except OSError as error:
-                if error.errno == errno.EPIPE:  # the reader of our output has gone; click ends quietly
+                if error.errno == errno.EPIPE:  # the reader of our output is gone; click ends quietly
                     raise
                 message = _of_system(error)
             except KeyboardInterrupt as error:
@@ -96,7 +96,7 @@ class _Group(click.Group):
             ctx.exit(2)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """What --help and --version say cannot be written before there is a command."""
+        """Run the group, and report errors while the text of --help or --version is written."""
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
@@ -105,19 +105,19 @@ class _Group(click.Group):
 
 
 def _tell(message: str) -> None:
-    """One line on standard error; where nobody can be told, as on a full disk, the exit code says it."""
+    """Write one line to standard error; if that fails, as on a full disk, only the exit code tells."""
     with suppress(OSError):
         click.echo(f"gridsim: {_one_line(message)}", err=True)
 
 
 def _open_closed() -> None:
-    """In place of streams that were closed before Python began others: what is told is lost, and an answer
-    that goes nowhere is an error, as on a full disk.
+    """Replace standard streams that were closed before Python started.
 
-    Their numbers are taken, or files that are opened later would get them, and what is meant for a stream.
+    Messages to them are lost, and an answer that goes nowhere is an error, as on a full disk.  Their file
+    numbers are occupied.  Otherwise files that are opened later would get them, and the output to a stream.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
-        os.set_inheritable(number, True)  # workers have streams, too
+        os.set_inheritable(number, True)  # worker processes have standard streams, too
     os.close(number)
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
@@ -126,8 +126,10 @@ def _open_closed() -> None:
 
 
 def _give_up_output() -> None:
-    """What could not be written, of which a line has told: Python would try again when it ends, and fail with
-    more words and another exit code."""
+    """Discard output that could not be written, as an error line has reported it.
+
+    Otherwise Python would try to write it again at exit, and fail with more messages and another exit code.
+    """
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -143,7 +145,7 @@ def _noted(message: str, error: BaseException) -> str:
 def _of_system(error: OSError) -> str:
     if error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    # files have their names: what has none is our output, or a path that begins where we are
+    # errors about files have a name: without one, it is our output or a path relative to the current folder
     if error.errno == errno.ENOENT and _nowhere():
         return "the current folder is gone"
     where = "standard output: " if error.errno in _NOT_WRITTEN else ""
@@ -151,7 +153,7 @@ def _of_system(error: OSError) -> str:
 
 
 def _nowhere() -> bool:
-    """Whether the folder that we are in was removed: no path that begins there can be made a whole one."""
+    """Return whether the current folder was removed, so that no relative path can be made absolute."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -217,7 +219,7 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
 
 
 def _limits(flags: dict[str, Any]) -> dict[str, int]:
-    """How many rows `simulate` is told to keep of what is recorded."""
+    """Return the arguments of `simulate` that limit how many decisions and messages are kept."""
     limits = {}
     for what in ("decisions", "messages"):
         if (limit := flags[f"{what}_limit"]) is not None:
@@ -300,13 +302,13 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """As JSON spells what an encoding does not have: then JSON stays JSON, and a text can be read."""
+    """Replace characters that an encoding lacks by JSON escapes: JSON stays valid, and text readable."""
     assert isinstance(error, UnicodeEncodeError)
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def main() -> None:
-    """Entry point of the command."""
+    """Run the command; its entry point."""
 
     heed()
     _open_closed()

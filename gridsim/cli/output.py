@@ -1,4 +1,4 @@
-"""What commands share about their answers: where they go, and how a result is shown."""
+"""Shared by commands: where their answers go, and how a result is shown."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from gridsim.results.result import Result
     from gridsim.support.progress import Progress
 
-#: Flags, or what else they are called, and the files that they name.
+#: Pairs of a flag, or another name for messages, and the file that it names.
 Places = Iterable[tuple[str, str | None]]
 
 
 def say(text: str) -> None:
-    """Show a text, in which names of files of others may stand, on standard output."""
+    """Write a text, which may contain names of files made by others, to standard output in printable form."""
     click.echo(printable(text))
 
 
 def check_output(flag: str, path: str) -> None:
-    """That `path` can be written as a file, as far as one can tell without writing."""
+    """Check, without writing, that `path` can be written as a file.  Raises ScenarioError or OSError."""
     if not path:
         raise ScenarioError(f"{flag} must name a file, got ''")
     target = os.path.realpath(path)
@@ -42,7 +42,10 @@ def check_output(flag: str, path: str) -> None:
 
 
 def check_apart(read: Places, written: Places) -> None:
-    """That no file is written where another one is written, or read; both are pairs of a flag and a file."""
+    """Raise ScenarioError if a file would be written that is also read, or that is written twice.
+
+    read, written : pairs of a flag and the file that it names.
+    """
     taken = {os.path.realpath(path): flag for flag, path in reversed([*read]) if path is not None}
     for flag, path in written:
         if path is None:
@@ -54,22 +57,22 @@ def check_apart(read: Places, written: Places) -> None:
 
 
 def of_scenario(files: Iterable[str]) -> list[tuple[str, str | None]]:
-    """The files that a scenario reads, each with what to call it."""
+    """Return the files that a scenario reads, each with a name for error messages."""
     return [("the scenario", file) for file in files]
 
 
 def file_name(name: str) -> str:
-    """The file of a result in a folder."""
+    """Return the file name of the result `name` in a folder."""
     return re.sub(r"[^\w.-]", "_", name) + ".npz"
 
 
 def in_folder(out: str | None, name: str) -> str | None:
-    """The file that ``--out`` means: itself, or if it is a folder, one in it."""
+    """Return the file that ``--out`` means: the path itself, or a file in it if it is a folder."""
     return os.path.join(out, file_name(name)) if out is not None and os.path.isdir(out) else out
 
 
 def progress_of(wanted: bool | None, as_json: bool) -> Progress:
-    """What `simulate` is told for ``--progress``, ``--no-progress`` or neither: then not with ``--json``."""
+    """Return `progress` for `simulate`: as the flag says, or if neither is given, on without ``--json``."""
     if wanted is None:
         return not as_json
     return "force" if wanted else False
@@ -84,7 +87,7 @@ def deliver(
     as_json: bool,
     report: str | None = None,
 ) -> None:
-    """Save a result and a report on it where that is wanted, and show it."""
+    """Show a result; save it, and write a report on it, if that is wanted."""
     from gridsim.results.metrics.registry import UNITS
     from gridsim.support.text import to_json
 

@@ -1,4 +1,4 @@
-"""The results that commands are told of: files, or folders of them, and what each is called."""
+"""The results that are given to commands: files, or folders of files, and a name for each."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import click
 
 from gridsim.errors import GridSimError, ScenarioError, naming, printable
 
-#: What files of results in a folder end in.
+#: Endings of the files in a folder that are taken for results.
 ENDINGS = (".npz", ".gridsim")
 
 
 def named_files(paths: Sequence[str]) -> dict[str, str]:
-    """Name -> file of the results that `paths` name, of a folder those in it, in the order of names.
+    """Return name -> file of the results in `paths`; a folder stands for those in it, sorted by name.
 
-    A name is that of the file without its ending, and of equal ones with the folders that differ.  Raises
-    ScenarioError for a folder without any, or for a file that is named twice.
+    The name of a result is that of its file without the ending.  If names are equal, the folders that differ
+    go before them.  Raises ScenarioError for a folder without results, or for a file that is named twice.
     """
     files = _files(paths)
     parts = {file: PurePath(file).with_suffix("").parts for file in files}
@@ -35,8 +35,10 @@ def named_files(paths: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def looked_at(files: Collection[str]) -> Iterator[None]:
-    """Around what looks at results that were read: GridSimError, which names `files`, for whatever numbers
-    that no run gives, and that no digest or check of a file finds, make of it."""
+    """Raise GridSimError, which names `files`, for unexpected errors while results that were read are shown.
+
+    Such errors come from numbers that no run gives, and that no digest or check of a file detects.
+    """
     try:
         with naming(files):
             yield
@@ -50,10 +52,10 @@ def looked_at(files: Collection[str]) -> Iterator[None]:
 
 
 def _files(paths: Sequence[str]) -> list[str]:
-    """The files that `paths` name, of a folder those in it that end as results do, in the order of names.
+    """Return the files in `paths`; a folder stands for its files with the `ENDINGS`, sorted by name.
 
-    Links in a folder to others of its files are passed over.  Raises ScenarioError for a folder without any,
-    or for a file that is named twice.
+    Links in a folder to other files in it are skipped.  Raises ScenarioError for a folder without results, or
+    for a file that is named twice.
     """
     files: list[str] = []
     for path in paths:
@@ -75,7 +77,7 @@ def _files(paths: Sequence[str]) -> list[str]:
 
 
 def machines_of(value: str) -> slice | list[int]:
-    """The machines that ``FIRST:END`` (without END, as in Python) or ``A,B,C`` names; else ScenarioError."""
+    """Return the machines of ``FIRST:END`` (END excluded, as in Python) or ``A,B,C``; else ScenarioError."""
     try:
         if ":" in value:
             first, end = (int(part) if part.strip() else None for part in value.split(":"))

@@ -1,4 +1,4 @@
-"""The scenario and the schedulers that flags and files ask for, as commands share them."""
+"""Shared by commands: the scenario and the schedulers that flags and files ask for."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Flags = dict[str, Any]
 _PLATFORM = ("nodes",)
 _NETWORK = ("latency", "bandwidth", "interfaces", "task_data")
 _WORKLOAD = ("applications", "interarrival", "tasks_per_node", "task_size")
-_LOG_NAMES = {"applications": "max_applications"}  # what a flag is called in a workload from a log
+_LOG_NAMES = {"applications": "max_applications"}  # flag -> its field in a workload from a log
 
 
-#: Of commands that run again what a file tells of.
+#: For commands that repeat runs described in a file.
 import_option = click.option(
     "--import",
     "imports",
@@ -94,9 +94,9 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def recorded(flags: Flags, *places: str | None) -> Record:
-    """What ``--record``, ``--decisions`` and ``--messages`` ask `simulate` to record.
+    """Return what ``--record``, ``--decisions`` and ``--messages`` ask `simulate` to record.
 
-    places : where it may go, of which one must be given.
+    places : where the records may go.  Raises ScenarioError if a flag is set and all places are None.
     """
     wanted: dict[str, Recording] = {"record": "schedule", "decisions": "decisions", "messages": "messages"}
     given = [flag for flag in wanted if flags[flag]]
@@ -106,12 +106,12 @@ def recorded(flags: Flags, *places: str | None) -> Record:
 
 
 def inputs(flags: Flags) -> dict[str, str | None]:
-    """The files that are read."""
+    """Return the files that the flags read: flag -> file."""
     return {"SCENARIO": flags["scenario"], "--hosts": flags["hosts"], "--job-log": flags["job_log"]}
 
 
 def scenario_of(flags: Flags) -> Scenario:
-    """The scenario of the file, or the default one, with what the flags change."""
+    """Return the scenario of the file, or the default one, with the changes of the flags."""
     import dataclasses
 
     from gridsim.model.bag_workloads import LogRecipe
@@ -154,7 +154,7 @@ def scenario_of(flags: Flags) -> Scenario:
 
 
 def default_scenario(seed: int = 1) -> Scenario:
-    """The shape of the fair-tree papers' experiments: 100 bags of about 10,000 tasks on 1000 machines."""
+    """Return a scenario like the fair-tree papers': 100 bags of about 10,000 tasks on 1000 machines."""
     from gridsim.model.platform import Platform
     from gridsim.model.scenario import Scenario
     from gridsim.model.workload import Workload
@@ -164,7 +164,7 @@ def default_scenario(seed: int = 1) -> Scenario:
 
 
 def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed: Flags) -> Any:
-    """`recipe` with the flags of `names`; an error for a flag that its kind does not have."""
+    """Return `recipe` with the flags of `names`; ScenarioError for a flag that its kind does not have."""
     import msgspec
 
     known, changes, flag_of = recipe.__struct_fields__, {}, {}
@@ -179,7 +179,7 @@ def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed
         changes["tasks"] = None  # which would override the flag
     try:
         return msgspec.structs.replace(recipe, **changes)
-    except ScenarioError as error:  # it begins with the path of a key; the user gave a flag
+    except ScenarioError as error:  # the message begins with the path of a key, but the user gave a flag
         path = re.match(r"[\w.]*?(?=\[| |\.low |\.high )", str(error))
         if path is None or path[0] not in flag_of:
             raise
@@ -202,7 +202,7 @@ def _task_size(value: Any) -> Any:
 
 
 def setting_of(setting: str) -> tuple[str, str, Any]:
-    """NAME.PARAM=VALUE; the value is a TOML value, a list without its brackets, or plain text."""
+    """Split NAME.PARAM=VALUE; the value is a TOML value, a list without its brackets, or plain text."""
     target, equals, value = setting.partition("=")
     name, dot, parameter = target.strip().rpartition(".")
     if not (equals and dot and name and parameter):
@@ -220,10 +220,10 @@ def setting_of(setting: str) -> tuple[str, str, Any]:
 def prepare(
     names: list[str], flags: Flags, outputs: list[str], checkpoint: str | None = None
 ) -> tuple[Scenario, dict[str, Scheduler], Callable[[], Scenario]]:
-    """The scenario and the schedulers, all checked before anything is run or written.
+    """Return the scenario, the schedulers and a function, all checked before anything is run or written.
 
-    The last of the three returns the scenario with the parameters of the schedulers, and saves it if that is
-    wanted; to be called when it has been run: only then is it known to be one that can be.
+    The function returns the scenario with the parameters of the schedulers, and saves it if that is wanted.
+    Call it after the run: only then is it known that the scenario can be run.
     """
     import dataclasses
 

@@ -1,9 +1,9 @@
-"""The JSON Schema of scenario files, by which editors complete and check them.
+"""The JSON Schema of scenario files, with which editors complete and check them.
 
-Types and defaults are those of the Structs that a file is read into.  What each key is, is told by their
-docstrings, or else by those of the constructors of `Platform`, `Workload`, `Faults` and `Fluctuation`; it is
-not where Python drops docstrings (``-OO``).  Limits of single numbers are part of it; gridsim checks what two
-values must have in common when it reads the file.
+Types and defaults are those of the Structs into which a file is read.  Descriptions of keys come from the
+docstrings of these Structs, or else from the constructors of `Platform`, `Workload`, `Faults` and
+`Fluctuation`; they are missing where Python drops docstrings (``-OO``).  The schema has the limits of single
+numbers.  Conditions on two values are checked when gridsim reads the file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from gridsim.model.scenario import Scenario
 from gridsim.scheduling.registry import registered
 from gridsim.support.parameters import Limits, limits_of
 
-#: The constructors that tell what the keys of a table are.
+#: Struct of a table -> constructor whose docstring describes its keys.
 CONSTRUCTORS: dict[type[msgspec.Struct], Any] = {
     platform.UniformSpeeds: platform.Platform.desktop_grid,
     platform.ParetoSpeeds: platform.Platform.pareto,
@@ -74,7 +74,7 @@ _TABLES = {
 
 
 def scenario_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a scenario file, as plain values."""
+    """Return the JSON Schema (draft 2020-12) of a scenario file, as plain values."""
     schedulers = registered()
     classes = sorted({cls for cls, _ in schedulers.values()}, key=lambda cls: cls.__name__)
     kinds = [kind for _, kind in _TABLES.values()]
@@ -117,12 +117,12 @@ def scenario_schema() -> dict[str, Any]:
 
 
 def _inner() -> tuple[type[msgspec.Struct], ...]:
-    """Tables within tables."""
+    """Return the Structs of tables within tables."""
     return bags.Range, *get_args(bags.Spread), zones.Zones
 
 
 def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:
-    """Tell what a table and its keys are; close it."""
+    """Add descriptions and limits to a table and its keys, and forbid other keys."""
     constructor = CONSTRUCTORS.get(cls)
     part["description"] = _markdown(opening(cls if constructor is None else constructor))
     part["additionalProperties"] = False
@@ -144,7 +144,7 @@ def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:
 
 
 def _limit(entry: dict[str, Any], limits: Limits) -> None:
-    """Tell the range of a number, or of the numbers in a list."""
+    """Add the range of a number, or of the numbers in a list."""
     for each in entry.get("anyOf", [entry]):
         while each.get("type") == "array":
             each = each["items"]
@@ -154,12 +154,12 @@ def _limit(entry: dict[str, Any], limits: Limits) -> None:
 
 
 def _saying(entry: dict[str, Any]) -> dict[str, Any]:
-    """Without a description that says nothing."""
+    """Return `entry` without an empty description."""
     return {key: value for key, value in entry.items() if (key, value) != ("description", "")}
 
 
 def _plain(entry: dict[str, Any]) -> dict[str, Any]:
-    """Without what TOML and JSON cannot say: null, infinite defaults; and what only OpenAPI knows."""
+    """Return `entry` without what TOML and JSON lack (null, infinite defaults) and what only OpenAPI has."""
     entry = {key: value for key, value in entry.items() if key != "discriminator"}
     if (default := entry.get("default", ...)) is None or default == math.inf:
         del entry["default"]

@@ -1,13 +1,14 @@
-"""SIGINT (Ctrl-C) and SIGTERM, which batch systems send some time before they kill: what a command does then.
+"""What a command does on SIGINT (Ctrl-C), and on SIGTERM, which batch systems send before they kill.
 
-- Before it has begun, while modules are imported and flags are read: one line, and the end at once.
-- While it runs: KeyboardInterrupt is raised, as `Interrupted` or `Terminated`; once, so that nothing disturbs
-  the command while it ends.
-- Those that follow, or come when all is done: nothing, for `PATIENCE` seconds; the next one ends the process
+- Before the command has begun, while modules are imported and flags are read, it writes one line and ends
   at once.
+- While it runs, the signal raises a KeyboardInterrupt, `Interrupted` or `Terminated`.  This happens only
+  once, so that nothing disturbs the command while it ends.
+- Later signals, and those after the command is done, have no effect for `PATIENCE` seconds.  The next signal
+  after that ends the process at once.
 
-What was ignored when the process began, as by ``nohup``, stays ignored.  Imports next to nothing: it is to be
-there before all else.
+Signals that were ignored when the process began, as by ``nohup``, stay ignored.  The module imports next to
+nothing, because it must be in effect before everything else.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import threading
 from time import monotonic
 from typing import Literal
 
-#: Seconds a command may take to end before one who asks again gets it at once.
+#: Seconds that a command may take to end after the first signal; later signals then end it at once.
 PATIENCE = 5.0
 
 #: Signal -> the word for it.  The exit code is that of shells: 128 and its number.
@@ -29,43 +30,43 @@ WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 class Interrupted(KeyboardInterrupt):
-    """SIGINT.  Its own class, as Python kills itself in the end once a plain one has left an ``exec``."""
+    """SIGINT.  Its own class, as Python kills itself at its end if a plain one has left an ``exec``."""
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: it ends a command as Ctrl-C does."""
+    """SIGTERM, which ends a command as Ctrl-C does."""
 
 
 class _Heed:
-    """How far the command is, and when the first signal came."""
+    """State: the stage of the command, and when the first signal came (monotonic clock, s)."""
 
     stage: Literal["before", "running", "over"] = "before"
     first: float | None = None
 
 
 def heed() -> None:
-    """From now on this module says what the signals do; again: the same."""
+    """Install the handlers of the signals.  Calling it again changes nothing."""
     if sys.unraisablehook is _lost:
         return
     for number in WORDS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _came)
     sys.unraisablehook = _lost
-    atexit.register(_ignore)  # the first, so it is done last
+    atexit.register(_ignore)  # registered first, so it runs last
 
 
 def begin() -> None:
-    """The command runs: a signal is an exception from now on."""
+    """Note that the command runs: from now on a signal raises an exception."""
     _Heed.stage, _Heed.first = "running", None
 
 
 def end() -> None:
-    """The command is over, however it went: what there is to say is said, undisturbed."""
+    """Note that the command is over, whether it succeeded or not: no signal disturbs its last messages."""
     _Heed.stage = "over"
 
 
 def _ignore() -> None:
-    """For the rest of the process: Python would give the signals back to the system, which kills by them."""
+    """Ignore the signals until the process ends; Python would restore their default action, which kills."""
     for number in WORDS:
         signal.signal(number, signal.SIG_IGN)
 
@@ -75,14 +76,14 @@ def _came(number: int, _: object) -> None:
     if _Heed.stage == "before" or (first is not None and monotonic() - first > PATIENCE):
         try:
             os.write(2, f"gridsim: {WORDS[signal.Signals(number)]}\n".encode())
-        finally:  # whether or not anybody can be told
+        finally:  # even if the line cannot be written
             os._exit(128 + number)
     if _Heed.stage == "running" and first is None:
         raise Terminated if number == signal.SIGTERM else Interrupted
 
 
 def _lost(what: sys.UnraisableHookArgs) -> None:
-    """A signal in a finalizer, where nobody can catch what it raises, comes again a little later."""
+    """Repeat a signal a little later if it came in a finalizer, where its exception cannot be caught."""
     if not issubclass(what.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(what)
         return
@@ -96,6 +97,6 @@ def _lost(what: sys.UnraisableHookArgs) -> None:
 def _send(number: signal.Signals) -> None:
     main = threading.main_thread().ident
     if hasattr(signal, "pthread_kill") and main is not None:
-        signal.pthread_kill(main, number)  # which wakes it, too, wherever it waits
+        signal.pthread_kill(main, number)  # this also wakes the main thread, wherever it waits
     else:
         _thread.interrupt_main(number)

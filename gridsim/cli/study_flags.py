@@ -1,4 +1,4 @@
-"""The flags of studies, as commands share them: how many replicas, where they run, what is kept."""
+"""Shared by commands: the flags of studies, on replications, where runs go, and what is kept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def where_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def replica_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the flags on replicas."""
+    """Give a command the flags on replications."""
     options = [
         click.option("--replicates", type=int, metavar="N", help="Replicas of the scenario: other seeds."),
         click.option("--half-width", type=float, metavar="W", help="Until intervals are +-W, relative."),
@@ -48,12 +48,12 @@ def replica_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def names_of(flag: str | None) -> list[str]:
-    """The names in a flag's list."""
+    """Return the names in the comma-separated list of a flag."""
     return [] if flag is None else [name.strip() for name in flag.split(",") if name.strip()]
 
 
 def check_figure(file: str | None) -> None:
-    """That a figure can be drawn and written, before anything is run."""
+    """Check, before anything is run, that a figure can be drawn and written; raise an error if not."""
     if file is not None:
         from gridsim.plots import FORMATS
         from gridsim.support.extras import need
@@ -66,7 +66,7 @@ def check_figure(file: str | None) -> None:
 
 
 def draw(file: str, made: Any) -> None:
-    """Write a figure, whole or not at all."""
+    """Write a figure to a file, completely or not at all."""
     from gridsim import plots
     from gridsim.support.files import atomic_file
 
@@ -80,7 +80,7 @@ def _ending(file: str) -> Any:
 
 @contextmanager
 def places(flags: Flags, default_store: str | None = None) -> Iterator[Flags]:
-    """What `flags` say about where runs go, as arguments of `replicate`: executor, store, retry."""
+    """Yield what `flags` say about where runs go, as arguments of `replicate`: executor, store, retry."""
     from gridsim.studies.execution.processes import executor_of
 
     if flags["dask"] is not None and flags["workers"] is not None:
@@ -98,7 +98,7 @@ def _store(flags: Flags, default: str | None) -> Store | None:
             if flags[flag]:
                 raise ScenarioError(f"--{flag.replace('_', '-')} needs --store")
         return None
-    if flags["store_path"] is None and os.path.islink(path):  # of whoever made the file, perhaps
+    if flags["store_path"] is None and os.path.islink(path):  # perhaps made by whoever made the file
         raise ScenarioError(f"--store must name where runs are kept, as {path} is a symbolic link")
     from gridsim.studies.execution.store import Store
 

@@ -1,12 +1,11 @@
 """Charts of results and of studies, in one style that colour-blind readers can read (extra ``plot``).
 
-Each function takes data, and as a keyword ``axes``: a matplotlib Axes to draw on.  It returns these Axes.
-Without them it draws on a new figure of ``matplotlib.pyplot``, as notebooks and windows want it; with them
-nothing of pyplot is imported, no backend is chosen, and nothing of matplotlib's settings is changed.
-`figure` makes a Figure that belongs to no window, and `save` writes it so that equal figures are equal
-files.
+Each function takes data, and as keyword ``axes`` the matplotlib Axes to draw on, and returns these Axes.
+Without ``axes`` it draws on a new figure of ``matplotlib.pyplot``, as notebooks and windows require.  With
+``axes`` pyplot is not imported, no backend is chosen, and matplotlib's settings are not changed.  `figure`
+makes a Figure that belongs to no window, and `save` writes it such that equal figures give equal files.
 
-All functions raise ImportError without matplotlib, and ScenarioError for what they cannot draw.
+All functions raise ImportError without matplotlib, and ScenarioError for data that they cannot draw.
 """
 
 from gridsim.plots.gantt import gantt

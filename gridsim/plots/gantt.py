@@ -1,4 +1,4 @@
-"""The Gantt chart of a recorded run: what ran on which machine, when."""
+"""The Gantt chart of a recorded run: what ran on which machine, and when."""
 
 from __future__ import annotations
 
@@ -26,37 +26,39 @@ if TYPE_CHECKING:
 
     from gridsim.results.result import Result
 
-#: With more pieces how busy machines were is drawn in place of each piece.
+#: With more pieces than this, a raster of how busy machines were is drawn instead of the pieces.
 PIECES = 100_000
-#: Rows and columns of that raster, at most.
+#: Largest number of rows and columns of that raster.
 RASTER = (500, 1000)
 #: Colours of applications in turn; black is for what was not completed.
 _TURN = tuple(colour for colour in COLOURS if colour != "#000000")
-#: Of each second one of pieces side by side that have the same colour, so much is white.
+#: Share of white in every second one of adjacent pieces of the same colour.
 _PALE = 0.4
 _DOWN, _RESET = "#CCCCCC", "#777777"
-#: Rows of fewer points have no hatches and no gaps between them.
+#: Rows lower than this (points) have no hatches and no gaps between them.
 _LOW = 5.0
-#: Pieces of fewer points have no hatches either, which would be all that is seen of them: so much is black.
+#: Pieces narrower than `_NARROW` points have no hatches either, since nothing else of them would be visible;
+#: instead they are darkened with this share of black, `_DARK`.
 _NARROW, _DARK = 6.0, 0.55
-#: Bars have lines around them in their own colour, of so many points or this part of a low row: what is
-#: shorter than a pixel is seen, and there is little white where two of them meet within one.
+#: Bars have outlines of their own colour, of this width in points, or this part of a row lower than a point.
+#: So bars shorter than a pixel are visible, and there is little white where two bars meet within a pixel.
 _RIM = 0.3
 
 
 def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes: Axes | None = None) -> Axes:
-    """What ran where: a row a machine, a bar a piece of the recorded schedule, coloured by application.
+    """Draw what ran where: a row per machine, a bar per piece of the schedule, coloured by application.
 
-    machines : which ones, from the top down; all unless said.
+    machines : the machines to draw, from the top down; all by default.
 
-    Pieces that were not completed, cut off by a failure or since another instance was faster, are hatched,
-    in a dark tone where they are narrow, or black where rows are low.  Times in which a machine was down are
-    grey, resets are lines.  Neighbours of one colour are dark and pale in turn.
+    Pieces that were not completed, because of a failure or because another replica was faster, are hatched.
+    If they are narrow they have a dark tone instead, and if rows are low they are black.  Times in which a
+    machine was down are grey; transient failures are lines.  Adjacent pieces of one colour are alternately
+    dark and pale.
 
-    With more than `PIECES` pieces it is a raster of the share of the time in which machines were busy, and
-    its title says so; see `gridsim.results.metrics.series.occupancy`.
+    With more than `PIECES` pieces the chart is a raster of the share of the time in which machines were busy,
+    and its title says so; see `gridsim.results.metrics.series.occupancy`.
 
-    Raises ScenarioError for a run that was not recorded, and for machines that there are not.
+    Raises ScenarioError for a run that was not recorded, and for machines that do not exist.
     """
     schedule = recorded_schedule(result, "a Gantt chart")
     chosen = chosen_machines(machines, len(result.machines))
@@ -84,14 +86,14 @@ def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes
 
 
 def gantt_height(machines: int) -> float:
-    """Inches of a chart of so many machines."""
+    """Return the height of a chart of the given number of machines, inches."""
     return min(6.0, max(2.4, 1.2 + 0.16 * machines))
 
 
 def _bars(
     axes: Axes, result: Result, rows: dict[str, Any], place: Integers, factor: float, last: float
 ) -> None:
-    """Each piece as a bar; and when machines were down."""
+    """Draw each piece as a bar, the times in which machines were down, and the legend."""
     wide, high = extent(axes)
     points = high / max(1, int(place.max()) + 1)
     low = points < _LOW
@@ -133,9 +135,9 @@ def _bars(
 
 
 def _colours(rows: dict[str, Any]) -> tuple[Any, list[int]]:
-    """The colour of each piece, float[n, 3], and the applications that there are.
+    """Return the colour of each piece, float[n, 3], and the numbers of the applications of the pieces.
 
-    Of neighbours on a machine with the same colour each second one is pale.
+    Every second one of adjacent pieces on a machine that have the same colour is pale.
     """
     order = np.lexsort((rows["start"], rows["machine"]))
     turn = rows["application"] % len(_TURN)
@@ -153,12 +155,12 @@ def _colours(rows: dict[str, Any]) -> tuple[Any, list[int]]:
 
 
 def _dark(colours: Any) -> Any:
-    """The tones of narrow pieces that were not completed, float[n, 3]."""
+    """Return the dark tones of narrow pieces that were not completed, float[n, 3]."""
     return (1.0 - _DARK) * need("matplotlib.colors", "plot", "a chart").to_rgba_array(colours)[:, :3]
 
 
 def _down(axes: Axes, result: Result, place: Integers, factor: float, last: float) -> list[Any]:
-    """Times in which machines were down in grey, resets as lines; returns what a legend tells of them."""
+    """Draw down times in grey and transient failures as lines; return their entries for the legend."""
     patch = need("matplotlib.patches", "plot", "a chart").Patch
     often = [patch(fill=False, label="down: too often to draw")]
     try:
@@ -191,7 +193,7 @@ def _rectangles(
     edgecolor: str = "face",
     **style: Any,
 ) -> None:
-    """A bar each in one collection; what has no length is a line."""
+    """Draw the bars as one collection; those of no length are drawn as lines."""
     collections = need("matplotlib.collections", "plot", "a chart")
     low, high = row - height / 2, row + height / 2
     corners = np.stack(
@@ -205,7 +207,7 @@ def _rectangles(
     every = isinstance(colours, str)
     if not short.all():
         long = colours if every else colours[~short]
-        # not moved to whole pixels: of many machines some would not be seen
+        # snap=False: if bars were moved to whole pixels, some of many machines would not be visible
         made = collections.PolyCollection(
             corners[~short],
             facecolors=long,
@@ -224,7 +226,7 @@ def _rectangles(
 
 
 def _raster(axes: Axes, result: Result, chosen: Integers, factor: float, pieces: int) -> None:
-    """How busy machines were, as an image with its colour bar."""
+    """Draw how busy machines were, as an image with a colour bar."""
     rims, edges, share = occupancy(result, *RASTER, machines=chosen)
     mesh = axes.pcolormesh(edges / factor, rims - 0.5, share, cmap=MAP, vmin=0.0, vmax=1.0, rasterized=True)
     figure = axes.get_figure()

@@ -1,4 +1,4 @@
-"""Charts of runs on the same scenario: how values are distributed, and what there was over time."""
+"""Charts of runs on the same scenario: distributions of values, and counts over time."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ if TYPE_CHECKING:
 
     from gridsim.results.result import Result
 
-#: A series is drawn with about so many points.
+#: A series is drawn with at most this many points.
 POINTS = 2000
-#: What there is over time, in words.
+#: The quantities of `series` in words.
 _QUANTITIES = {"active": "released and not finished", "waiting": "waiting", "busy": "machines that are busy"}
 
 
 def distribution(
     results: Result | Mapping[str, Result], metric: str = "stretch", *, axes: Axes | None = None
 ) -> Axes:
-    """The share of applications that have at most a value: a step line a scheduler, with its maximum.
+    """Draw the cumulative distribution of a metric over applications: a step line per scheduler.
 
-    results : a result, or name -> result.  metric : a column of ``applications``, or ``"response"``, finish -
-        release.
+    results : a result, or name -> result.  metric : a column of ``applications``, or ``"response"``, which is
+        finish - release.
 
-    Values that differ by more than `series.WIDE` are on a logarithmic scale, around 0 on a linear one.  Jobs
-    that were rejected have no value; shares are of all, so that a line then ends below 1.
+    The legend has the maximum of each line.  Values that differ by more than a factor of `series.WIDE` are on
+    a logarithmic scale, which is linear around 0 if some are 0 or below.  Rejected jobs have no value, but
+    shares are of all jobs, so that the line ends below 1.
     """
     runs = _named(results)
     values = {name: data.per_application(result, metric) for name, result in runs.items()}
@@ -68,11 +69,11 @@ def distribution(
 def series(
     results: Result | Mapping[str, Result], quantity: data.Quantity = "active", *, axes: Axes | None = None
 ) -> Axes:
-    """What there was over time: a step line a scheduler.
+    """Draw a count over time, such as active applications: a step line per scheduler.
 
     results : a result, or name -> result.  quantity : see `gridsim.results.metrics.series.over_time`.
 
-    Of more than `POINTS` steps the least and the largest value of each stretch of time are drawn.
+    If there are more than `POINTS` steps, only the smallest and largest value of each interval are drawn.
     """
     runs = _named(results)
     steps = {name: data.over_time(result, quantity) for name, result in runs.items()}
@@ -103,13 +104,13 @@ def series(
 
 
 def runs_size(names: Sequence[str]) -> tuple[float, float]:
-    """Width and height of a chart with a line per name, inches."""
+    """Return width and height of a chart with a line per name, inches."""
     aside, least = beside(names, more=12)
     return 5.5 + aside, max(3.6, least)
 
 
 def _named(results: Result | Mapping[str, Result]) -> Mapping[str, Result]:
-    """Results by name; one alone has the name of its scheduler."""
+    """Return results by name; a single result has the name of its scheduler."""
     runs = results if isinstance(results, Mapping) else {str(results.scheduler["name"]): results}
     if not runs:
         raise ScenarioError("results must be at least one, got none")
@@ -123,7 +124,7 @@ def _things(runs: Mapping[str, Result]) -> str:
 
 
 def _scale(axes: Axes, values: Any) -> None:
-    """A logarithmic x axis where values differ widely, linear around 0 if some are 0 or below."""
+    """Make the x axis logarithmic if values differ widely; it is linear around 0 if some are 0 or below."""
     known = np.abs(values[np.isfinite(values) & (values != 0)])
     if not data.wide(known):
         axes.locator_params(axis="x", nbins=6)

@@ -1,4 +1,4 @@
-"""Numbers at the axes of charts: units of time, powers of ten, logarithmic scales."""
+"""Labels of axes: units of time, powers of ten, logarithmic scales."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-#: A logarithmic axis of more decades has labels at powers of ten alone.
+#: A logarithmic axis of more decades than this has labels only at powers of ten.
 _DECADES = 2.0
-#: On others, what powers of ten are times: the first that has room.
+#: On other axes, labels are at these factors times powers of ten; the first tuple that has room is used.
 _FACTORS = ((1, 2, 5), (1, 3), (1,))
-#: Numbers from and up to these are written out there.
+#: There, numbers in this range are written out.
 _PLAIN = (1e-3, 1e5)
 
 
 def clock(span: float) -> tuple[float, str]:
-    """The unit for an axis of `span` s: how many s it has, and its name."""
+    """Return the unit of time for an axis of `span` s: its length in s, and its name."""
     if span < 2 * 3600.0:
         return 1.0, "s"
     return (3600.0, "h") if span < 3 * 86_400.0 else (86_400.0, "days")
 
 
 def powers(axes: Axes, axis: Literal["x", "y"]) -> None:
-    """Small and large numbers at a linear axis as multiples of a power of ten."""
+    """Label a linear axis with multiples of a power of ten if its numbers are very small or large."""
     if {"x": axes.get_xscale, "y": axes.get_yscale}[axis]() == "linear":
         axes.ticklabel_format(axis=axis, style="sci", scilimits=(-3, 5))
 
 
 def short(value: float) -> str:
-    """A number in three digits and a letter for thousands, millions and so on."""
+    """Return a number in three digits with a letter for thousands, millions and so on."""
     power = min(4, int(np.log10(value) // 3)) if value >= 1000 else 0
     return f"{value / 1000.0**power:.3g}" + ("", " k", " M", " G", " T")[power]
 
 
 def log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
-    """A logarithmic axis with labels as of `log_labels`."""
+    """Make an axis logarithmic, with the labels of `log_labels`."""
     if axis == "x":
         axes.set_xscale("log")
     else:
@@ -52,10 +52,11 @@ def log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
 
 
 def log_labels(axis: Axis) -> None:
-    """Labels of a logarithmic axis that do not run into one another, of what it shows when it is drawn.
+    """Label a logarithmic axis without overlaps; labels are chosen when it is drawn, for the range it shows.
 
-    Of more than two decades powers of ten have labels; of fewer 1, 2 and 5 times these, or where there is no
-    room for it, 1 and 3 times; of a part of a decade as many ticks as have room.
+    Over more than two decades, powers of ten have labels.  Over fewer, 1, 2 and 5 times these have, or 1 and
+    3 times if there is too little room.  Over a part of a decade, as many ticks have labels as there is room
+    for.
     """
     ticker = need("matplotlib.ticker", "plot", "a chart")
 
@@ -76,7 +77,7 @@ def log_labels(axis: Axis) -> None:
 
     axis.set_major_formatter(ticker.FuncFormatter(label))
     axis.set_minor_formatter(ticker.FuncFormatter(between))
-    # what a window tells of the place of the mouse is not to be made by these
+    # windows show the position of the mouse by a format of their own, not by these formatters
     setattr(axis.axes, "fmt_xdata" if _level(axis) else "fmt_ydata", "{:.4g}".format)
 
 
@@ -86,30 +87,30 @@ def _level(axis: Axis) -> bool:
 
 
 def extent(axes: Axes) -> tuple[float, float]:
-    """Width and height of `axes`, points."""
+    """Return width and height of `axes`, points."""
     figure, box = axes.get_figure(), axes.get_window_extent()
     assert figure is not None
     return box.width / figure.dpi * 72.0, box.height / figure.dpi * 72.0
 
 
 def _length(axis: Axis) -> float:
-    """Points."""
+    """Return the length of an axis, points."""
     return extent(axis.axes)[0 if _level(axis) else 1]
 
 
 def _plain(low: float, high: float) -> bool:
-    """Whether the numbers from `low` to `high` are written out."""
+    """Whether the numbers of an axis from `low` to `high` are written out."""
     return _PLAIN[0] <= low and high <= _PLAIN[1]
 
 
 def _chosen(axis: Axis, low: float, high: float, length: float) -> Sequence[float]:
-    """The ticks of an axis of `length` points from `low` to `high` that have a label."""
+    """Return the ticks that get a label, for an axis of `length` points from `low` to `high`."""
     ticks = sorted({float(at) for at in (*axis.get_majorticklocs(), *axis.get_minorticklocs())})
     ticks = [at for at in ticks if low <= at <= high]
     level, plain, points = _level(axis), _plain(low, high), length / math.log10(high / low)
 
     def fit(some: Sequence[float]) -> bool:
-        """Whether labels at these do not run into one another."""
+        """Whether labels at these ticks do not overlap."""
         room = [points * math.log10(b / a) for a, b in zip(some, some[1:], strict=False)]
         wide = [_letters(at, plain) for at in some]
         letters = [(a + b) / 2 for a, b in zip(wide, wide[1:], strict=False)]
@@ -124,7 +125,7 @@ def _chosen(axis: Axis, low: float, high: float, length: float) -> Sequence[floa
 
 
 def _parts(value: float) -> tuple[float, int]:
-    """A number above 0 as a factor from 1 on and a power of ten."""
+    """Split a number above 0 into a factor in 1..10 and an exponent of ten."""
     power = math.floor(math.log10(value) + 1e-9)
     return round(value / 10.0**power, 6), power
 
@@ -138,7 +139,7 @@ def _written(value: float, plain: bool) -> str:
 
 
 def _letters(value: float, plain: bool) -> float:
-    """How many letters wide that is, about."""
+    """Return the approximate width of a label, in letters."""
     factor, power = _parts(value)
     if plain:
         return len(f"{value:.6g}")

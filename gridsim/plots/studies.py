@@ -1,4 +1,4 @@
-"""Charts of studies: values of many runs, and what was estimated from them."""
+"""Charts of studies: values of many runs, and estimates made from them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def lines(x: Sequence[float], series: Mapping[str, Sequence[Estimate]], *, axes: Axes | None = None) -> Axes:
-    """A line per series over `x`, with the confidence interval of each point as a band and error bars.
+    """Draw a line per series over `x`, with the confidence interval of each point as a band and error bars.
 
     x : k numbers.  series : name -> k estimates.  A point without an interval has no bar.
     """
@@ -60,7 +60,7 @@ def lines(x: Sequence[float], series: Mapping[str, Sequence[Estimate]], *, axes:
 
 
 def boxes(samples: Mapping[str, Any], *, axes: Axes | None = None) -> Axes:
-    """A box per sample (quartiles, whiskers to 1.5 times their distance) with every value as a dot.
+    """Draw a box per sample (quartiles, whiskers to 1.5 times their distance) with each value as a dot.
 
     samples : label on the x axis -> values; NaN is left out.
     """
@@ -90,7 +90,10 @@ def bars(
     *,
     axes: Axes | None = None,
 ) -> Axes:
-    """Bars of k measured values with error bars, beside k published ones (None: no bar) if there are any."""
+    """Draw bars of k measured values with error bars, next to bars of published values if there are any.
+
+    labels : k names on the x axis.  measured : k estimates.  published : k values; None for no bar.
+    """
     axes = on(axes, width=names_width(labels), grid="y")
     places = np.arange(len(labels))
     middle, low, high = _columns(measured)
@@ -115,10 +118,10 @@ def intervals(
     *,
     axes: Axes | None = None,
 ) -> Axes:
-    """A row per name: its estimate with the interval, and each value as a faint dot.
+    """Draw a row per name: its estimate with the interval, and each value as a faint dot.
 
-    samples, estimates : name -> values, and what was made of them.  styles : names in the order of their
-        colours; default: that of the estimates.
+    samples : name -> values.  estimates : name -> the estimate made from the values.
+    styles : names in the order in which they get colours; default: the order of the estimates.
     """
     names = list(estimates)
     axes = on(axes, width=4.0 + room(names), height=rows_height(names), grid="x")
@@ -165,10 +168,12 @@ def waterfall(
     *,
     axes: Axes | None = None,
 ) -> Axes:
-    """From `start` by signed steps, which add up to `end`: a bar each, from the top down, with error bars.
+    """Draw how signed steps lead from `start` to `end`: a bar each, from the top down, with error bars.
 
-    labels : of the start and of the k steps.  start, end : values.  steps : k differences.
-    Bars that go up and down have different colours and the sign beside them, as a share of the start.
+    labels : names of the start and of the k steps.  start, end : values.  steps : k differences.
+
+    Bars that go up and bars that go down differ in colour, and have the signed share of the start next to
+    them.
     """
     axes = on(axes, width=8.0, height=rows_height([*labels, ""]), grid="x")
     places = np.arange(len(steps) + 2)
@@ -199,7 +204,7 @@ def waterfall(
 
 
 class Replicated(Protocol):
-    """What `comparison` draws: `gridsim.Replicates`."""
+    """The interface that `comparison` draws; `gridsim.Replicates` has it."""
 
     @property
     def schedulers(self) -> tuple[str, ...]: ...
@@ -217,7 +222,7 @@ class Replicated(Protocol):
 
 
 class Swept(Protocol):
-    """What `swept` draws: `gridsim.SweepResult`."""
+    """The interface that `swept` draws; `gridsim.SweepResult` has it."""
 
     @property
     def axes(self) -> Mapping[str, tuple[Any, ...]]: ...
@@ -232,9 +237,10 @@ class Swept(Protocol):
 def comparison(
     found: Replicated, metric: str | None = None, ratio: bool = False, *, axes: Axes | None = None
 ) -> Axes:
-    """A row per scheduler: a metric's mean over the replicas, or the ratio to the baseline's in pairs.
+    """Draw a row per scheduler: the mean of a metric over replications, or its paired ratio to the baseline.
 
-    metric : the one that schedulers are compared by unless said.
+    metric : by default the metric by which schedulers are compared.
+    ratio : draw, replication by replication, the ratio to the value of the baseline.
 
     Raises ScenarioError for a metric that was not measured, and for ratios without a baseline.
     """
@@ -266,12 +272,13 @@ def swept(
     where: Mapping[str, Any] | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """A metric over an axis of a sweep, a line a scheduler, at one point of the other axes.
+    """Draw a metric over one axis of a sweep, a line per scheduler, at one point of the other axes.
 
-    metric : the first unless said.  where : axis -> label, of all axes with several labels but one, which is
-        drawn over; `SweepResult.figure` has a panel for each.
+    metric : by default the first one.
+    where : axis -> label, the point on the other axes.  It must name every axis with several labels except
+        the one to draw over.  `SweepResult.figure` has a panel for each point.
 
-    Raises ScenarioError for another metric or axis, or if not exactly one is left.
+    Raises ScenarioError for another metric or label, or if more than one axis is left to draw over.
     """
     metric, where = found.metrics[0] if metric is None else metric, dict(where or {})
     if metric not in found.metrics:
@@ -305,12 +312,13 @@ def scaling(
     unit: str = "s",
     axes: Axes | None = None,
 ) -> Axes:
-    """What was measured over sizes, both on logarithmic scales, with intervals where there are any.
+    """Draw measurements over sizes, both on logarithmic scales, with intervals if there are any.
 
-    sizes : k numbers above 0.  measured : name -> k values in `unit`, above 0; None or NaN: not measured.
+    sizes : k numbers above 0.
+    measured : name -> k values in `unit`, above 0; None or NaN for a size that was not measured.
 
     Faint lines have the slopes of n and n log n, from the first value on.  Raises ScenarioError for values
-    that are not above 0, and for as many as there are not sizes.
+    that are not above 0, and for series whose number of values is not k.
     """
     at = np.asarray(sizes, np.float64)
     if not (at > 0).all():
@@ -349,7 +357,7 @@ def scaling(
 
 
 def _slopes(axes: Axes, n: Any, start: float) -> None:
-    """Faint lines of n and n log n, which begin at `start`."""
+    """Draw faint lines of n and n log n, which begin at `start`."""
     for said, growth in (("n", n), ("n log n", n * np.log(n))):
         line = start * growth / growth[0]
         axes.plot(n, line, color=WHOLE, linewidth=0.8, linestyle=":", zorder=1)
@@ -365,7 +373,7 @@ def _slopes(axes: Axes, n: Any, start: float) -> None:
 
 
 def _either(given: Sequence[Estimate | float | None]) -> tuple[Any, Any, Any]:
-    """Values with low and high ends, NaN where there are none."""
+    """Return values with the low and high ends of their intervals; NaN where there are none."""
     values = [
         each if isinstance(each, (int, float)) else np.nan if each is None else each.mean for each in given
     ]
@@ -374,20 +382,20 @@ def _either(given: Sequence[Estimate | float | None]) -> tuple[Any, Any, Any]:
 
 
 def rows_height(names: Sequence[str]) -> float:
-    """Inches of a chart with a row per name."""
+    """Return the height of a chart with a row per name, inches."""
     return 1.2 + 0.3 * len(names) + 0.12 * sum(wrapped(name).count("\n") for name in names)
 
 
 def _share(step: float, start: float) -> str:
-    """A signed step as a share of the start, if there is one."""
+    """Return a signed step as text: as a share of the start, or its value if the start is 0."""
     if not start:
         return f"{step:+.3g}"
-    share = round(100.0 * step / start, 2) + 0.0  # 0 without a sign of its own
+    share = round(100.0 * step / start, 2) + 0.0  # no -0
     return f"{share:+.2f} %" if abs(share) < 10.0 else f"{share:+.0f} %"
 
 
 def _beside(count: int, width: float) -> Any:
-    """Places of `count` dots side by side, around 0."""
+    """Return the places of `count` dots side by side, around 0, over a distance of `width`."""
     return (np.arange(count) / max(1, count - 1) - 0.5) * width
 
 
@@ -402,5 +410,5 @@ def _columns(points: Sequence[Estimate]) -> tuple[Any, Any, Any]:
 
 
 def _bars(middle: Any, low: Any, high: Any) -> Any:
-    """Lengths of error bars to either side; 0 where there is no interval."""
+    """Return the lengths of error bars on both sides; 0 if there is no interval."""
     return np.nan_to_num(np.abs(np.stack([middle - low, high - middle])))

@@ -1,7 +1,7 @@
-"""The style of all charts, and what they have in common: figures, files, colours, legends, names and units.
+"""The style of all charts, and what they share: figures, files, colours, legends, names and units.
 
-The colours are those of Okabe and Ito, which colour-blind readers tell apart; each has a marker besides.
-Continuous scales have the map cividis.
+The colours are those of Okabe and Ito, which colour-blind readers can distinguish; each also has a marker of
+its own.  Continuous scales use the colour map cividis.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Of series, in this order.
+#: Colours and markers of series, in this order.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-#: Of series beyond the colours, which are told apart by these.
+#: Line styles, which distinguish series that have the same colour because there are more series than colours.
 DASHES = ("-", "--", "-.", ":")
-#: Of continuous scales.
+#: Colour map of continuous scales.
 MAP = "cividis"
-#: Of bars that stand for a whole, beside parts in colours.
+#: Colour of bars that stand for a whole, next to coloured parts.
 WHOLE = "#999999"
-#: What a figure can be written as: what ends a file's name -> metadata, without times and versions.
+#: Formats of figure files: suffix of the name -> metadata settings that leave out times and versions.
 FORMATS: Mapping[str, dict[str, None]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-#: A legend of more entries, or lines, stands outside.
+#: A legend with more entries or lines than this is placed outside the axes.
 _INSIDE = 9
-#: One that stands outside has at most so many lines in a column.
+#: A legend outside has at most this many lines per column.
 _COLUMN = 36
-#: Longer names go over several lines, at an axis and in a legend.
+#: Names longer than this are wrapped: at an axis, and in a legend.
 _LINE, _ENTRY = 24, 36
-#: At the x axis over more lines, where there is no room for these; and degrees of slanted ones.
+#: Widths tried next at the x axis if there is too little room; and the angle of slanted names in degrees.
 _SHORTER = (16, 12)
 _SLANT = 35
-#: Names that say more than those of columns.
+#: Column -> a name for charts that says more.
 _NAMES = {
     "stretch_agg": "stretch x aggregate speed",
     "response": "response time",
@@ -57,7 +57,7 @@ _NAMES = {
     "use_peak_1s": "use of the interface, fullest 1 s",
     "use_peak_10s": "use of the interface, fullest 10 s",
 }
-#: matplotlib's settings.
+#: Settings of matplotlib for all charts.
 STYLE: Mapping[str, Any] = {
     "axes.axisbelow": True,
     "axes.grid": False,
@@ -80,12 +80,12 @@ STYLE: Mapping[str, Any] = {
 
 @contextmanager
 def use_style() -> Iterator[None]:
-    """A context in which charts of one's own look like these: ``with plots.use_style(): ...``.
+    """Context in which other charts have the style of these: ``with plots.use_style(): ...``.
 
-    What it sets is as before when it ends.  Raises ImportError without matplotlib.
+    The settings are restored at its end.  Raises ImportError without matplotlib.
     """
     settings = need("matplotlib", "plot", "a chart").rcParams
-    # not rc_context: that would also take back what a backend sets which is loaded meanwhile
+    # not rc_context, which would also undo the settings of a backend that is loaded meanwhile
     before = {name: settings[name] for name in STYLE}
     settings.update(STYLE)
     try:
@@ -97,9 +97,9 @@ def use_style() -> Iterator[None]:
 def figure(
     columns: int = 1, *, rows: int = 1, width: float = 5.0, height: float = 3.6
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with `columns` axes side by side in each of `rows`, each `width` x `height` inches.
+    """Return a figure with `columns` axes side by side in each of `rows`, each `width` x `height` inches.
 
-    It belongs to no window and is not known to pyplot.  Raises ImportError without matplotlib.
+    It belongs to no window, and pyplot does not know it.  Raises ImportError without matplotlib.
     """
     kind = need("matplotlib.figure", "plot", "a chart").Figure
     with use_style():
@@ -115,9 +115,9 @@ def on(
     height: float = 3.6,
     grid: Literal["", "x", "y", "both"] = "both",
 ) -> Axes:
-    """`axes` in the style of all charts, or new ones of pyplot, `width` x `height` inches.
+    """Return `axes` in the style of all charts; if None, new ones of pyplot, `width` x `height` inches.
 
-    grid : of which axis lines are drawn, ``"x"``, ``"y"``, ``"both"``, or empty for none.
+    grid : the axes that have grid lines: ``"x"``, ``"y"``, ``"both"``, or empty for none.
     """
     if axes is None:
         pyplot = need("matplotlib.pyplot", "plot", "a chart")
@@ -133,9 +133,9 @@ def on(
 def save(
     made: Figure, stream: IO[bytes], *, format: Literal["png", "svg", "pdf"] = "png", dpi: int = 150
 ) -> None:
-    """Write a figure without a time of writing or a version: equal figures are equal files.
+    """Write a figure, without the time of writing or versions, so that equal figures give equal files.
 
-    format : one of `FORMATS`.  dpi : of PNG, and of what is drawn as points within the others.
+    format : one of `FORMATS`.  dpi : resolution of PNG, and of rasterized parts in the other formats.
     """
     if format not in FORMATS:
         raise ScenarioError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
@@ -145,7 +145,7 @@ def save(
 
 
 def look(number: int) -> dict[str, Any]:
-    """Colour, marker and dashes of series `number`."""
+    """Return colour, marker and line style of series `number`, as matplotlib settings."""
     turn, place = divmod(number, len(COLOURS))
     return {
         "color": COLOURS[place],
@@ -155,16 +155,17 @@ def look(number: int) -> dict[str, Any]:
 
 
 def check_count(count: int) -> None:
-    """That so many series can be told apart."""
+    """Check that this many series can be distinguished.  Raises ScenarioError."""
     if count > (most := len(COLOURS) * len(DASHES)):
         raise ScenarioError(f"a chart has at most {most} series, got {count}")
 
 
 def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "best") -> None:
-    """A small legend without a frame, if there is anything to tell.
+    """Add a small legend without a frame, if there are entries for it.
 
-    handles : of these artists, by their labels; unless said, of all that have one.  place : within the axes,
-        as matplotlib has it, or ``"right"`` or ``"above"``, outside; what takes much room is on the right.
+    handles : the artists in it, named by their labels; by default all that have a label.
+    place : a place within the axes, as in matplotlib, or ``"right"`` or ``"above"`` for outside.  A legend
+        that takes much room is placed on the right, unless it is above.
     """
     entries = axes.get_legend_handles_labels()[0] if handles is None else handles
     if not entries:
@@ -186,7 +187,7 @@ def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "be
 
 
 def shared_legend(made: Figure) -> None:
-    """One legend at the right of a figure, in place of those of its axes, which all show the same series."""
+    """Replace the legends of axes that all show the same series by one at the right of the figure."""
     for axes in made.axes:
         if (own := axes.get_legend()) is not None:
             own.remove()
@@ -195,9 +196,9 @@ def shared_legend(made: Figure) -> None:
 
 
 def beside(names: Sequence[str], more: int = 0) -> tuple[float, float]:
-    """What the legend of a chart takes outside of it: its width and height, inches; 0 if it stands inside.
+    """Return width and height that a legend takes outside the axes, inches; 0 if it is placed inside.
 
-    more : letters that it has besides each name.
+    more : number of letters that an entry has besides its name.
     """
     entries = [wrapped(name + "x" * more, _ENTRY) for name in names]
     if not _much(entries):
@@ -209,35 +210,35 @@ def beside(names: Sequence[str], more: int = 0) -> tuple[float, float]:
 
 
 def _much(names: Sequence[str]) -> bool:
-    """Whether a legend takes too much room to stand inside."""
+    """Whether a legend takes too much room to be placed inside the axes."""
     return len(names) > _INSIDE or sum(name.count("\n") + 1 for name in names) > _INSIDE
 
 
 def plain(name: str) -> str:
-    """A name for matplotlib, which shows it letter by letter: what lies between dollars is no mathematics."""
+    """Return a name escaped for matplotlib, so that text between dollar signs is not set as mathematics."""
     return name.replace("$", r"\$")
 
 
 def wrapped(name: str, width: int = _LINE) -> str:
-    """A name over several lines if it is long; nothing of it is left out."""
+    """Return a name wrapped over several lines if it is long; nothing of it is left out."""
     return "\n".join(textwrap.wrap(name, width)) or name
 
 
 def room(names: Sequence[str]) -> float:
-    """The width of the longest line of these names beside an axis, inches."""
+    """Return the width of the longest line of these names next to an axis, inches."""
     return 0.08 * max((len(line) for name in names for line in wrapped(name).split("\n")), default=0)
 
 
 def names_width(names: Sequence[str]) -> float:
-    """The width of a chart with these names at its x axis, inches."""
+    """Return the width of a chart with these names at its x axis, inches."""
     return max(5.0, 1.0 + 0.3 * len(names))
 
 
 def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
-    """Names at places of the x axis, to be called when its limits are known.
+    """Write names at places of the x axis; call this when the limits of the axis are known.
 
-    Long ones go over several lines.  Where they would run into one another they go over more, up to three,
-    or else are slanted, then upright, and then smaller.
+    Long names are wrapped.  Names that would overlap are wrapped further, up to three lines; if that is not
+    enough they are slanted, or else vertical and, if necessary, smaller.
     """
     at = np.asarray(places, np.float64)
     texts = [plain(wrapped(name)) for name in names]
@@ -266,7 +267,10 @@ def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
 
 
 def titled(name: str, unit: str) -> str:
-    """What is drawn with its unit, if it has one; units are those of `gridsim.results.schema`."""
+    """Return a title of an axis: the name with its unit, if it has one.
+
+    unit : as in `gridsim.results.schema`; a note in brackets after it is left out.
+    """
     unit = unit.partition(" (")[0]
     name = _NAMES.get(name, plain(name.replace("_", " ")))
     return f"{name}{f' ({unit})' if unit not in ('', '1') else ''}"

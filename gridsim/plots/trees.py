@@ -21,18 +21,19 @@ if TYPE_CHECKING:
     from gridsim.results.result import Result
 
 Unit = Literal["bytes", "messages"]
-#: A level with more nodes is drawn in so many cells, each of several nodes side by side.
+#: A level with more nodes than this is drawn in this many cells, each of several adjacent nodes.
 CELLS = 1024
-#: Nodes of which at most so many fit side by side have lines between them.
+#: Nodes of a level have lines between them if at most this many of the widest fit side by side.
 _LINED = 64
 
 
 def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -> Axes:
-    """What was sent from each level of the tree (the root is level 0): a bar a level, of parts by kind.
+    """Draw what the nodes of each level of the tree sent: a bar per level (0 is the root), stacked by kind.
 
-    unit : bytes or messages.  Of other schedulers, which have no tree, a bar a kind.
+    unit : ``"bytes"`` or ``"messages"``.
 
-    Raises ScenarioError for a scheduler that sends no messages.
+    For other schedulers, which have no tree, there is a bar per kind of message.  Raises ScenarioError for a
+    scheduler that sends no messages.
     """
     if unit not in (known := get_args(Unit)):
         raise ScenarioError(f"unit must be {' or '.join(known)}, got {unit!r}")
@@ -77,17 +78,17 @@ def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -
 
 
 def tree(result: Result, column: str = "utilization", *, axes: Axes | None = None) -> Axes:
-    """The whole tree as a heat map: a row a level, the root on top, a cell a node, as wide as its subtree.
+    """Draw the tree as a heat map: a row per level, root on top, a cell per node, as wide as its subtree.
 
-    column : of numbers, of the table ``machines``; a node has the value of the machine on which it sits (leaf
-        u and router u on machine u), so that a machine with both is there twice.
+    column : a column of numbers of the table ``machines``.  A node has the value of the machine on which it
+        sits (leaf u and router u on machine u), so that a machine with both appears twice.
 
-    A level of more than `CELLS` nodes is drawn in so many cells, each the mean of nodes side by side, of a
-    column with a peak in its name the largest; the colour bar says so.  A line divides routers and leaves;
-    leaves reach down to the bottom.  Where failures have moved routers, it is the tree as at the start, and
-    the title says so.
+    A level of more than `CELLS` nodes is drawn in `CELLS` cells.  Each shows the mean of adjacent nodes, or
+    the largest value if the name of the column has "peak" in it; the colour bar says so.  A line separates
+    routers from leaves; leaves reach down to the bottom.  If failures have moved routers, the chart shows the
+    tree at the start, and the title says so.
 
-    Raises ScenarioError for a run without a tree, and for a column that there is not.
+    Raises ScenarioError for a run without a tree, and for a column that does not exist.
     """
     machines = len(result.machines)
     if "traffic" not in result.tables or machines < 2:
@@ -142,7 +143,7 @@ def _whose(result: Result) -> str:
 
 
 def _folded(values: Floats, starts: Any, largest: bool) -> Floats:
-    """Of nodes from each of `starts` on the mean or the largest value; NaN is left out."""
+    """Return the mean or largest value of the nodes of each cell, which begin at `starts`; NaN is ignored."""
     known = ~np.isnan(values)
     if largest:
         most: Floats = np.maximum.reduceat(np.where(known, values, -np.inf), starts)
@@ -157,7 +158,7 @@ def _folded(values: Floats, starts: Any, largest: bool) -> Floats:
 
 
 def _colours(values: Floats) -> tuple[dict[str, Any], str]:
-    """How cells are coloured, and what white ones stand for: on a logarithmic scale nothing."""
+    """Return the colour settings of cells, and a note on what white cells mean: 0 on a logarithmic scale."""
     known = values[np.isfinite(values)]
     above = known[known > 0]
     if len(above) and known.min() >= 0 and series.wide(above):
@@ -168,7 +169,7 @@ def _colours(values: Floats) -> tuple[dict[str, Any], str]:
 
 
 def _divide(axes: Axes, level: Any, first: Any, count: Any, routers: int) -> None:
-    """The line between routers and leaves."""
+    """Draw the line between routers and leaves."""
     depth, leaf = int(level[-1]), np.arange(routers, len(level))
     last_router = routers - 1
     end = first[last_router] + count[last_router]  # the routers of the last level with routers end here

@@ -1,4 +1,4 @@
-"""The charts of runs and of replicas; what they show is binned or thinned, however large a run was."""
+"""Charts of runs and of replications; data are binned or thinned, so that charts of large runs are small."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ _CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
 
 
 def distributed(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
-    """What is known of each application or job: name -> unit, and the values of each run that has it.
+    """Return the values per application or job that are charted: name -> (unit, run -> values).
 
-    If one run is of a work queue, which is judged by it, the completion time is there of all.
+    A run without a value is left out of it.  The completion time, by which work queues are judged, is
+    included for all runs of bags if one of the runs has the table ``cycles``.
     """
     queues = any("cycles" in result.tables for result in results.values())
     found: dict[str, tuple[str, dict[str, Floats]]] = {}
@@ -67,7 +68,7 @@ def distributed(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
 
 
 def compared(results: Results, baseline: str) -> Chart:
-    """What schedulers are compared by, as bars with the ratio to the baseline."""
+    """Return bars of the metric by which schedulers are compared, with the ratio to the baseline."""
     measure, names = measure_of(results), list(results)
     values = [getattr(result, measure) for result in results.values()]
     ratios = [ratio_of(results, name, baseline) for name in names]
@@ -88,7 +89,7 @@ def compared(results: Results, baseline: str) -> Chart:
 
 
 def distributions(results: Results) -> Iterator[Chart]:
-    """The share of applications or jobs that were at most so stretched, or waited at most so long."""
+    """Iterate over charts of the cumulative distributions of stretch, waiting time and so on."""
     for what, (unit, samples) in distributed(results).items():
         traces = []
         for name, values in samples.items():
@@ -106,7 +107,7 @@ def distributions(results: Results) -> Iterator[Chart]:
 
 
 def over_size(results: Results) -> Chart:
-    """Stretch, of rigid jobs slowdown, over the size of an application or job."""
+    """Return a chart of the stretch of applications, or the slowdown of rigid jobs, over their size."""
     rigid = measure_of(results) == "mean_waiting"
     what, unit = ("slowdown", "") if rigid else ("stretch", "s/Mflop")
     traces, sizes, heights = [], [], []
@@ -129,7 +130,7 @@ def over_size(results: Results) -> Chart:
 
 
 def over_time(results: Results) -> Iterator[Chart]:
-    """Active, waiting and busy, each over time; not what there never was."""
+    """Iterate over charts of active, waiting and busy over time; those that are always 0 are left out."""
     what = "jobs" if measure_of(results) == "mean_waiting" else "applications"
     kinds: tuple[tuple[series.Quantity, str, str], ...] = (
         ("active", f"Active {what}", f"{what.capitalize()} that were released and not finished."),
@@ -151,12 +152,12 @@ def over_time(results: Results) -> Iterator[Chart]:
 
 
 def utilization(results: Results) -> Chart | None:
-    """How many machines were busy for which share of the time; None where nobody tells."""
+    """Return a histogram of the utilization of machines, or None if no run has it."""
     known = {name: result.machines["utilization"] for name, result in results.items()}
     known = {name: told for name, each in known.items() if len(told := each[~np.isnan(each)])}
     if not known:
         return None
-    # what is above 1 is wrong, and to be seen
+    # a value above 1 is wrong, and must be visible
     most = max(1.0, *(float(told.max()) for told in known.values()))
     edges = np.linspace(0.0, most, _BINS + 1)
     traces: list[Figure] = []
@@ -184,7 +185,7 @@ def utilization(results: Results) -> Chart | None:
 
 
 def traffic(results: Results) -> Iterator[Chart]:
-    """Bytes by kind of message, and by level of the tree where a scheduler has one."""
+    """Iterate over charts of bytes by kind of message, and by level of the tree if a scheduler has one."""
     sent = {
         name: dict(zip(table["kind"].tolist(), (table["bytes"] / 1e6).tolist(), strict=True))
         for name, table in ((name, result.messages) for name, result in results.items())
@@ -227,7 +228,7 @@ def traffic(results: Results) -> Iterator[Chart]:
 
 
 def cycles(results: Results) -> Chart | None:
-    """What became of the cycles of the machines, of runs that tell."""
+    """Return a chart of what machines spent their cycles on, for runs with the table ``cycles``."""
     told = {name: result.tables["cycles"] for name, result in results.items() if "cycles" in result.tables}
     if not told:
         return None
@@ -243,7 +244,7 @@ def cycles(results: Results) -> Chart | None:
 
 
 def intervals(found: Replicates) -> Iterator[Chart]:
-    """The mean of what schedulers are compared by, and of each metric the ratio to the baseline's."""
+    """Iterate over charts with intervals: the mean of the compared metric, then ratios to the baseline."""
     metric, base, names = found.measure, found.baseline, list(found.schedulers)
     about = f"Mean over {len(found.seeds)} replicas with its interval; each dot is a replica."
     means = {name: found.mean(name, metric) for name in names}
@@ -272,7 +273,7 @@ def intervals(found: Replicates) -> Iterator[Chart]:
 def _dots(
     samples: Mapping[str, Floats], found: Mapping[str, Estimate], names: list[str], title: str
 ) -> Figure:
-    """A row per estimate with its interval, each value as a faint dot beside it."""
+    """Return a figure with a row per estimate and its interval, and each value as a faint dot next to it."""
     traces: list[Figure] = []
     for place, (name, one) in enumerate(found.items()):
         values, number = samples[name], names.index(name)
@@ -301,7 +302,7 @@ def _dots(
 
 
 def _line(number: int, name: str, x: Any, y: Any) -> Figure:
-    """A step function, the `number`-th of several."""
+    """Return the trace of a step function, series `number` of the figure."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -317,7 +318,7 @@ def _stroke(number: int) -> dict[str, Any]:
 
 
 def _stack(number: int, kind: str | None, values: list[float], unit: str = "MB") -> Figure:
-    """A part of stacked rows, at 0, 1, 2, ...; without a kind it is all there is."""
+    """Return the bars of a kind in stacked rows at 0, 1, 2, ...; None as kind if there is no other trace."""
     named = {} if kind is None else {"name": label(kind)}
     said = "" if kind is None else f"{label(kind)}: "
     return {

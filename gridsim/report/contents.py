@@ -1,4 +1,4 @@
-"""What a report says: cards, tables, charts and texts in sections, before any of it is HTML."""
+"""The contents of a report, before they become HTML: sections of cards, tables, charts and texts."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from gridsim.support.imports import names_code
 Results = Mapping[str, Result]
 
 _DIFFERENT = "These results are of different scenarios, so that ratios do not tell of schedulers alone."
-#: Lines of a run that stand elsewhere than on its cards.
+#: Lines on a run that have no card because they are shown elsewhere.
 _NO_CARDS = ("platform", "workload", "load", "scheduler", "reports", "wall time", "peak memory", "digest")
 
 
 @dataclass(frozen=True)
 class Card:
-    """A number with what it is called, and what else is to say of it."""
+    """A number with its name and a note."""
 
     name: str
     value: str
@@ -37,7 +37,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Code:
-    """Text to be copied, folded away unless `shown`."""
+    """Text to be copied; it is folded away unless `shown`."""
 
     title: str
     text: str
@@ -59,7 +59,10 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole report.  lead : what was run, a term and a line each."""
+    """A whole report.
+
+    lead : what was run: a term -> a line about it.
+    """
 
     title: str
     lead: Mapping[str, str]
@@ -68,7 +71,11 @@ class Page:
 
 
 def baseline_of(results: Results) -> str:
-    """`default_baseline` of the schedulers that made these; unknown ones count as decentralized."""
+    """Return the name of the baseline among the results.
+
+    It is ``mincent``, else the centralized scheduler that `default_baseline` chooses, else the first result.
+    Unknown schedulers count as decentralized.
+    """
     from gridsim.studies.compare import default_baseline
 
     known = {}
@@ -91,9 +98,11 @@ def of_results(
     bound: BoundKind = "fluid",
     files: Mapping[str, str] | None = None,
 ) -> Page:
-    """The page on one run or several.
+    """Return the page on one run or several.
 
-    files : name -> file in which a result is.  Raises ScenarioError for results that cannot be compared.
+    files : name -> file that contains the result.
+
+    Raises ScenarioError for results that cannot be compared.
     """
     names, every = list(results), list(results.values())
     first = every[0]
@@ -147,7 +156,7 @@ def of_replicates(
     scenario: Scenario | None = None,
     command: str | None = None,
 ) -> Page:
-    """The page on replicas.  See `gridsim.report.html.write_report`."""
+    """Return the page on replications.  See `gridsim.report.html.write_report` for the parameters."""
     names = list(found.schedulers)
     lead = {"replicas": f"{len(found.seeds)} ({_listed([str(seed) for seed in found.seeds], 12)})"}
     if found.baseline is not None:
@@ -186,7 +195,7 @@ def _lead(results: Results, baseline: str, one_scenario: bool) -> dict[str, str]
     if len(results) == 1:
         del lead["baseline"]
         return lead | {"digest": next(iter(results.values())).digest}
-    if len(results) > tables.BESIDE:  # they are in the table
+    if len(results) > tables.BESIDE:  # the table has the digests
         return lead
     return lead | {"digests": ", ".join(f"{name} {each.digest[:16]}" for name, each in results.items())}
 
@@ -207,7 +216,7 @@ def _summary(results: Results, baseline: str, bound: BoundKind, one_scenario: bo
 
 
 def _cards(result: Result, name: str, bound: BoundKind) -> list[Card]:
-    """What `gridsim run` prints of a run, a card a line; what a line has in brackets at its end is a note."""
+    """Return a card for each line that `gridsim run` prints; brackets at the end of a line become a note."""
     cards = []
     for key, line in result.lines(name, bound).items():
         if key in _NO_CARDS:
@@ -219,7 +228,7 @@ def _cards(result: Result, name: str, bound: BoundKind) -> list[Card]:
 
 
 def _scenarios(results: Results) -> dict[str, str]:
-    """Title -> TOML; one if all runs have the same."""
+    """Return title -> TOML of each different scenario; only one if all runs have the same."""
     found: dict[str, list[str]] = {}
     for name, result in results.items():
         found.setdefault(result.provenance.get("scenario", ""), []).append(name)
@@ -229,7 +238,7 @@ def _scenarios(results: Results) -> dict[str, str]:
 
 
 def _again(name: str, result: Result, file: str | None) -> Code:
-    """How to run a result again."""
+    """Return the commands that run a result again."""
     from gridsim.results.formats.job_logs import READ_FROM_LOG
 
     if result.scheduler["class"] == READ_FROM_LOG:
@@ -252,14 +261,14 @@ def _again(name: str, result: Result, file: str | None) -> Code:
 
 
 def _listed(names: Sequence[str], most: int = 4) -> str:
-    """a, b and c; of many the first and how many more."""
+    """Return names as a list, "a, b and c"; of more than `most`, the first ones and how many more."""
     if len(names) > most:
         return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _some(*found: Chart | None) -> list[Chart]:
-    """Those in which anything is drawn."""
+    """Return the charts in which anything is drawn."""
     return [chart for chart in found if chart is not None and chart.holds]
 
 

@@ -1,6 +1,7 @@
-"""Charts as plotly.js takes them: plain dicts of traces and layout, and what all of them have in common.
+"""Charts in the form that plotly.js takes, plain dicts of traces and layout, and what all charts share.
 
-Colours that depend on light or dark stand as `TEXT`, `GRID` and `GROUND`; the page puts them in.
+Colours that depend on the light or dark theme are written as `TEXT`, `GRID` and `GROUND`; the page fills them
+in.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from gridsim.results.metrics import series
 
 Figure = dict[str, Any]
 
-#: Of text, of grid lines, and of what charts are drawn on.
+#: Placeholders for the colours of text, of grid lines and of the background.
 TEXT, GRID, GROUND = "@text", "@grid", "@ground"
-#: Points of a trace, at most.
+#: Largest number of points of a trace.
 POINTS = 2000
-#: Values that differ by no more than this part of them are one value to a chart.
+#: Values with a smaller relative difference than this count as equal in a chart.
 _EQUAL = 1e-6
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
@@ -31,10 +32,10 @@ _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cros
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart with its words.
+    """A chart with its texts.
 
     title : its heading.  about : what it shows, in a line.  figure : ``data`` and ``layout``.
-    height : px, without a legend of many lines.
+    height : px, without the extra height for a legend of many lines.
     """
 
     title: str
@@ -44,7 +45,7 @@ class Chart:
 
     @property
     def pixels(self) -> int:
-        """Its height with the legend, which of many names has two in a line."""
+        """Height in px, with that of the legend if it is long: then a line of it holds two names."""
         if not self.figure["layout"]["showlegend"]:
             return self.height
         lines = sum(_lines(trace["name"]) for trace in self.figure["data"] if "name" in trace)
@@ -60,28 +61,28 @@ class Chart:
 
 
 def colour(number: int) -> str:
-    """That of the `number`-th of something; black is as light or dark as the text."""
+    """Return the colour of series `number`; black is replaced by the colour of text."""
     found = COLOURS[number % len(COLOURS)]
     return TEXT if found == "#000000" else found
 
 
 def dash(number: int) -> str:
-    """Of a line: tells those apart that have the same colour."""
+    """Return the dash style of line `number`; lines of the same colour differ in it."""
     return _DASHES[number // len(COLOURS) % len(_DASHES)]
 
 
 def symbol(number: int) -> str:
-    """Of a point."""
+    """Return the symbol of points of series `number`."""
     return _SYMBOLS[number % len(_SYMBOLS)]
 
 
 def label(text: object) -> str:
-    """Text as plotly.js shows it as it is: it takes tags and entities for formatting."""
+    """Return text escaped for plotly.js, which would take tags and entities for formatting."""
     return html.escape(str(text))
 
 
 def folded(text: object, width: int = 24) -> str:
-    """`label`, of long texts over several lines; nothing is left out, so that no two names become one."""
+    """Return `label` wrapped over several lines; nothing is left out, so that names stay distinct."""
     return "<br>".join(map(label, wrapped(str(text), width).split("\n")))
 
 
@@ -90,7 +91,7 @@ def _lines(folded: str) -> int:
 
 
 def numbers(values: ArrayLike) -> list[Any]:
-    """Values in 7 digits, which is more than a chart shows; what is not finite as None."""
+    """Return values in 7 digits, which is more than a chart shows; None for values that are not finite."""
     column = np.asarray(values)
     if column.dtype.kind in "bui":
         return [int(value) for value in column.tolist()]
@@ -98,7 +99,7 @@ def numbers(values: ArrayLike) -> list[Any]:
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
-    """An axis with its title, which has the unit in brackets."""
+    """Return an axis with its title, which has the unit in brackets; `more` are settings of plotly.js."""
     found: dict[str, Any] = {
         "title": {"text": folded(title, 48), "standoff": 8},
         "automargin": True,
@@ -111,8 +112,11 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
 
 
 def scale(title: str, values: ArrayLike, **more: Any) -> dict[str, Any]:
-    """An axis for `values`: logarithmic if they are wide apart, with 0 if they are all the same, and with
-    powers of ten if they need them."""
+    """Return an axis for `values`.
+
+    It is logarithmic if they differ widely, includes 0 if they are all equal, and has powers of ten for very
+    small or large values.
+    """
     given = np.asarray(values, np.float64)
     known = given[np.isfinite(given)]
     if series.wide(known):
@@ -128,17 +132,17 @@ def scale(title: str, values: ArrayLike, **more: Any) -> dict[str, Any]:
 
 
 def amounts(title: str, values: ArrayLike) -> dict[str, Any]:
-    """An axis from 0 to the largest of `values`."""
+    """Return an axis from 0 to the largest of `values`."""
     return scale(title, [0.0, np.asarray(values, np.float64).max(initial=0.0)], rangemode="tozero")
 
 
 def counts(title: str, largest: float) -> dict[str, Any]:
-    """An axis from 0 for what is counted, without halves."""
+    """Return an axis from 0 for counts, with ticks only at whole numbers."""
     return axis(title, rangemode="tozero", tickformat=",", **({"dtick": 1} if largest <= 8 else {}))
 
 
 def figure(traces: Iterable[Figure], x: dict[str, Any], y: dict[str, Any], **layout: Any) -> Figure:
-    """Traces on two axes; a legend above them if there are several to tell apart, or as `layout` says."""
+    """Return a figure of traces on two axes, with a legend above if several have names, or as in `layout`."""
     data = list(traces)
     named = sum("name" in trace and trace.get("showlegend", True) for trace in data)
     return {
@@ -159,7 +163,7 @@ def figure(traces: Iterable[Figure], x: dict[str, Any], y: dict[str, Any], **lay
 
 
 def rows(names: Sequence[str]) -> dict[str, Any]:
-    """An axis from the top down with a row for each of `names`, at 0, 1, 2, ..."""
+    """Return an axis from the top down with a row for each of `names`, at 0, 1, 2, ..."""
     places = list(range(len(names)))
     return axis("", tickvals=places, ticktext=list(map(folded, names))) | {
         "range": [len(names) - 0.4, -0.6],
@@ -170,6 +174,6 @@ def rows(names: Sequence[str]) -> dict[str, Any]:
 
 
 def row_height(names: Sequence[str]) -> int:
-    """Of a chart with a row for each of `names`, px."""
+    """Return the height of a chart with a row for each of `names`, px."""
     lines = max((_lines(folded(name)) for name in names), default=1)
     return 110 + len(names) * max(30, 12 + 17 * lines)

@@ -1,4 +1,4 @@
-"""write_report(): a `gridsim.report.contents.Page` as one HTML file with all that it needs in it."""
+"""write_report(): writes a `gridsim.report.contents.Page` as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ def write_report(
     files: Mapping[str, str] | None = None,
     command: str | None = None,
 ) -> None:
-    """Write a report on `results` to `path`, whole or not at all: one HTML file that loads nothing.
+    """Write a report on `results` to `path`: one HTML file that loads nothing from elsewhere.
 
     results : one run; name -> `Result` of several; or what `gridsim.compare` or `gridsim.replicate` returned.
-        Several are set over the baseline of `gridsim.compare`, a `Comparison` over its own.
-    path : must end in .html.
+        Several runs are compared with the default baseline of `gridsim.compare`, a `Comparison` with its own.
+    path : must end in .html.  The file is written completely or not at all.
     title : of the page; default: the names and the machines.
-    scenario : what `Replicates` are replicas of, which they do not know themselves.
-    files : name -> file in which a result is, for the commands that the report tells.
-    command : that which makes `Replicates` again of `scenario`, saved as scenario.toml; they do not know it.
+    scenario : the scenario of `Replicates`, which do not contain it themselves.
+    files : name -> file that contains the result, for the commands that the report lists.
+    command : the command that computes `Replicates` again from `scenario`, saved as scenario.toml; they do
+        not contain it themselves.
 
-    Equal results make equal files.  Charts hold at most some thousand points, however large a run was.
+    Equal results give equal files.  A chart has at most some thousand points, however large a run was.
 
-    Raises ScenarioError for something else, or for results of rigid jobs among others; ImportError without
-    plotly and jinja2; OSError for a file that cannot be written.
+    Raises ScenarioError for other `results`, or if only some are of rigid jobs; ImportError without plotly
+    and jinja2; OSError if the file cannot be written.
     """
     name = os.fspath(path)
     if not name.lower().endswith(".html"):
@@ -55,11 +56,11 @@ def write_report(
     check_extra()
     page = _page(results, title, scenario, files, command)
     with atomic_file(path) as stream:
-        stream.write(html(page).encode(errors="backslashreplace"))  # names of files may be no text
+        stream.write(html(page).encode(errors="backslashreplace"))  # file names need not be valid text
 
 
 def check_extra(what: str = "a report") -> None:
-    """Raises MissingExtra without the extra, which `what` needs."""
+    """Raise MissingExtra, which names `what` needs it, if the extra ``report`` is not installed."""
     need("jinja2", "report", what)
     need("plotly", "report", what)
 
@@ -95,7 +96,7 @@ def _page(
 
 
 def html(page: Page) -> str:
-    """The page; equal pages are equal texts."""
+    """Return the page as HTML; equal pages give equal texts."""
     jinja = need("jinja2", "report", "a report")
     offline = need("plotly.offline", "report", "a report")
     environment = jinja.Environment(
@@ -124,12 +125,12 @@ def html(page: Page) -> str:
 
 
 def _script(code: str) -> str:
-    """Code that does not end the element that it stands in."""
+    """Return JavaScript escaped so that it cannot end the HTML element that contains it."""
     return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def _data(value: Any) -> str:
-    """JSON in which nothing means anything to HTML."""
+    """Return JSON in which all characters that are special in HTML are escaped."""
     text = to_json(value, indent=None)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -1,4 +1,4 @@
-"""The charts of schedules: what ran on which machine, when, piece by piece or as a raster."""
+"""Charts of schedules: what ran on which machine, and when, piece by piece or as a raster."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gridsim.report.figures import GROUND, Chart, Figure, axis, colour, figure, 
 from gridsim.results.metrics import series
 from gridsim.results.result import Result
 
-#: A schedule of more pieces or machines is shown as a raster, of so many rows and columns.
+#: A schedule of more pieces or machines is shown as a raster of `RASTER` rows and columns.
 PIECES, MACHINES, RASTER = 2000, 100, (100, 200)
-#: Colours of applications in turn: not black, which is grey where it is pale.
+#: Colours of applications in turn, without black, which would be grey for pale pieces.
 _TURN = tuple(each for each in COLOURS if each != "#000000")
 _DOWN = "#8a9199"
 
 
 def schedules(results: Mapping[str, Result]) -> Iterator[Chart]:
-    """What ran where and when, of each run that was recorded."""
+    """Iterate over charts of what ran where and when, one for each run that was recorded."""
     for name, result in results.items():
         if len(result.tables.get("schedule", ())) == 0:
             continue
@@ -50,7 +50,7 @@ def schedules(results: Mapping[str, Result]) -> Iterator[Chart]:
 
 
 def _machines(count: int) -> dict[str, Any]:
-    """An axis from the top down of so many machines, without halves."""
+    """Return an axis of `count` machines from the top down, with ticks only at whole numbers."""
     whole = {"dtick": 1} if count <= 10 else {}
     return axis("machine", range=[count - 0.5, -0.5], showgrid=False, tickformat=",", **whole)
 
@@ -83,7 +83,7 @@ def _pieces(result: Result) -> Figure:
 
 
 def _down(result: Result) -> tuple[list[Figure], str]:
-    """When machines were down or reset while the schedule lasts, and what the caption says of it."""
+    """Return bars of down times and transient failures during the schedule, and a note for the caption."""
     table = result.tables["schedule"]
     first, last = float(table["start"].min()), float(table["end"].max())
     if "scenario" not in result.provenance:
@@ -106,7 +106,7 @@ def _down(result: Result) -> tuple[list[Figure], str]:
         for a, b in zip(begin.tolist(), end.tolist(), strict=True)
     ]
     low, high = np.maximum(begin, first), np.minimum(end, last)
-    # a reset takes no time: it is the line around its bar
+    # a transient failure takes no time: only the outline of its bar is visible
     bars = {
         "type": "bar",
         "orientation": "h",

@@ -1,4 +1,4 @@
-"""The tables of a report, of text, with the same words and numbers that results print."""
+"""The tables of a report, as text, with the same words and numbers that results print."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gridsim.studies.comparison_table import scalar
 
 Results = Mapping[str, Result]
 
-#: Runs that stand beside one another in a table; of more each has a row.
+#: Up to this many runs have a column each in a table; if there are more, each has a row.
 BESIDE = 3
-#: What of the provenance stands in a table, and how it is called there.
+#: Entries of the provenance that a table shows -> their names there.
 _MADE = {
     "gridcore": "gridcore",
     "python": "Python",
@@ -40,7 +40,10 @@ _NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?|\d+ of \d+|-|nan|inf|all|none")
 
 @dataclass(frozen=True)
 class TableView:
-    """A table: titles with what stands below them (a unit), and rows of text that begin with a name."""
+    """A table of text.
+
+    head : title of each column, with a second line (a unit).  rows : cells; the first of a row is its name.
+    """
 
     caption: str
     head: Sequence[tuple[str, str]]
@@ -49,13 +52,16 @@ class TableView:
 
     @cached_property
     def numeric(self) -> list[bool]:
-        """Of which columns but the first each cell is a number, or none."""
+        """For each column, whether all cells are numbers or stand for none; False for the first column."""
         columns = zip(*self.rows, strict=True)
         return [k > 0 and all(map(_NUMBER.fullmatch, column)) for k, column in enumerate(columns)]
 
 
 def turned(caption: str, columns: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> TableView:
-    """A table of columns that begin with their title and, if all but one have it, a unit below."""
+    """Return a table made of columns, which begin with their title.
+
+    If the second entry of the first column is empty, the second entries are units and belong to the head.
+    """
     below = 2 if columns[0][1] == "" else 1
     head = [(column[0], column[1] if below == 2 else "") for column in columns]
     return TableView(caption, head, list(zip(*(column[below:] for column in columns), strict=True)), notes)
@@ -64,7 +70,10 @@ def turned(caption: str, columns: Sequence[Sequence[str]], notes: Sequence[str] 
 def by_run(
     caption: str, values: Mapping[str, Mapping[str, str]], names: Sequence[str], beside: int = BESIDE
 ) -> TableView:
-    """What is known of runs (name of it -> name of the run -> text): a column a run, or of many a row."""
+    """Return a table on runs, with a column per run, or a row per run if there are more than `beside`.
+
+    values : name of a value -> name of the run -> text.  names : names of the runs.
+    """
     if len(names) <= beside:
         heads = ["", *(names if len(names) > 1 else ["value"])]
         rows = [[key, *(row.get(name, "-") for name in names)] for key, row in values.items()]
@@ -75,7 +84,7 @@ def by_run(
 
 
 def quantiles(results: Results) -> list[TableView]:
-    """The numbers to the distributions."""
+    """Return tables with quantiles of the values whose distributions the charts show."""
     head = [("", ""), ("known", ""), *((name, "") for name in _QUANTILES)]
     found = []
     for what, (unit, samples) in distributed(results).items():
@@ -90,7 +99,7 @@ def quantiles(results: Results) -> list[TableView]:
 
 
 def messages(results: Results) -> list[TableView]:
-    """Whatever was sent, of each run that sent anything."""
+    """Return the tables on messages and exchanges, for each run that sent any."""
     return [
         _table(f"{title}{f', {name}' if len(results) > 1 else ''}", table, result.tables[table])
         for name, result in results.items()
@@ -122,7 +131,7 @@ def facts(results: Results) -> list[TableView]:
 
 
 def _plain(value: Any) -> bool:
-    """Whether a value fits in a cell."""
+    """Whether a value can be shown in a cell."""
     return value is None or scalar(value) or (isinstance(value, list) and all(map(scalar, value)))
 
 
@@ -135,7 +144,7 @@ def text(value: Any) -> str:
 
 
 def provenance(results: Results) -> list[TableView]:
-    """Versions, seed, time and memory; the trace files."""
+    """Return tables with versions, seed, time and memory; with digests; and with the trace files."""
     names = list(results)
     made: dict[str, dict[str, str]] = {}
     for key, title in _MADE.items():

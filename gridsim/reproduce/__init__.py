@@ -1,1 +1,1 @@
-"""Published results, repeated: each experiment sets what a paper reports beside what is measured here."""
+"""Reproductions of published results: each compares what a paper reports with what is measured here."""

@@ -1,4 +1,4 @@
-"""What every reproduction has: scenarios, runs, and claims whose verdicts are computed from intervals."""
+"""What all reproductions share: scenarios, runs, and claims whose verdicts are computed from intervals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Verdict = Literal["reproduced", "not reproduced", "not robust", "undecided", "cannot be compared"]
 
-#: What the calibrations stand for: the papers give neither how speeds are distributed nor the task size.
+#: The calibrations, as the papers give neither the distribution of speeds nor the task size.
 CALIBRATIONS = {
     "K1": "speeds 1000..2800 Mflop/s, most of them slow (Pareto), tasks of 65536 Mflop",
     "K2": "speeds 1000..3000 Mflop/s, uniform in steps of 200; task size of each application uniform in "
@@ -36,18 +36,20 @@ CALIBRATIONS = {
     "U": "speeds 1000..3000 Mflop/s, uniform in steps of 200, tasks of 65536 Mflop",
     "V": "as U, tasks of 16384 Mflop",
 }
-#: Just below and above 1 and 0, for ratios and differences: to be the same is neither better nor worse.
+#: The numbers next to 1 (for ratios) and next to 0 (for differences).  As ends of a range they exclude
+#: equality: an equal value is neither better nor worse.
 BELOW, ABOVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)
 NEGATIVE, POSITIVE = math.nextafter(0.0, -1.0), math.nextafter(0.0, 1.0)
-#: Parameters of the fair tree where its update times and messages are looked at; the paper does not give B.
+#: Parameters of the fair tree in experiments on its update times and messages; the paper does not give B.
 TREE: dict[str, Any] = {"bound": 2.0, "minimum_of": "busy", "samples": (10, 9, 8), "update_on": "completion"}
 _TASK_SIZE: dict[str, Any] = {"K2": (65536.0, 131072.0), "V": 16384.0}
 
 
 def scenario(kind: str, nodes: int, seed: int, **further: Any) -> Scenario:
-    """The papers' experiment with what calibration `kind` adds; `further` goes to `Scenario`.
+    """Return the papers' experiment with the platform and the task size of calibration `kind`.
 
-    100 applications, gaps of 10 s on average, 10 tasks a machine +- 20 %.
+    There are 100 applications, released 10 s apart on average, of 10 tasks per machine +- 20 %.  `further`
+    goes to `Scenario`.
     """
     platform = Platform.pareto(nodes, seed) if kind == "K1" else Platform.desktop_grid(nodes, seed)
     workload = Workload.bags(100, 10.0, 10.0, 0.2, _TASK_SIZE.get(kind, 65536.0), seed=seed)
@@ -55,7 +57,7 @@ def scenario(kind: str, nodes: int, seed: int, **further: Any) -> Scenario:
 
 
 class Maker(Protocol):
-    """Makes the scenario of a seed.  name : of the file that it is written to."""
+    """Makes the scenario of a seed.  name : name of its file, without the ending."""
 
     @property
     def name(self) -> str: ...
@@ -65,7 +67,7 @@ class Maker(Protocol):
 
 @dataclass(frozen=True)
 class Make:
-    """``Make("K1", 1000)(seed)`` is `scenario`; it can be sent to another process."""
+    """Calls `scenario` for a seed, as in ``Make("K1", 1000)(seed)``; it can be sent to another process."""
 
     kind: str
     nodes: int
@@ -73,7 +75,7 @@ class Make:
 
     @property
     def name(self) -> str:
-        """Of a file: as ``k1-1000-failing``."""
+        """Name of the scenario's file, such as ``k1-1000-failing``."""
         name = f"{self.kind.lower()}-{self.nodes}"
         return name if self.further is None else f"{name}-{self.further.__name__}"
 
@@ -86,10 +88,10 @@ class Make:
 
 @dataclass(frozen=True)
 class Row:
-    """One quantity: what the paper says of it, what was measured, and what follows.
+    """One quantity: what the paper says about it, what was measured, and the verdict.
 
     claim : the sentence that the row is about, one of the `CLAIMS` of its module; "" for none.
-    verdict, why : empty where the paper says nothing of it.
+    verdict, why : the verdict and its reason; empty where the paper says nothing about the quantity.
     """
 
     claim: str
@@ -112,11 +114,11 @@ def judge(
     unit: str = "",
     why: str = "",
 ) -> Row:
-    """A row whose verdict is told from the interval of `measured` against low..high.
+    """Return a row whose verdict compares the interval of `measured` with the range low..high.
 
-    "reproduced" if the whole interval lies within, "not reproduced" if all of it lies outside, "undecided"
-    if it straddles an end, is missing, or is one of fewer than `FEW` seeds; "cannot be compared" if nothing
-    was measured.  `why` is added to the reason.
+    The verdict is "reproduced" if the whole interval lies within the range, and "not reproduced" if all of it
+    lies outside.  It is "undecided" if the interval straddles an end, is missing, or comes from fewer than
+    `FEW` seeds, and "cannot be compared" if nothing was measured.  `why` is added to the reason.
     """
     verdict: Verdict
     wanted = f"wanted {_range(low, high)}"
@@ -141,16 +143,16 @@ def judge(
 def near(
     claim: str, quantity: str, paper: float, measured: Estimate | None, *, within: float = 0.25, **named: Any
 ) -> Row:
-    """`judge` against a printed number and `within` of it on either side."""
+    """Call `judge` with the range around a printed number: `within` times the number on either side."""
     low, high = paper * (1 - within), paper * (1 + within)
     return judge(claim, quantity, f"{paper:g}", measured, low, high, **named)
 
 
 def sign(claim: str, quantity: str, paper: str, differences: Any, *, unit: str = "") -> Row:
-    """A row whose verdict is told from the signs of n differences, one a seed, that should be above 0.
+    """Return a row whose verdict depends on the signs of n differences, one per seed.
 
-    "reproduced" if all are, "not reproduced" if none is, and "not robust" if some are; "undecided" of fewer
-    than `FEW` seeds.
+    The verdict is "reproduced" if all differences are above 0, "not reproduced" if none is, and "not robust"
+    if some are.  It is "undecided" for fewer than `FEW` seeds.
     """
     values = np.asarray(differences, dtype=np.float64)
     above = int((values > 0).sum())
@@ -166,19 +168,19 @@ def sign(claim: str, quantity: str, paper: str, differences: Any, *, unit: str =
 
 
 def exact(claim: str, quantity: str, paper: str, holds: bool, why: str) -> Row:
-    """A row about what does not depend on a seed, and so has no interval."""
+    """Return a row about a value that does not depend on a seed, and so has no interval."""
     return Row(claim, quantity, paper, None, "", "reproduced" if holds else "not reproduced", why)
 
 
 def incomparable(
     claim: str, quantity: str, paper: str, measured: Estimate, why: str, *, unit: str = ""
 ) -> Row:
-    """A row of which the paper has a value that cannot be compared with what was measured."""
+    """Return a row for which the paper has a value that cannot be compared with the measured one."""
     return Row(claim, quantity, paper, measured, unit, "cannot be compared", why)
 
 
 class Conclusion(NamedTuple):
-    """What follows for a claim from the rows about it."""
+    """The verdict on a claim that follows from the rows about it."""
 
     claim: str
     verdict: Verdict | Literal["partly reproduced"]
@@ -186,10 +188,10 @@ class Conclusion(NamedTuple):
 
 
 def conclude(claim: str, rows: Sequence[Row]) -> Conclusion:
-    """What follows for a claim: the verdict that all of its rows have.
+    """Return the conclusion on a claim: the verdict of its rows, if they all have the same one.
 
-    Where they differ it is "partly reproduced" if any of them is reproduced, and "not reproduced" if none is.
-    Rows without a verdict do not count, and those that cannot be compared only where there are no others.
+    If verdicts differ, it is "partly reproduced" if any row is reproduced, and "not reproduced" if none is.
+    Rows without a verdict do not count.  Rows that cannot be compared count only if there are no others.
     """
     about = [(row.verdict, row.why) for row in rows if row.claim == claim and row.verdict]
     judged = [each for each in about if each[0] != "cannot be compared"] or about
@@ -215,9 +217,9 @@ def _range(low: float, high: float) -> str:
 
 
 def _end(end: float, towards: float) -> tuple[float, bool]:
-    """An end of a range as a reader would say it, and whether it does not belong to the range itself.
+    """Return an end of a range as a reader would write it, and whether the range excludes that number.
 
-    That is so where the next number outside is one of few digits.
+    The range excludes it where the next number outside has few digits: `BELOW` means "below 1".
     """
     beyond = math.nextafter(end, towards) + 0.0  # 0 without a sign
     strict = float(f"{beyond:.4g}") == beyond and (beyond == 0 or float(f"{end:.4g}") != end)
@@ -225,7 +227,7 @@ def _end(end: float, towards: float) -> tuple[float, bool]:
 
 
 def _where(measured: Estimate, low: float, high: float) -> str:
-    """On which side an interval lies that is all outside."""
+    """Return on which side of a range an interval lies that is entirely outside it."""
     if measured.high < low:
         end, _ = _end(low, -math.inf)
         return "at that end" if measured.low == measured.high == end else "below"
@@ -234,7 +236,7 @@ def _where(measured: Estimate, low: float, high: float) -> str:
 
 
 def _digits(measured: Estimate, low: float, high: float) -> str:
-    """The interval to more digits, where those of the table would have it on another side of an end."""
+    """Return the interval with more digits if rounding, as in the table, moves it across an end; else ""."""
     ends = [end for end, _ in (_end(low, -math.inf), _end(high, math.inf)) if math.isfinite(end)]
     for value in (measured.low, measured.high):
         told = float(f"{value:.4g}")
@@ -248,7 +250,7 @@ def _digits(measured: Estimate, low: float, high: float) -> str:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of measurements that the paper has no numbers for: a title per row, and cells."""
+    """A table without verdicts, mostly of values that the paper does not print.  rows : title -> cells."""
 
     title: str
     columns: Sequence[str]
@@ -257,7 +259,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Report:
-    """What came out: rows about claims, further tables, remarks, and the values that the figure shows."""
+    """The outcome: rows about claims, further tables, remarks, and the values that the figure shows."""
 
     seeds: Sequence[int]
     quick: bool
@@ -269,7 +271,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Ran:
-    """What was run: a scenario of each seed, under these schedulers, and the values of each metric."""
+    """What was run: the scenario of each seed, the schedulers, and the values of each metric."""
 
     make: Maker
     schedulers: Mapping[str, Scheduler]
@@ -278,7 +280,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Log:
-    """A job log: its file, and how many of its processors count as a node."""
+    """A job log: its file, and how many of its processors count as one node."""
 
     path: str
     procs_per_node: int = 1
@@ -286,7 +288,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Desktops:
-    """Real desktops and what runs on them: files of host availability, of host speeds, and of jobs (bags)."""
+    """Files about real desktops: host availability, host speeds, and the jobs (bags) that run there."""
 
     availability: str
     speeds: str
@@ -295,11 +297,11 @@ class Desktops:
 
 @dataclass(frozen=True)
 class Run:
-    """How to measure: the seeds, whether in small, where the runs go, and whether to show bars.
+    """How to measure: the seeds, whether in small, where runs go, and whether to show progress bars.
 
-    log : whose jobs are run instead of drawn ones; for the experiments of rigid jobs.
-    desktops : real ones in place of drawn ones; for the experiments of WQR-FT.
-    availability : a trace of hosts in place of drawn ones, nothing else; for the one of wave schedulers.
+    log : job log that replaces drawn jobs; for the experiments on rigid jobs.
+    desktops : real desktops that replace drawn ones; for the experiments on WQR-FT.
+    availability : trace that replaces drawn host availability only; for the experiment on wave schedulers.
     ran : what has been run so far, which is written down beside the results.
     """
 
@@ -318,7 +320,7 @@ class Run:
         schedulers: Mapping[str, Scheduler],
         metrics: Sequence[str] | Mapping[str, MetricFunction] = ("max_stretch",),
     ) -> Replicates:
-        """See `gridsim.studies.replicate.replicate`."""
+        """Run `gridsim.studies.replicate.replicate` on these seeds, and add the outcome to `ran`."""
         made = replicate(
             make, schedulers, self.seeds, executor=self.executor, metrics=metrics, progress=self.progress
         )
@@ -327,11 +329,11 @@ class Run:
 
 
 class Reproduction(Protocol):
-    """A module of this package; the names below are what it defines.
+    """The names that each experiment, a module of this package, defines.
 
-    NAME : of the command.  TITLE, CLAIMS : what is repeated, and what the paper says, in sentences; each is
-        the `Row.claim` of the rows from which its verdict follows.
-    SEEDS : how many by default, in full and in small.
+    NAME : name on the command line.  TITLE, CLAIMS : what is repeated, and what the paper says, in sentences;
+        each sentence is the `Row.claim` of the rows from which its verdict follows.
+    SEEDS : default number of seeds, in full and in small.
     run(how) : measures.  figure(report) : draws.
     """
 
@@ -348,19 +350,19 @@ class Reproduction(Protocol):
 # -- what several experiments need ----------------------------------------------------------------------
 
 
-#: The failures of the paper: each machine is reset once in four hours on average, by a Poisson process.
+#: Mean time between the failures of a machine in the paper, s: a Poisson process, once in four hours.
 FAILURES = 14_400.0
 
 
 def failing(seed: int) -> dict[str, Any]:
-    """For `Make`: the paper's failures."""
+    """Return the paper's failures; for `Make`."""
     return {"faults": Faults.poisson(FAILURES, seed)}
 
 
 def per_doubling(sizes: Sequence[int], values: Sequence[Any]) -> Any:
-    """Slope over log2 of the size, by least squares, of each seed.
+    """Return the growth per doubling of the size: for each seed, the least-squares slope over log2(size).
 
-    sizes : k numbers of machines.  values : k arrays of n seeds.  Returns n slopes.
+    sizes : k numbers of machines.  values : k arrays with a value for each of n seeds.  Returns n slopes.
     """
     x = np.log2(np.asarray(sizes, dtype=np.float64))
     x = x - x.mean()
@@ -368,7 +370,7 @@ def per_doubling(sizes: Sequence[int], values: Sequence[Any]) -> Any:
 
 
 def latest_update(result: Result) -> float:
-    """Longest time from a change at a leaf until the root knows, of changes from the first release on, s."""
+    """Longest time from a change at a leaf, at or after the first release, until the root knows of it, s."""
     updates = result.tables["updates"]
     since = updates["arrived"] - updates["age"] >= result.applications["release"].min()
     return float(updates["age"][since].max()) if since.any() else math.nan

@@ -1,4 +1,4 @@
-"""What a reproduction leaves behind: tables, a figure, and exactly what was run."""
+"""Writes the files of a reproduction: tables, a figure, and the scenarios that were run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gridsim.scheduling.registry import command
 from gridsim.support.files import atomic_file
 from gridsim.support.text import to_json
 
-#: Where the scenarios are, within the folder of a reproduction.
+#: Name of the folder of scenarios within the folder of a reproduction.
 FOLDER = "scenarios"
 
 
 def to_dict(this: Reproduction, report: Report, ran: Sequence[Ran]) -> dict[str, Any]:
-    """The report as plain values."""
+    """Return the report as plain values, for JSON."""
     return {
         "name": this.NAME,
         "title": this.TITLE,
@@ -47,7 +47,7 @@ def to_dict(this: Reproduction, report: Report, ran: Sequence[Ran]) -> dict[str,
 
 
 def _run(ran: Ran) -> dict[str, Any]:
-    """What was run, so that it can be run again, and the values of each seed."""
+    """Return what was run, with the commands to run it again, and the values of each seed."""
     file = f"{FOLDER}/{ran.make.name}.toml"
     return {
         "scenario": file,
@@ -60,7 +60,7 @@ def _run(ran: Ran) -> dict[str, Any]:
 
 
 def markdown(this: Reproduction, report: Report) -> str:
-    """The report as a page of Markdown tables; an interval holds the mean with the confidence stated."""
+    """Return the report as a page of Markdown tables, with intervals of means at the stated confidence."""
     lines = [f"# {this.NAME}: {this.TITLE}", ""]
     if report.quick:
         lines += ["In small (`--quick`): verdicts are about a smaller experiment than the paper's.", ""]
@@ -80,12 +80,12 @@ def markdown(this: Reproduction, report: Report) -> str:
 
 
 def _mark(report: Report) -> str:
-    """After a verdict."""
+    """Return what follows a verdict: a mark if the report is quick."""
     return " (quick)" if report.quick else ""
 
 
 def _rows(claim: str, report: Report) -> list[str]:
-    """The table of the rows about a claim; empty if there are none."""
+    """Return the table of the rows about a claim; empty if there are none."""
     rows = [
         [
             row.quantity,
@@ -109,7 +109,7 @@ def _seeds(count: int) -> str:
 
 
 def _cell(cell: Estimate | str) -> str:
-    """An estimate without what `_seeds` says of all of them."""
+    """Return the text of a cell, without what `_seeds` says about all estimates."""
     if isinstance(cell, str):
         return cell
     if math.isnan(cell.low):

@@ -1,1 +1,1 @@
-"""What a run gives: tables, metrics, files and other formats."""
+"""Results of runs: tables, metrics, result files and other formats."""

@@ -1,4 +1,4 @@
-"""Files of arrays and JSON: a zip of .npy members and one .json, which holds no code."""
+"""Archives of arrays and JSON: a zip of .npy members and one .json, which contains no code."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ from numpy.typing import NDArray
 
 from gridsim.support.memory import memory, size_of
 
-#: Deflate level 1; from so many bytes on only what a sample, of so many parts of it, says is worth the time.
+#: Deflate level.
 _LEVEL = 1
+#: An array of `_LARGE` bytes or more is deflated only if a sample of it (`_PARTS` parts of `_PART` bytes)
+#: shrinks below `_WORTH` times its size.
 _LARGE, _PARTS, _PART = 1 << 20, 16, 1 << 13
 _WORTH = 0.7
-#: How much larger than the archive its JSON may be, from so many bytes on; of real ones it is a part.
+#: JSON of more than `_PACKED_FROM` bytes may be at most `_MOST_PACKED` times as large as the archive.  In a
+#: real archive it is only a part of it.
 _MOST_PACKED, _PACKED_FROM = 100, 1 << 20
-#: Bytes that JSON makes in memory at each of its marks, or more: objects and arrays, what holds a value and a
-#: number, a key (in its object and among all keys that are read), one end of a text.
+#: Mark of JSON -> upper estimate of the bytes of memory that parsing takes per mark: for an object, an array,
+#: a slot with a number in it, a key (in its object and among all keys read), one end of a string.
 _TAKEN = {"{": 80, "[": 96, ",": 40, ":": 110, '"': 40}
-#: A text in JSON, which is one value whatever is in it; the quote that ends it may be missing.
+#: A string in JSON, which is one value whatever it contains; the closing quote may be missing.
 _TEXT = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same content is the same file
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that the same content gives the same file
 
 
 class Writer:
-    """Writes an archive to a stream; to be closed."""
+    """Writes an archive to a stream; use it as a context manager, which closes the archive."""
 
     def __init__(self, stream: IO[bytes], *, compress: bool = True) -> None:
         self._zip = zipfile.ZipFile(stream, "w")
@@ -49,7 +52,7 @@ class Writer:
         self._add(name, json.dumps(content, indent=1).encode())
 
     def array(self, name: str, column: NDArray[Any]) -> None:
-        """Add an array of plain values."""
+        """Add an array of plain values (no objects)."""
         member = io.BytesIO()
         np.lib.format.write_array(member, column, allow_pickle=False)
         content = member.getvalue()
@@ -63,7 +66,7 @@ class Writer:
 
 
 def _shrinks(content: bytes) -> bool:
-    """Whether deflating makes `content` small enough, told from evenly spaced parts of it."""
+    """Whether deflating makes `content` small enough, judged by evenly spaced parts of it."""
     if len(content) < _LARGE:
         return True
     step = len(content) // _PARTS
@@ -72,36 +75,36 @@ def _shrinks(content: bytes) -> bool:
 
 
 class Reader:
-    """Reads an archive from a stream; what a damaged one makes of zip, npy and JSON is raised as it is.
+    """Reads an archive from a stream; errors of zip, npy and JSON in a damaged one are passed on unchanged.
 
-    Raises ValueError for one that unpacks to more than this machine's memory, for members that are neither
-    stored nor deflated, or of one name, or in one place, or read twice, for JSON much larger than the
-    archive, or of too many values, and for arrays whose header does not agree with what there is of them.
+    Raises ValueError for an archive that unpacks to more than this machine's memory; for members that are
+    neither stored nor deflated, share a name or a place in the file, or are read twice; for JSON that is much
+    larger than the archive or has too many values; for arrays whose header does not match their content.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
         try:
-            stream.read(1)  # of what cannot be read at all zipfile says that it is no zip
+            stream.read(1)  # raises if reading fails; zipfile would only say that this is no zip
             self._zip = zipfile.ZipFile(stream)
         except zipfile.BadZipFile as error:
             why = error.__context__
-            if isinstance(why, OSError) and why.filename is not None:  # it may be one, but cannot be read
+            if isinstance(why, OSError) and why.filename is not None:  # may be a zip, but is unreadable
                 raise why from None
             raise
         members = self._zip.infolist()
         sizes, most = [member.file_size for member in members], memory()
-        size = sum(sizes) + max(sizes, default=0)  # the last one is there as bytes, and as an array
+        size = sum(sizes) + max(sizes, default=0)  # the last one is there twice, as bytes and array
         if size > most:
             raise ValueError(f"unpacking takes {size_of(size)}, this machine has {size_of(most)} of memory")
         for member in members:
-            # which makes a thousand bytes of one at most; others make millions
+            # deflate expands one byte to a thousand at most; other methods expand it to millions
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError(f"{member.filename} must be stored or deflated")
         self._unread = {member.filename: member.file_size for member in members}
         if len(self._unread) < len(members):
             raise ValueError("it has members of the same name")
         self._packed = stream.seek(0, io.SEEK_END)
-        # else a few bytes, of many members, were as many as those of each
+        # else many members could share the same few bytes and each unpack to their full size
         if sum(member.compress_size for member in members) > self._packed:
             raise ValueError("it has members in the same place")
 
@@ -112,7 +115,10 @@ class Reader:
         self._zip.close()
 
     def json(self, name: str, most: int | None = None) -> Any:
-        """A member that is JSON, whose texts can be written: of so many values, or what memory holds."""
+        """Read the member `name` as JSON, whose strings must be encodable.
+
+        most : the largest number of values that is read; by default only memory limits it.
+        """
         size, largest = self._unread.get(name, 0), max(_PACKED_FROM, _MOST_PACKED * self._packed)
         if size > largest:
             raise ValueError(
@@ -126,13 +132,13 @@ class Reader:
         if _taken(text, text) > room and (taken := _taken(text, _bare(text))) > room:
             raise ValueError(f"{name} takes {size_of(taken)}, this machine has {size_of(room)} of memory")
         found = json.loads(text)
-        # half a character may be written so; bytes of names of files are
+        # an escape may be half a character; raise, except for those that stand for bytes of file names
         if "\\ud" in text or "\\uD" in text:
             json.dumps(found, ensure_ascii=False).encode(errors="surrogateescape")
         return found
 
     def array(self, name: str) -> NDArray[Any]:
-        """A member that is an array."""
+        """Read the member `name` as an array."""
         content = self._content(name)
         shape, fortran, dtype, at = _header(content, name)
         found: NDArray[Any] = np.empty(shape, dtype, order="F" if fortran else "C")
@@ -141,7 +147,7 @@ class Reader:
         return found
 
     def _content(self, name: str) -> bytes:
-        # once, so that what is made of all members is no larger than they are
+        # each only once, so that everything read together is no larger than the members
         if name not in self._unread:
             raise ValueError(f"it has no member {name}, or wants it twice")
         del self._unread[name]
@@ -150,22 +156,25 @@ class Reader:
 
 
 def _bare(text: str) -> str:
-    """JSON whose texts are empty."""
+    """Return JSON with all strings in it made empty."""
     return _TEXT.sub('""', text)
 
 
 def _values(text: str) -> int:
-    """How many values JSON has at most; marks in its texts are counted, too."""
+    """Return an upper bound of the number of values in JSON; marks within strings are counted too."""
     return sum(text.count(mark) for mark in ",[{")
 
 
 def _taken(text: str, marks: str) -> int:
-    """Bytes that JSON and what is made of it take in memory at most, by its `marks`."""
+    """Return an upper bound of the bytes that JSON and its parsed form take, by counting in `marks`."""
     return 2 * sys.getsizeof(text) + sum(each * marks.count(mark) for mark, each in _TAKEN.items())
 
 
 def _header(content: bytes, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Shape, order and type of an array, and where its values begin: plain ones, and as many as there are."""
+    """Return shape, Fortran order, type and offset of the values of an array in npy format.
+
+    Raises ValueError for objects, and if the number of values does not match the shape.
+    """
     stream = io.BytesIO(content)
     version = np.lib.format.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
@@ -173,7 +182,7 @@ def _header(content: bytes, name: str) -> tuple[tuple[int, ...], bool, np.dtype[
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     try:
         shape, fortran, dtype = read(stream)
-    except MemoryError:  # of Python's parser, whose stack is too small for it
+    except MemoryError:  # raised by Python's parser if its stack is too small for the header
         raise ValueError(f"{name} has a header that is none") from None
     if dtype.hasobject:
         raise ValueError(f"{name} holds objects, expected plain values")

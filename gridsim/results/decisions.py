@@ -1,4 +1,7 @@
-"""Decisions: who decided what, what it saw, how old that was, and what was true; recorded on request."""
+"""Decisions of a run, recorded on request.
+
+For each it is recorded which machine decided what, what it saw, how old that was, and the true value.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
 from gridsim.support.text import plain
 
-#: Rows that are kept, unless another number is asked for.
+#: Default of the largest number of rows that are kept.
 DECISIONS_LIMIT = 1_000_000
 
 #: An action -> (sentence, quantity, unit); see `gridsim.scheduling.contract.Scheduler.decision_words`.
@@ -46,9 +49,9 @@ _NAMES: tuple[str, ...] = _ROW.names or ()
 class Decisions(Stateful):
     """The decisions of a run, in the order in which they were noted; those beyond `limit` are only counted.
 
-    words : what can be noted, and how it is said.
+    words : the actions that can be noted, and how each is put into words.
 
-    Raises ScenarioError for words that cannot be said.
+    Raises ScenarioError if `words` are malformed.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("rows", "kept", "dropped")
@@ -56,7 +59,7 @@ class Decisions(Stateful):
     def __init__(self, words: Words, limit: int = DECISIONS_LIMIT) -> None:
         self.words, self.limit = _checked(words), limit
         self._code = {action: code for code, action in enumerate(self.words)}
-        self.rows: NDArray[Any] = np.empty(0, _ROW)  # the first `kept` of them count, the others are room
+        self.rows: NDArray[Any] = np.empty(0, _ROW)  # the first `kept` are in use, the others are spare
         self.kept = self.dropped = 0
 
     def note(
@@ -76,17 +79,19 @@ class Decisions(Stateful):
         true: Any = np.nan,
         age: Any = np.nan,
     ) -> None:
-        """Note decisions: numbers, or arrays of one length.
+        """Note one decision, given as numbers, or several, given as arrays of one length.
 
-        action : one of the words, or an array of them.
-        time : ns.  decider : the machine that decided, -1 for a central scheduler.  level : of it in the
-            tree.
-        machine : to which it was.  tasks : so many.  among : so many were to choose from.
-        saw : the value on which it decided, as far as it knew; limit : the threshold that it was compared
-            with; true : the true value at that moment; all in the unit of the action's words.  age : s, of
-            what it saw.
+        action : one of the keys of the words, or an array of them.
+        time : ns.  decider : the machine that decided, -1 for a central scheduler.
+        level : the level of the decider in the tree.
+        machine : the machine chosen or asked.  tasks : how many tasks were decided on.
+        among : how many there were to choose from.
+        saw : the value on which it decided, as far as it knew.
+        limit : the threshold that it was compared with.  true : the true value at that moment; like `saw` and
+            `limit` in the unit of the action's words.
+        age : age of the value that it saw, s.
 
-        What does not apply is left out.  KeyError for an action that has no words.
+        Leave out what does not apply.  Raises KeyError for an action that has no words.
         """
         one = isinstance(action, str)
         code: Any = self._code[action] if one else np.array([self._code[each] for each in action], np.int16)
@@ -113,7 +118,7 @@ class Decisions(Stateful):
         return super().getstate() | {"rows": self.rows[: self.kept]}
 
     def table(self) -> Table:
-        """The rows, with times in s."""
+        """Return the decisions as a table, with times in s."""
         rows = self.rows[: self.kept]
         columns = {name: rows[name].copy() for name in _NAMES}
         columns["time"] = rows["time"] / NS
@@ -121,17 +126,17 @@ class Decisions(Stateful):
         return Table(columns)
 
     def about(self) -> dict[str, Any]:
-        """What a result says of them beside the table: how they are said, and how many there were."""
+        """Return what a result stores besides the table: words, rows kept and dropped, and the limit."""
         words = {action: list(said) for action, said in self.words.items()}
         return {"words": words, "kept": self.kept, "dropped": self.dropped, "limit": self.limit}
 
 
 @dataclass(frozen=True)
 class Why:
-    """Why an application, a job or a task of one ran where and when it did.
+    """Why an application, a job or one of its tasks ran where and when it did.
 
     decisions : rows of the table ``decisions`` about it, in order of time.
-    words : how they are said.  dropped : rows that were not kept, of all applications.
+    words : how they are put into words.  dropped : number of rows, of all applications, that were not kept.
     """
 
     application: int
@@ -141,7 +146,7 @@ class Why:
     dropped: int = 0
 
     def format(self) -> str:
-        """A line a decision, and another one for its grounds: what it saw, how old and how true that was."""
+        """Return a line per decision, and one for its grounds: the value seen, its age and the true value."""
         what = f"application {self.application}" + ("" if self.task is None else f", task {self.task}")
         count = len(self.decisions)
         lines = [f"{what}: {count} decision{'s' * (count != 1)}"]
@@ -154,7 +159,7 @@ class Why:
     __str__ = format
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values; of each decision also ``said``, in words."""
+        """Return it as plain values; each decision also has ``said``, the decision in words."""
         words = self.words
         rows = [row | {"said": "; ".join(_said(row, words[row["action"]]))} for row in self.decisions.rows()]
         return {
@@ -166,9 +171,11 @@ class Why:
 
 
 def why(table: Table, about: Mapping[str, Any], application: int, task: int | None) -> Why:
-    """The decisions of `table` about `application`, and of these on the whole of it or `task`.
+    """Return the decisions of `table` about `application`; with a `task` only those on it or on all tasks.
 
-    Raises ScenarioError where `about` does not say how they are said.
+    about : as returned by `Decisions.about`.
+
+    Raises ScenarioError if `about` has no words for one of them.
     """
     chosen = table["application"] == application
     if task is not None:
@@ -183,7 +190,10 @@ def why(table: Table, about: Mapping[str, Any], application: int, task: int | No
 
 
 def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
-    """`words` as they should be, else ScenarioError: those of a result are of whoever made the file."""
+    """Return `words` if they are well formed, else raise ScenarioError.
+
+    The words of a loaded result must not be trusted: anybody may have made the file.
+    """
     row = dict.fromkeys(_NAMES, 0)
     for action, said in words.items():
         try:
@@ -200,12 +210,12 @@ def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     return {action: tuple(said) for action, said in words.items()}
 
 
-#: Of a column in a sentence: thousands apart, digits, kind of number.
+#: Allowed format of a column in a sentence: thousands separator, digits, kind of number.
 _SPEC = re.compile(r",?(\.\d{1,2})?[defg]?")
 
 
 class _Number(float):
-    """A number that is said with six digits, or as many as asked for, and all of those before the point."""
+    """A float shown with six digits, or as many as asked for, and with all digits before the point."""
 
     def __format__(self, spec: str) -> str:
         said = super().__format__(spec or ".6g")
@@ -213,7 +223,7 @@ class _Number(float):
 
 
 def _said(row: dict[str, Any], said: tuple[str, str, str]) -> list[str]:
-    """A decision in a line, and its grounds, if it has any, in another one."""
+    """Return a line for a decision, and another one for its grounds, if it has any."""
     row = {name: _Number(value) if isinstance(value, float) else value for name, value in row.items()}
     sentence, quantity, unit = said
     who = "the scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
@@ -221,7 +231,7 @@ def _said(row: dict[str, Any], said: tuple[str, str, str]) -> list[str]:
     among = f"; among {row['among']}" if row["among"] >= 0 and "{among}" not in sentence else ""
     lines = [f"t = {row['time']:.6f} s: {who}{level} {sentence.format(**row)}{among}"]
     if np.isnan(row["saw"]):
-        if not np.isnan(row["true"]):  # of what it did not go by
+        if not np.isnan(row["true"]):  # a value that the decision did not depend on
             lines.append(f"true value: {quantity} {row['true']} {unit}".rstrip())
         return lines
     held = "" if np.isnan(row["limit"]) or "{limit" in sentence else f", threshold {row['limit']}"

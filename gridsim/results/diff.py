@@ -1,4 +1,4 @@
-"""Where two results first differ."""
+"""The first difference between two results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 
-#: Tables of events, and the column by which they are in order; others have a row for each thing.
+#: Tables with a row per event -> column with its time; other tables have a row per thing, such as a machine.
 EVENTS = {
     "schedule": "start",
     "arrivals": "time",
@@ -20,15 +20,15 @@ EVENTS = {
     "updates": "arrived",
     "message_log": "sent",
 }
-#: Columns with the instants at which something happened to the thing of a row.
+#: Columns of other tables that hold the time of something that happened to the thing of a row.
 _INSTANTS = ("first_start", "finish")
 
 
 def first_difference(a: Result, b: Result) -> str | None:
-    """The earliest event that is in one of two results and not in the other, in words; None if there is none.
+    """Describe the earliest event that only one of two results has, or return None if they are equal.
 
-    Tables that only one of them has, because they were recorded on request, are left out.  Where nothing that
-    has a time differs, it is the first number that does.
+    Tables that only one of them has, because they were recorded on request, are not compared.  If nothing
+    that has a time differs, the first value that differs is described.
     """
     found = sorted(_differences(a, b), key=lambda entry: entry[0])
     if found:
@@ -37,7 +37,10 @@ def first_difference(a: Result, b: Result) -> str | None:
 
 
 def _differences(a: Result, b: Result) -> Iterator[tuple[float, str]]:
-    """(s, what differs) of each table, at its first difference."""
+    """Iterate over the first difference of each table as (time in s, description).
+
+    The time is inf for values without a time, and -inf for tables of different length.
+    """
     for name in a.tables:
         if name not in b.tables:
             continue

@@ -1,4 +1,4 @@
-"""Files of results: a zip of one .npy member a column, ``tables/TABLE/COLUMN.npy``, and ``result.json``.
+"""Result files: a zip with one .npy member per column, ``tables/TABLE/COLUMN.npy``, and ``result.json``.
 
 ``numpy.load`` reads the columns too.
 """
@@ -22,18 +22,18 @@ from gridsim.support.imports import current_name
 #: Version of the file format.
 FORMAT = 1
 _ABOUT = "result.json"
-#: Values in it at most: what is long is in tables, and a scenario is one text.
+#: Largest number of values in `_ABOUT`: long data are in tables, and a scenario is one string.
 _VALUES = 1 << 20
 
 
 _Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-#: What is shown as it is, in a line of others.
+#: Text that is shown unchanged, within a line: printable ASCII.
 _Word = Annotated[str, msgspec.Meta(pattern=r"\A[ -~]{0,200}\Z")]
 _Sha256 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
 class _Kept(msgspec.Struct):
-    """Of a table with a limit."""
+    """Provenance of a table whose rows were limited: rows kept, and the limit."""
 
     kept: _Whole = 0
     limit: _Whole = 0
@@ -49,7 +49,10 @@ class _Messages(_Kept):
 
 
 class _Provenance(msgspec.Struct):
-    """Of what the digest does not cover, the types on which others rely; more may be there."""
+    """Types of the provenance entries that other code relies on; the digest does not cover them.
+
+    The provenance may have further entries.
+    """
 
     gridcore: _Word = ""
     python: _Word = ""
@@ -74,7 +77,7 @@ class _Provenance(msgspec.Struct):
 def write(
     path: str | os.PathLike[str], *, digest: str, tables: Mapping[str, Table], **rest: Mapping[str, Any]
 ) -> None:
-    """Write a result, whole or not at all; `rest` is plain."""
+    """Write a result file, either completely or not at all; `rest` must be plain values."""
     about = {
         "format": FORMAT,
         "digest": digest,
@@ -89,9 +92,9 @@ def write(
 
 
 def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
-    """The digest that a file states, and what `write` was given besides.
+    """Read a result file: return the digest stated in it, and the other arguments that `write` was given.
 
-    Raises GridSimError for a file that is no result or is damaged, OSError for one that cannot be read.
+    Raises GridSimError if the file is not a result or is damaged, OSError if it cannot be read.
     """
     name = os.fspath(path)
     with opened(path) as stream:
@@ -116,7 +119,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
 
 
 def _check(tables: Mapping[str, Table], rest: Mapping[str, Any]) -> None:
-    """That what is read can be shown: tables, names and parameters."""
+    """Check that what was read can be shown: tables, names and parameters."""
     check_columns(tables)
     for name, about in rest.items():
         if not isinstance(about, dict):
@@ -129,7 +132,7 @@ def _check(tables: Mapping[str, Table], rest: Mapping[str, Any]) -> None:
 
 
 def damaged(name: str, error: Exception) -> Exception:
-    """What to raise; whatever a damaged file makes of zip, npy, JSON and tables is one error."""
+    """Return what to raise for a damaged file: errors of zip, npy, JSON and tables become GridSimErrors."""
     if isinstance(error, (GridSimError, MemoryError)):
         return error
     return GridSimError(f"{name}: not a sound result file ({error})")

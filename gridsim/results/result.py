@@ -1,4 +1,4 @@
-"""Result: what a run resulted in, as tables and facts."""
+"""Class `Result`: the outcome of a run, as tables and facts."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from gridsim.support.extras import need
 from gridsim.support.provenance import check_read
 from gridsim.support.text import check_name, plain
 
-#: Tables that are there only when they are asked for; they have no part in the digest.
+#: Tables that exist only if the user asked for them; the digest does not cover them.
 RECORDS = ("schedule", "arrivals", "decisions", "message_log")
 
-#: Dimensions of tables that have a row for each of something; others have rows.
+#: Table -> name of its dimension in xarray, for tables with a row per application or machine; else ``row``.
 _DIMENSIONS = {"applications": "application", "cycles": "application", "machines": "machine"}
 
 
 class Result(Metrics):
-    """What a run resulted in; its metrics are those of `gridsim.results.metrics.registry.Metrics`.
+    """The outcome of a run; its metrics are those of `gridsim.results.metrics.registry.Metrics`.
 
     tables : name -> `Table`: ``applications``, ``machines``, ``messages``, and those of the scheduler.
     facts : scalars that the scheduler reports.
@@ -38,21 +38,26 @@ class Result(Metrics):
 
     Columns of ``applications``: release, first_start, finish (s); tasks; task_size, size (Mflop); submitter;
     stretch (s/Mflop) = (finish - release) / size; stretch_agg = stretch * aggregate speed (no unit);
-    resubmitted (tasks); nodes_used; and what else the scheduler reports (-1 stands for none).
-    Of rigid jobs also failed (0 or 1: rejected; start, finish and what is made of them are NaN), run_time,
-    requested, waiting (s, from the release to the start of the run that was completed), slowdown (bounded).
-    Where tasks of an application differ also smallest_task, largest_task (Mflop), and task_size is the mean.
-    Of ``machines``: speed (Mflop/s), busy (s), tasks, peak_queue (tasks), bytes_out, bytes_in, utilization.
-    Of ``messages``, a row a kind: kind, sent, delivered, dropped, in_flight, bytes.
-    Of ``cycles``, where tasks may have several instances, a row an application: useful, redundant, lost,
-    overhead, slowed (Mflop), together what machines were busy with; see
-    `gridsim.scheduling.contract.Outcome`. Of ``jobs``, where tasks may move before they run, a row a task:
-    application, machine, probes (steps of its search), predicted, waited (s), turnaround (s); see
-    docs/background/rjss.md. Recorded on request, ``schedule``:
-    machine, application, tasks, start, end (s), completed (tasks); where tasks may have several instances
-    also task (within the application) and begin (Mflop done before); and ``arrivals``: machine, application,
-    tasks, time (s); ``decisions``, see `why`; and ``message_log``, a row a message: kind, sender, receiver,
-    sent, delivered (s; NaN if it never was), dropped (0 or 1), bytes, application (-1: of none).
+    resubmitted (tasks); nodes_used; and whatever else the scheduler reports (-1 stands for none).
+    Rigid jobs also have failed (1 if rejected, else 0; start, finish and all columns computed from them are
+    NaN then), run_time, requested, waiting (s, from the release to the start of the run that was completed),
+    slowdown (bounded).
+    If the tasks of an application differ in size, smallest_task and largest_task (Mflop) are there too, and
+    task_size is the mean.
+
+    Columns of ``machines``: speed (Mflop/s), busy (s), tasks, peak_queue (tasks), bytes_out, bytes_in,
+    utilization.  Columns of ``messages``, which has a row per kind: kind, sent, delivered, dropped,
+    in_flight, bytes.  Columns of ``cycles``, which has a row per application and exists if tasks may have
+    several replicas: useful, redundant, lost, overhead, slowed (Mflop).  Together they are all that machines
+    were busy with; see `gridsim.scheduling.contract.Outcome`.  Columns of ``jobs``, which has a row per task
+    and exists if tasks may move before they run: application, machine, probes (steps of its search),
+    predicted, waited (s), turnaround (s); see docs/background/rjss.md.
+
+    Tables recorded on request: ``schedule`` has machine, application, tasks, start, end (s), completed
+    (tasks), and, if tasks may have several replicas, task (its number within the application) and begin
+    (Mflop done before).  ``arrivals`` has machine, application, tasks, time (s).  For ``decisions`` see
+    `why`.  ``message_log`` has a row per message: kind, sender, receiver, sent, delivered (s; NaN if it never
+    arrived), dropped (0 or 1), bytes, application (-1 if it is about none).
     """
 
     def __init__(
@@ -71,7 +76,7 @@ class Result(Metrics):
         self.facts: dict[str, Any] = plain(facts)
         self.scheduler: dict[str, Any] = plain(scheduler)
         self.provenance: dict[str, Any] = plain(provenance)
-        #: The digest that the file states, of a loaded result.
+        #: The digest stated in the file, if the result was loaded from one; else None.
         self.stated_digest: str | None = None
         if scenario is not None:
             self.__dict__["scenario"] = scenario
@@ -80,18 +85,21 @@ class Result(Metrics):
 
     @cached_property
     def scenario(self) -> Scenario:
-        """The scenario; of a loaded result it is made again, and needs the trace files it names.
+        """The scenario of the run.
 
-        Raises GridSimError for a result that does not say it.
+        For a loaded result it is built again, which needs the trace files that it names.
+
+        Raises GridSimError if the result does not contain its scenario.
         """
         if "scenario" not in self.provenance:
             raise GridSimError("the result does not say of what scenario it is")
         return Scenario.from_text(self.provenance["scenario"])
 
     def check_faults(self) -> None:
-        """That the trace of the failures, if there is one, is what the run has read.
+        """Check that the failure trace, if there is one, is still the file that the run read.
 
-        Who makes the failures again, as for a chart, would draw those of another one.  Raises FileChanged.
+        Call this before failures are generated again, as for a chart: a changed trace would give others.
+        Raises FileChanged.
         """
         faults, stated = self.scenario.faults, self.provenance.get("files")
         own = {} if faults is None else faults.sources()
@@ -104,15 +112,15 @@ class Result(Metrics):
     def digest(self) -> str:
         """SHA-256 of tables and facts (see `gridsim.results.table.digest`): equal runs have equal digests.
 
-        What was recorded on request has no part in it.
+        It does not cover the tables that were recorded on request.
         """
         return digest({name: t for name, t in self.tables.items() if name not in RECORDS}, self.facts)
 
     def summary(self, bound: BoundKind = "fluid") -> dict[str, Any]:
-        """The run in a few numbers; their units are in `gridsim.results.metrics.registry.UNITS`.
+        """Return the run in a few numbers; `gridsim.results.metrics.registry.UNITS` has their units.
 
-        bound : the kind of ``lower_bound`` and ``gap``, which are None with more than `BOUND_LIMIT`
-            applications.
+        bound : the kind of bound behind ``lower_bound`` and ``gap`` (the optimality gap), which are None with
+            more than `BOUND_LIMIT` applications.
         """
         return {
             "scheduler": self.scheduler["name"],
@@ -142,11 +150,14 @@ class Result(Metrics):
         )
 
     def format(self, name: str | None = None, bound: BoundKind = "fluid") -> str:
-        """The run as readable text; `name` stands for the scheduler's own; `bound` as in `summary`."""
+        """Return the run as readable text.
+
+        name : shown instead of the scheduler's own name.  bound : as in `summary`.
+        """
         return as_text(self.lines(name, bound))
 
     def lines(self, name: str | None = None, bound: BoundKind = "fluid") -> dict[str, str]:
-        """What `format` says: what it is about -> the line."""
+        """Return the lines of `format` as a dict: what a line is about -> its text."""
         said = run_lines(self.summary(bound), self._released_within, name)
         for table, count in self.left_out.items():
             said[table] = f"the first {len(self.tables[table])} rows; {count} more were left out"
@@ -154,7 +165,7 @@ class Result(Metrics):
 
     @property
     def left_out(self) -> dict[str, int]:
-        """Table -> rows that were not kept of ``decisions`` and ``message_log``, where a limit was met."""
+        """Table -> rows not kept, for ``decisions`` and ``message_log`` if they reached their limit."""
         about = self.provenance
         counts = {
             "decisions": about.get("decisions", {}).get("dropped", 0),
@@ -163,23 +174,25 @@ class Result(Metrics):
         return {table: count for table, count in counts.items() if count}
 
     def describe_scenario(self) -> dict[str, str]:
-        """Platform, workload and load in a line each."""
+        """Return a line each on the platform, the workload and the load."""
         return scenario_lines(self.summary(), self._released_within)
 
     @property
     def _released_within(self) -> float:
-        """From the first to the last release, s."""
+        """Time from the first to the last release, s."""
         release = self.applications["release"]
         return float(release[-1] - release[0])
 
     def why(self, application: int, task: int | None = None) -> Why:
-        """Who decided on an application or a rigid job, what it saw, how old that was, and what was true.
+        """Explain the decisions on an application or a rigid job.
 
-        application : its row in ``applications``.  task : the number of one of its tasks, for what was
-            decided on it alone and on all.
+        The explanation tells which machine decided, what it saw, how old that was, and the true value.
 
-        Raises GridSimError for a run that was not simulated with ``record="decisions"``, ScenarioError for
-        what is no number, IndexError for one of which there is no application or task.
+        application : its row in ``applications``.  task : the number of one of its tasks; only the decisions
+            on this task or on the whole application are explained then.
+
+        Raises GridSimError for a run that was not simulated with ``record="decisions"``, ScenarioError if an
+        argument is not a whole number, IndexError if there is no such application or task.
         """
         about = self.provenance.get("decisions")
         if "decisions" not in self.tables or about is None:
@@ -193,11 +206,11 @@ class Result(Metrics):
         return why(self.tables["decisions"], about, application, task)
 
     def to_xarray(self) -> Any:
-        """The tables as an xarray DataTree: a group a table, with the digest and the facts as attributes.
+        """Return the tables as an xarray DataTree: a group per table; digest and facts are attributes.
 
         Columns of ``applications`` and ``cycles`` are along the dimension ``application``, those of
-        ``machines`` along ``machine``, others along ``row``.  They are shared, as `Table.to_xarray` says, and
-        have their unit, unless they count something, as attribute ``units``.
+        ``machines`` along ``machine``, others along ``row``.  The columns are shared, not copied (see
+        `Table.to_xarray`).  Columns that measure rather than count have their unit as attribute ``units``.
 
         Raises ImportError when xarray is not installed.
         """
@@ -214,7 +227,7 @@ class Result(Metrics):
     # -- in a file ------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result to one file, whole or not at all; see `gridsim.results.files`."""
+        """Write the result to one file, either completely or not at all; see `gridsim.results.files`."""
         write(
             path,
             digest=self.digest,
@@ -226,12 +239,15 @@ class Result(Metrics):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, verify: bool = True) -> Result:
-        """Read a result, check its digest, and that rows are of machines and applications that there are.
+        """Read a result from a file and verify it.
 
-        Without `verify` neither is checked; the digest is kept as `stated_digest`.
+        verify : check that the tables give the digest stated in the file, and that rows refer only to
+            machines and applications that exist.
 
-        Raises GridSimError for a file that is no result, is damaged, or whose tables do not make the digest
-        that it states; OSError for a file that cannot be read.
+        The digest stated in the file is kept as `stated_digest`.
+
+        Raises GridSimError if the file is not a result, is damaged, or states a digest that its tables do not
+        give; OSError if the file cannot be read.
         """
         name = os.fspath(path)
         stated, content = read(path)
@@ -241,7 +257,7 @@ class Result(Metrics):
             if verify:
                 check_rows(result.tables)
             found = result.digest if verify else stated
-        except Exception as error:  # whatever tables or facts are that no result has
+        except Exception as error:  # any error of malformed tables or facts
             raise damaged(name, error) from error
         if stated != found:
             raise GridSimError(f"{name}: the file states digest {stated!r}, but its tables make {found!r}")

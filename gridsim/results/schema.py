@@ -1,7 +1,7 @@
-"""The columns of the tables of results: each is declared once, and read from here by everything else.
+"""Declarations of the columns of result tables: each column is declared once, here.
 
 Units of frames and charts, checks of files and the reference page of outputs come from these declarations.
-A scheduler may report further columns and tables, of which nothing is known here.
+A scheduler may report further columns and tables, which are not declared here.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from gridsim.results.table import Table
 
 
 class Column(NamedTuple):
-    """A column of a table.
+    """The declaration of a column of a table.
 
-    kind : "float", "int" or "text".  unit : of its values; "" without one.  text : what it is.
-    needed : whether a file must have it, in a table that is there.
-    rows_of : the table whose rows its numbers name, from `least` on; -1 stands for none.
-    positive : whether its values must be finite and > 0: they divide.
+    kind : "float", "int" or "text".  unit : unit of the values; "" if they have none.
+    text : what the column means.
+    needed : whether a result file must have the column if it has the table.
+    rows_of : the table whose row numbers the values are; "" if they are none.
+    least : the smallest value allowed with `rows_of`; -1 where that may stand for none.
+    positive : whether the values must be finite and > 0, because something is divided by them.
     """
 
     name: str
@@ -41,7 +43,8 @@ def _needed(name: str, kind: str, unit: str, text: str = "", **further: Any) -> 
 _APPLICATION = _needed("application", "int", "application", rows_of="applications")
 _MACHINE = _needed("machine", "int", "machine", rows_of="machines")
 
-#: Group of columns -> columns.  A group is a table, or what only some results have in one: "table, of what".
+#: Group of columns -> columns.  A group is a table, or the columns that only some results have in a table;
+#: the name of the latter is "table, of what".
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "applications": (
         _needed("release", "float", "s", "when it was submitted"),
@@ -254,7 +257,7 @@ def _by_table() -> dict[str, dict[str, Column]]:
 #: Table -> column -> its declaration.
 TABLES = _by_table()
 _MEASURES = ("s", "Mflop", "Mflop/s", "s/Mflop", "B", "1")
-#: Table -> column -> unit, of what is measured and not counted.
+#: Table -> column -> unit, for columns that measure something; those that count are left out.
 COLUMN_UNITS = {
     table: {name: each.unit for name, each in columns.items() if each.unit in _MEASURES}
     for table, columns in TABLES.items()
@@ -262,12 +265,15 @@ COLUMN_UNITS = {
 #: Tables that every result has.
 CORE_TABLES = ("applications", "machines", "messages")
 _KINDS = {"float": "f", "int": "iu", "text": "U"}
-#: No tree has so many levels.
+#: Largest level that is accepted; no tree has as many.
 _LEVELS = 64
 
 
 def check_columns(tables: Mapping[str, Table]) -> None:
-    """That all columns that are needed are there.  Raises KeyError or ValueError, naming table and column."""
+    """Check that needed columns exist and have the right kind, and that applications and machines have rows.
+
+    Raises KeyError if a table or column is missing, else ValueError naming table and column.
+    """
     for name in ("applications", "machines"):
         if not len(tables[name]):
             raise ValueError(f"{name} has no row")
@@ -280,7 +286,10 @@ def check_columns(tables: Mapping[str, Table]) -> None:
 
 
 def check_rows(tables: Mapping[str, Table]) -> None:
-    """That rows are of what there is, as `gridsim validate` says with more words.  Raises ValueError."""
+    """Check that row numbers refer to rows that exist, and that positive columns are positive.
+
+    `gridsim validate` checks the same with more detailed messages.  Raises ValueError.
+    """
     for name, columns in TABLES.items():
         for each in columns.values() if name in tables else ():
             what = f"{name}.{each.name}"

@@ -1,4 +1,4 @@
-"""Columnar tables, their digest, and files that are written whole or not at all."""
+"""Columnar tables and their digest."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from gridsim.support.text import align, check_name, plain
 
 Column = NDArray[Any]
 
-_SHOWN = 10  # rows that a table shows of itself
+_SHOWN = 10  # rows that the repr of a table shows
 
 
 def frozen(column: Column) -> Column:
-    """`column`, read-only from now on, so that a `Table` does not copy it."""
+    """Make `column` read-only and return it, so that a `Table` does not copy it."""
     column.flags.writeable = False
     return column
 
 
 class Table:
-    """Equally long, read-only numpy columns.
+    """A table of read-only numpy columns of equal length.
 
     ``len(table)`` is the number of rows, ``table["name"]`` a column, ``table[3]`` a row as a dict.
-    Columns are booleans, integers, floats or text, in the machine's byte order.  They are copied, but for
-    arrays that are read-only and own their memory: nobody writes to these, and they may be large.
+    Columns are booleans, integers, floats or text, in the machine's byte order.  They are copied, except for
+    arrays that are read-only and own their memory: nothing writes to these, and they may be large.
 
-    Raises ValueError for columns of different lengths, other dimensions or other types.
+    Raises ValueError for columns of different lengths, of other than one dimension, or of other types.
     """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
@@ -45,7 +45,7 @@ class Table:
                     raise ValueError(f"column {name!r} must hold numbers or text")
                 column = np.array(column.tolist(), dtype=np.str_)
             if column.dtype.kind == "U":
-                # the shortest type that holds them: equal texts have equal types
+                # the shortest type that holds them, so that equal texts have equal types
                 column = column.astype(f"U{max(1, int(np.strings.str_len(column).max(initial=1)))}")
                 codes = column.view(np.uint32)
                 if codes.max(initial=0) >= 0xD800 and ((codes > 0x10FFFF) | (codes >> 11 == 0x1B)).any():
@@ -91,32 +91,32 @@ class Table:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[type[Table], tuple[dict[str, Column]]]:
-        """Columns that come from another process are read-only too."""
+        """Pickle by way of the constructor, so that columns from another process are read-only too."""
         return Table, (self._columns,)
 
     def keys(self) -> KeysView[str]:
-        """The column names."""
+        """Return the column names."""
         return self._columns.keys()
 
     def items(self) -> ItemsView[str, Column]:
-        """(name, column) pairs."""
+        """Return (name, column) pairs."""
         return self._columns.items()
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The rows as dicts of plain Python values."""
+        """Iterate over the rows as dicts of plain Python values."""
         plain = [column.tolist() for column in self._columns.values()]
         for row in zip(*plain, strict=True):
             yield dict(zip(self._columns, row, strict=True))
 
     def to_pandas(self) -> Any:
-        """The table as a pandas DataFrame, a copy that may be written to.
+        """Return the table as a pandas DataFrame, a copy that may be written to.
 
         Raises ImportError when pandas is not installed.
         """
         return need("pandas", "data", "to_pandas").DataFrame(dict(self._columns))
 
     def to_arrow(self) -> Any:
-        """The table as a pyarrow Table, which shares the numbers with it; text is copied.
+        """Return the table as a pyarrow Table, which shares the numbers with this one; text is copied.
 
         Raises ImportError when pyarrow is not installed.
         """
@@ -124,11 +124,11 @@ class Table:
         return arrow.table({name: arrow.array(column) for name, column in self._columns.items()})
 
     def to_xarray(self, dimension: str = "row") -> Any:
-        """The table as an xarray Dataset: its columns along `dimension`, whose labels are the row numbers.
+        """Return the table as an xarray Dataset: its columns along `dimension`, labelled by row number.
 
-        It shares the columns, which are read-only: ``copy(deep=True)`` of it may be written to.
+        The Dataset shares the columns, which are read-only; to write, use its ``copy(deep=True)``.
 
-        Raises ImportError when xarray is not installed, ValueError for a dimension called like a column.
+        Raises ImportError when xarray is not installed, ValueError if `dimension` is the name of a column.
         """
         xarray = need("xarray", "data", "to_xarray")
         if dimension in self._columns:
@@ -151,11 +151,11 @@ class Table:
 
 
 def digest(tables: Mapping[str, Table], facts: Mapping[str, Any]) -> str:
-    """SHA-256 (hexadecimal) of what a run resulted in.
+    """Return the SHA-256 (hexadecimal) of the outcome of a run.
 
-    Over, in the order of their names, each table: its name and number of rows, then in the order of their
-    names its columns: name, little-endian type, and values in that type (text as UTF-32, NaN as one NaN, -0.0
-    as 0.0); then the facts as JSON with sorted keys.  Wall time, paths and versions have no part in it.
+    It covers the tables, sorted by name: for each its name and number of rows, then its columns, sorted by
+    name: name, little-endian type, and values in that type (text as UTF-32, every NaN as the same NaN, -0.0
+    as 0.0).  The facts follow as JSON with sorted keys.  Wall time, paths and versions are not covered.
     """
     total = hashlib.sha256(b"gridsim 1\n")
     for name in sorted(tables):

@@ -1,4 +1,4 @@
-"""A result as readable text, from its summary."""
+"""Readable text on a result, made from its summary."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ Lines = dict[str, str]
 
 
 def as_text(lines: Lines) -> str:
-    """Lines on a run, such as `run_lines`, as one text."""
+    """Join lines on a run, such as those of `run_lines`, into one text."""
     return "\n".join(
         textwrap.fill(f"{key:<12}  {value}", 110, subsequent_indent=" " * 14) for key, value in lines.items()
     )
 
 
 def run_lines(facts: Facts, released_within: float, name: str | None = None) -> Lines:
-    """The run that `facts` (`Result.summary`) sums up: what it is about -> the line.
+    """Return the lines that describe a run: what a line is about -> its text.
 
-    name : stands for the scheduler's own.
+    facts : as of `Result.summary`.  released_within : time from the first to the last release, s.
+    name : shown instead of the scheduler's own name.
     """
     said = {**facts["parameters"], **facts["facts"]}
     reports = (f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int, float)))
@@ -44,12 +45,12 @@ def run_lines(facts: Facts, released_within: float, name: str | None = None) -> 
 
 
 def _known(value: float | None, factor: float, digits: str, unit: str) -> str:
-    """`value` times `factor` in its unit; - for what is not told, as by a job log."""
+    """Return `value` times `factor` with its unit; "-" if it is unknown, as in a result from a job log."""
     return "-" if value is None or math.isnan(value) else f"{factor * value:{digits}} {unit}"
 
 
 def scenario_lines(facts: Facts, released_within: float) -> Lines:
-    """Platform, workload and load in a line each."""
+    """Return a line each on the platform, the workload and the load."""
     seconds = facts["work"] / facts["tasks"] / (facts["aggregate_speed"] / facts["machines"])
     return {
         "platform": f"{_many(facts['machines'], 'machine')}, {facts['aggregate_speed']:.6g} Mflop/s in all",

@@ -28,7 +28,8 @@ SEEDS = (10, 5)
 KINDS = ("K1", "U")
 NODES, SMALL = 1000, 25
 CALM, AS_IS, NEW = "without failures", "with failures", "with failures, as new requests"
-#: min and max, 1e-8 s/Mflop; with failures of both readings of "we just resubmit tasks"
+#: Smallest and largest stretch in the paper, 1e-8 s/Mflop.  Those with failures are compared with both
+#: readings of "we just resubmit tasks".
 _HIT = (10303.0, 12533.0)
 PAPER = {CALM: (220.0, 10876.0), AS_IS: _HIT, NEW: _HIT}
 
@@ -62,7 +63,7 @@ METRICS: dict[str, MetricFunction] = {
 
 
 def run(how: Run) -> Report:
-    """The fair tree with both calibrations, without failures and with, lost tasks coming back in two ways."""
+    """Run the fair tree with both calibrations, without and with failures, resubmitting tasks in two ways."""
     nodes = SMALL if how.quick else NODES
     rows: list[Row] = []
     data: dict[str, Any] = {}
@@ -92,7 +93,7 @@ def run(how: Run) -> Report:
     return Report(tuple(how.seeds), how.quick, rows, (), _REMARKS, data)
 
 
-#: Why a number is what it is, where that is known.
+#: Explanations of measured numbers, where they are known.
 _SMALL = "the smallest applications have the earliest deadlines and end first"
 WHY = {
     (CALM, "min"): f"{_SMALL}: it depends on the draw of the smallest",
@@ -115,7 +116,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """Bars of the ends of the ranges beside the printed ones (if N is theirs), a panel per calibration."""
+    """Draw a panel per calibration: the ends of the ranges, beside the printed ones if N is the paper's."""
     from gridsim import plots
 
     made, panels = plots.figure(len(KINDS))

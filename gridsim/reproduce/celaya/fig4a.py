@@ -37,7 +37,8 @@ SEEDS = (10, 5)
 SIZES, SMALL = (50, 100, 200, 500, 1000), (20, 40)
 KINDS = ("K1", "K2", "U")
 BASE, TREE, ECT, RANDOM = "MinCent", "tree", "FCFS ect", "FCFS random"
-#: A tree that accepts early: the bound on the minimum stretch of busy leaves, which is not the paper's.
+#: Parameters of a tree that accepts early.  Unlike the paper's, its bound refers to the minimum stretch of
+#: busy leaves only.
 EARLY: dict[str, Any] = {"bound": 2.0, "minimum_of": "busy"}
 TREES: dict[str, Scheduler] = {
     TREE: FairTree(),
@@ -49,15 +50,15 @@ FCFS: dict[str, Scheduler] = {ECT: Fcfs(), RANDOM: Fcfs(mode="random")}
 SCHEDULERS: dict[str, Scheduler] = {
     BASE: MinCent(), "MinCent once": MinCent(mode="once"), **TREES, **FCFS
 }  # fmt: skip
-#: What meets failures, too.
+#: The schedulers that also run with failures.
 HIT = (TREE, BASE, *FCFS)
 FAILING: dict[str, Scheduler] = {f"{name}, failures": SCHEDULERS[name] for name in HIT}
-#: "Almost twice": 2 within a tenth.
+#: The range that counts as "almost twice": within a tenth of 2.
 ALMOST_TWICE = (1.8, 2.2)
 
 
 def run(how: Run) -> Report:
-    """All schedulers at all sizes, without and with failures."""
+    """Run all schedulers at all sizes, without and with failures."""
     sizes = SMALL if how.quick else SIZES
     rows: list[Row] = []
     grids: list[Grid] = []
@@ -122,7 +123,7 @@ def _claims(kind: str, sizes: tuple[int, ...], made: list[Replicates]) -> list[R
 
 
 def _apart(made: Replicates, a: str, b: str) -> Estimate:
-    """a - b, both in units of the baseline's maximum stretch."""
+    """Return a - b of the maximum stretches, in units of that of the baseline."""
     values = made["max_stretch"]
     return estimate((values[a] - values[b]) / values[BASE])
 
@@ -131,7 +132,7 @@ SHOWN = (TREE, f"{TREE}, failures", "tree B = 2, busy leaves", ECT, f"{ECT}, fai
 
 
 def figure(report: Report) -> Figure:
-    """A panel per calibration: the ratios over N with their intervals, and the paper's 1.25."""
+    """Draw a panel per calibration: the ratios over N with their intervals, and the paper's 1.25."""
     from gridsim import plots
 
     made, panels = plots.figure(len(KINDS))

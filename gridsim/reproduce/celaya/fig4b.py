@@ -35,14 +35,14 @@ SCHEDULER = FairTree(update_rate=10_000.0, **TREE)
 
 
 def run(how: Run) -> Report:
-    """The longest update of each run, at each size."""
+    """Measure the longest update time of each run, at each size."""
     sizes = SMALL if how.quick else SIZES
     found = [
         how.replicate(Make("U", nodes), {"tree": SCHEDULER}, {"time": latest_update})["time"]["tree"]
         for nodes in sizes
     ]
     slope = estimate(per_doubling(sizes, found))
-    # As the logarithm: the growth per doubling is about the same above the middle as below.
+    # Logarithmic growth: the growth per doubling is about the same above the middle size as below it.
     half = len(sizes) // 2
     upper, lower = (
         per_doubling(part, values)
@@ -92,7 +92,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """A box and the values of all seeds for each size."""
+    """Draw a box and the values of all seeds for each size."""
     from gridsim import plots
 
     made, (axes,) = plots.figure()

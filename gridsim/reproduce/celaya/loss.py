@@ -1,4 +1,4 @@
-"""What the fair tree's loss comes from: its parts switched off, one at a time and together."""
+"""Where the fair tree's loss comes from: possible causes removed one at a time and together."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ KIND, NODES, SMALL = "K1", 1000, 40
 
 
 def ideal(seed: int) -> dict[str, Any]:
-    """For `Make`: messages that take no time."""
+    """Return a network on which messages take no time; for `Make`."""
     return {"network": Network(latency=0.0, bandwidth=math.inf)}
 
 
-#: What may cause the loss, switched off alone, then together: parameters, and what else the scenario has.
-#: "As it is" is the default tree, and the others are compared with the last one before them.
+#: Steps that remove possible causes of the loss, alone and then together: the parameters of the tree, and
+#: what else the scenario has.  "As it is" is the default tree; the steps after it are compared with it.
 CALM, FAILURES = "as it is", "as it is, with failures"
 LADDER: dict[str, tuple[dict[str, Any], Callable[[int], dict[str, Any]] | None]] = {
     CALM: ({}, None),
@@ -48,7 +48,7 @@ LADDER: dict[str, tuple[dict[str, Any], Callable[[int], dict[str, Any]] | None]]
 
 
 def run(how: Run) -> Report:
-    """The steps on machines of the calibration K1, without and with failures."""
+    """Run all steps on machines of calibration K1, without and with failures."""
     nodes = SMALL if how.quick else NODES
     made: Replicates | None = None
     for further in (None, ideal, failing):
@@ -78,7 +78,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """A bar a step."""
+    """Draw a bar for each step."""
     from gridsim import plots
 
     made, [axes] = plots.figure(1)

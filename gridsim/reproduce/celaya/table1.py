@@ -56,25 +56,25 @@ SCHEDULERS: dict[str, Scheduler] = {
 
 
 def recording(seed: int = 0) -> dict[str, Any]:
-    """For `Make`: a network that records the use of links."""
+    """Return a network that records the use of links; for `Make`."""
     return {"network": Network(record_use=True)}
 
 
-#: Bytes of a task, and the rate at which their ratio to the messages is looked at.
+#: Bytes of data of a task, and the update rate (bytes/s) at which they are compared with the messages.
 TASK_DATA, DATA_RATE = 512_000.0, 10_000
-#: Bytes of a summary, and how many of them a task must make for the paper's ratio of 10; each crosses two
-#: interfaces.
+#: Bytes of a summary, and the number of summaries per task that gives the paper's ratio of 10; each summary
+#: crosses two interfaces.
 SUMMARY = 2970.0
 SUMMARIES = TASK_DATA / 10.0 / SUMMARY / 2.0
 
 
 def fetching(seed: int = 0) -> dict[str, Any]:
-    """For `Make`: tasks that fetch data."""
+    """Return a network on which tasks fetch data; for `Make`."""
     return {"network": Network(task_data=TASK_DATA)}
 
 
 def summary_share(result: Result) -> float:
-    """Share of summaries in the bytes sent, %."""
+    """Share of the bytes sent that summaries make up, %."""
     messages = result.messages
     return 100.0 * float(messages["bytes"][messages["kind"] == "summary"].sum() / messages["bytes"].sum())
 
@@ -99,7 +99,7 @@ def _peak(result: Result, column: str) -> float:
 
 
 def level_peak(result: Result, level: int) -> float:
-    """Largest use in 10 s of the links of a machine whose router is on `level`, %."""
+    """Largest use in 10 s of the links of a machine whose router is on `level`, %; NaN if not recorded."""
     if "use_peak_10s" not in result.machines:
         return math.nan
     routers = np.arange(max(0, len(result.machines) - 1))
@@ -108,16 +108,17 @@ def level_peak(result: Result, level: int) -> float:
 
 
 def data_ratio(result: Result) -> float:
-    """Bytes of task data over bytes of messages, both as they cross the interfaces of machines.
+    """Bytes of task data over bytes of messages, both counted at the interfaces of machines.
 
-    A message crosses two, its sender's and its receiver's; task data come from a repository and cross one.
+    A message crosses two interfaces, its sender's and its receiver's.  Task data come from a repository and
+    cross one.
     """
     machines = result.machines
     return float(machines["data_in"].sum() / (machines["bytes_in"].sum() + machines["bytes_out"].sum()))
 
 
 def summaries_per_task(result: Result) -> float:
-    """Summaries sent for each task."""
+    """Number of summaries sent per task."""
     messages = result.messages
     sent = messages["sent"][messages["kind"] == "summary"].sum()
     return float(sent / result.applications["tasks"].sum())
@@ -133,9 +134,9 @@ METRICS: dict[str, MetricFunction] = {
 
 
 def run(how: Run) -> Report:
-    """The fair tree at each rate; every number within 25 % of the printed one counts as reproduced.
+    """Run the fair tree at each rate; a number within 25 % of the printed one counts as reproduced.
 
-    Update times are compared for U alone; link use, which depends on the task size, for U and V.
+    Update times are compared for U only.  Link use depends on the task size, so it is compared for U and V.
     """
     nodes = SMALL if how.quick else NODES
     levels = range(int(math.log2(nodes - 1)) + 1)  # of the routers 0..nodes - 2
@@ -190,7 +191,7 @@ def _task_data(nodes: int, how: Run) -> list[Row]:
     return rows
 
 
-#: Why a number is what it is, where that is known.
+#: Explanations of measured numbers, where they are known.
 _FEW = "link use grows with the tasks that end while applications arrive, so it depends on the task size"
 _FIT = "the task size at which mean use is near the paper's"
 _BURST = (
@@ -227,7 +228,7 @@ def _recorded(made: Replicates, name: str, metric: str) -> Estimate | None:
 
 
 def figure(report: Report) -> Figure:
-    """Bars beside the printed values (if N is theirs): update time, and link use where it was recorded."""
+    """Draw update time, and link use where recorded, beside the printed values if N is the paper's."""
     from gridsim import plots
 
     panels = [

@@ -1,4 +1,4 @@
-"""What the experiments of DGS_ASAP share: rigid jobs on 5000 nodes, what is measured of them, and remarks."""
+"""Shared by the experiments on DGS_ASAP: rigid jobs on 5000 nodes, what is measured, tables and remarks."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ NODES, SMALL = 5000, 500
 LOW, HIGH = 0.28, 0.95
 DAY = 86_400.0
 SLOT = 60.0
-#: Users submit thousands of jobs at once: windows of a log that last for less are drawn again, s.
+#: Shortest window of a log, s: shorter ones are drawn again, as users submit thousands of jobs at once.
 SHORTEST = 3600.0
-#: What a job waits that starts as soon as it can: until the next slot, and for the messages of a search.
+#: Longest waiting that counts as no delay, s: until the next slot, and for the messages of a search.
 PROMPT = 1.1 * SLOT
-#: Neighbours that search, and neighbours of each node, in the paper.
+#: Number of neighbours that search for a job, and of neighbours that each node has, in the paper.
 FORWARD, DEGREE = 5, 20
 
 
 @lru_cache(maxsize=2)
 def _submissions(path: str) -> NDArray[np.float64]:
-    """When the jobs of a log were submitted, s after the first."""
+    """Return the times at which the jobs of a log were submitted, s after the first."""
     from gridsim.traces import read_jobs
 
     submit = read_jobs(path).jobs["submit"]
@@ -47,7 +47,7 @@ def _submissions(path: str) -> NDArray[np.float64]:
 
 
 def _window(submit: NDArray[np.float64], count: int, seed: int) -> tuple[float, float]:
-    """A window of `count` jobs, s; of those that are drawn the first that lasts `SHORTEST`, or all jobs."""
+    """Return a window of `count` jobs (begin and end, s), drawn until it lasts `SHORTEST`; else all jobs."""
     draw = Streams(seed)("reproduce.window")
     for _ in range(1000 if count < len(submit) else 0):
         first = int(draw.integers(len(submit) - count + 1))
@@ -59,15 +59,15 @@ def _window(submit: NDArray[np.float64], count: int, seed: int) -> tuple[float, 
 
 @dataclass(frozen=True)
 class Jobs:
-    """``Jobs(5000, 2000)(seed)`` is a scenario of rigid jobs; it can be sent to another process.
+    """Makes a scenario of rigid jobs, as ``Jobs(5000, 2000)(seed)``; it can be sent to another process.
 
-    jobs : 0 for all of the log.
-    load : request utilization to which the submissions are scaled; 0: so that they take a day; None: as they
-        are in the log.
-    profile : of the jobs that are drawn.  log : whose jobs are run instead: so many in a row, from a place in
-        the log that the seed tells.
-    widest : drawn jobs want at most so many nodes.
-    alone : the jobs are submitted one at a time, 1 ms apart where they were not, and messages take no time.
+    jobs : number of jobs; 0 for all jobs of the log.
+    load : request utilization to which the submissions are scaled.  0 makes them take a day; None leaves
+        them as they are in the log.
+    profile : profile of drawn jobs.  log : log that replaces drawn jobs; `jobs` jobs in a row are taken from
+        a place in it that depends on the seed.
+    widest : largest number of nodes that a drawn job wants.
+    alone : whether jobs are submitted one at a time, at least 1 ms apart, and messages take no time.
     part : (k, n): only the jobs that are submitted in the first k of n equal parts of the time.
     """
 
@@ -82,7 +82,7 @@ class Jobs:
 
     @property
     def name(self) -> str:
-        """Of a file: as ``ricc2010-2000-5000-0.28``."""
+        """Name of the scenario's file, such as ``ricc2010-2000-5000-0.28``."""
         source = self.profile if self.log is None else os.path.basename(self.log.path).split(".")[0].lower()
         load = "own" if self.load is None else f"{self.load:g}" if self.load else "day"
         name = f"{source}-{self.jobs or 'all'}-{self.nodes}-{load}"
@@ -122,7 +122,7 @@ class Jobs:
         kept = slice(int(np.searchsorted(whole.release, whole.release[-1] * number / parts, side="right")))
         release = whole.release[kept]
         if self.alone:
-            # at least 1 ms after the one before
+            # each job comes at least 1 ms after the one before it
             late = 1e-3 * np.arange(len(release))
             release = np.maximum.accumulate(release - late) + late
         run_time = whole.task_size[kept] / float(platform.speeds[0])
@@ -131,7 +131,7 @@ class Jobs:
 
 
 def jobs_of(how: Run, count: int, load: float = 0.0, profile: str = "ricc2010") -> Jobs:
-    """The jobs of an experiment: `count` in full, a tenth of them on a tenth of the nodes in small."""
+    """Return the jobs of an experiment: `count` jobs, or in small a tenth of them on a tenth of the nodes."""
     made = Jobs(NODES, count, load, profile, how.log)
     return replace(made, nodes=SMALL, jobs=count // 10) if how.quick else made
 
@@ -140,7 +140,7 @@ def jobs_of(how: Run, count: int, load: float = 0.0, profile: str = "ricc2010") 
 
 
 def exchanged(result: Result, *kinds: str) -> float:
-    """Schedules exchanged, of these kinds or else of the policy's own; NaN of schedulers without any."""
+    """Schedules exchanged, of these kinds or else of the policy's own kind; NaN if none were recorded."""
     if "exchanges" not in result.tables:
         return math.nan
     table = result.tables["exchanges"]
@@ -149,12 +149,12 @@ def exchanged(result: Result, *kinds: str) -> float:
 
 
 def retrieved(result: Result) -> float:
-    """Schedules that searches under push and poll got from opened neighbours; NaN of others."""
+    """Schedules that searches under push and poll got from opened neighbours; NaN if none were recorded."""
     return exchanged(result, "retrieve")
 
 
 def opened(result: Result) -> float:
-    """Neighbours whose neighbours a search asked for, mean over searches: m."""
+    """m: number of neighbours whose own neighbours a search asked for, mean over searches."""
     if "exchanges" not in result.tables:
         return math.nan
     degree = float(result.scheduler["parameters"]["degree"])
@@ -175,12 +175,12 @@ def cancelled(result: Result) -> float:
 
 
 def jobs(result: Result) -> float:
-    """How many there are."""
+    """Number of jobs."""
     return float(len(result.applications))
 
 
 def nodes(result: Result) -> float:
-    """Nodes of a job that was placed, summed and divided by all jobs: E[n] if none failed."""
+    """Nodes of the jobs that were placed, divided by the number of all jobs; E[n] if none failed."""
     table = result.applications
     return float(table["tasks"] @ (table["failed"] == 0)) / len(table)
 
@@ -211,12 +211,12 @@ def waiting(result: Result) -> float:
 
 
 def span(result: Result) -> float:
-    """From the first to the last submission, s."""
+    """Time from the first to the last submission, s."""
     return float(np.ptp(result.applications["release"]))
 
 
 def polled(result: Result) -> float:
-    """Schedules polled from the first to the last submission: of those of the whole run, the share."""
+    """Schedules polled between the first and the last submission: all polls times this share of the run."""
     return exchanged(result, "poll") * span(result) / result.makespan
 
 
@@ -254,10 +254,10 @@ METRICS: dict[str, MetricFunction] = {
 
 
 def predicted(made: Replicates, pull: str, push: str) -> NDArray[np.float64]:
-    """Pull over push of each seed as it follows from the protocol.
+    """Return the cost of pull over that of push, for each seed, as it follows from the protocol.
 
-    A search by one neighbour pulls d (1 + m) schedules, where m neighbours are opened; each node that commits
-    pushes d, and d again when it is cancelled.
+    A search by one neighbour pulls d (1 + m) schedules, where m neighbours are opened.  Each node that
+    commits pushes d schedules, and d again when it is cancelled.
     """
     asked = made["searched"][pull] * FORWARD * (1.0 + made["opened"][pull])
     told: NDArray[np.float64] = made["nodes"][push] + 2.0 * made["cancelled"][push]
@@ -268,9 +268,9 @@ def predicted(made: Replicates, pull: str, push: str) -> NDArray[np.float64]:
 
 
 def prices(title: str, made: Mapping[str, Replicates], name: str, others: Mapping[str, str]) -> Grid:
-    """Waiting under `name` against centralized schedulers, in each of the cases, in s and in %.
+    """Return a table that compares waiting under `name` with centralized schedulers, by case, in s and in %.
 
-    others : scheduler -> what it is called.
+    others : scheduler -> its name in the table.
     """
     rows: dict[str, list[Estimate | str]] = {}
     for case, each in made.items():
@@ -286,21 +286,21 @@ def prices(title: str, made: Mapping[str, Replicates], name: str, others: Mappin
     return Grid(title, ["case", "mean waiting (s)", f"{name} - it (s)", f"{name} - it (%)"], rows)
 
 
-#: Why absolute numbers have no verdict.
+#: The reason why absolute numbers have no verdict.
 OTHER_JOBS = "the paper's jobs are not to be had"
-#: A remark beside `prices`.
+#: A remark for reports that show `prices`.
 AMONG = "Mean waiting is that of the jobs that were placed: where some never were, it is of other jobs."
 
 
 def shown(found: Estimate) -> Estimate | str:
-    """For a cell of a grid: nothing where it was not measured in each seed."""
+    """Return a cell of a grid: the estimate, or "-" if the value was not measured for every seed."""
     return found if math.isfinite(found.mean) else "-"
 
 
 def means(
     title: str, made: Mapping[str, Replicates], names: Collection[str], columns: Mapping[str, str]
 ) -> Grid:
-    """Means of metrics (metric -> heading), a row for each case and each of these schedulers that it has."""
+    """Return a table of means of metrics (metric -> heading): a row per case and scheduler of `names`."""
     rows = {
         f"{case}: {name}": [shown(each.mean(name, metric)) for metric in columns]
         for case, each in made.items()
@@ -311,7 +311,7 @@ def means(
 
 
 def conflicts(made: Mapping[str, Replicates], names: Collection[str]) -> Grid:
-    """Refused commits, searches again and jobs that were never placed, of these schedulers."""
+    """Return a table of refused commits, repeated searches and jobs never placed, for these schedulers."""
     columns = {
         "refused": "first commit refused (%)",
         "refusals": "refused commits per 100 jobs",
@@ -322,7 +322,7 @@ def conflicts(made: Mapping[str, Replicates], names: Collection[str]) -> Grid:
 
 
 def costs(made: Mapping[str, Replicates], names: Collection[str]) -> Grid:
-    """What the schedules exchanged follow from, of these schedulers."""
+    """Return a table of what determines the number of schedules exchanged, for these schedulers."""
     columns = {
         "nodes": "E[n]",
         "searched": "searches per job",
@@ -335,7 +335,7 @@ def costs(made: Mapping[str, Replicates], names: Collection[str]) -> Grid:
 
 
 def about_jobs(how: Run, *profiles: str, whole: bool = False) -> list[str]:
-    """Remarks: whose jobs were run."""
+    """Return remarks on where the jobs of the experiment come from."""
     if how.log is not None:
         name = os.path.basename(how.log.path)
         each = how.log.procs_per_node

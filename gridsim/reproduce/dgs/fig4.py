@@ -32,18 +32,19 @@ SEEDS = (10, 5)
 
 JOBS, PROFILE = 6000, "wagap2013"
 SCHEDULERS: dict[str, Scheduler] = {"push": DgsAsap()}
-#: Intervals of the time of submissions.
+#: Number of intervals into which the time of submissions is divided.
 PARTS = 40
-#: Up to here the curves overlap; from here on we call a grid overbooked.
+#: Utilization below which the curves should overlap, and from which on the grid counts as overbooked.
 CALM, FULL = 0.6, 1.0
-#: Days that we take as several.
+#: Number of days that counts as several.
 SEVERAL = 2.0
 
 
 class Curves(NamedTuple):
-    """Of equal intervals: RU, EU, and what EU would be if each job started when it is submitted.
+    """RU and EU in equal intervals, and EU as it would be if each job started when it is submitted (`ideal`).
 
-    edges : s since the first submission.  submissions : how many intervals begin before the last one.
+    edges : s since the first submission.  submissions : number of intervals that begin before the last
+        submission.
     """
 
     edges: Floats
@@ -54,7 +55,7 @@ class Curves(NamedTuple):
 
 
 def curves(result: Result) -> Curves:
-    """RU and EU of a run."""
+    """Return the curves of RU and EU of a run."""
     jobs, machines = result.applications, len(result.machines)
     first, length = float(jobs["release"].min()), span(result) / PARTS
     release = jobs["release"] - first
@@ -70,7 +71,7 @@ def curves(result: Result) -> Curves:
 
 
 def distance(result: Result) -> float:
-    """Mean distance of EU from what it would be without waiting, where that is below 60 %, % points."""
+    """Mean distance of EU from EU without waiting, where the latter is below 60 %, % points."""
     made = curves(result)
     calm = made.ideal < CALM
     calm[made.submissions :] = False
@@ -78,7 +79,7 @@ def distance(result: Result) -> float:
 
 
 def overbooked(result: Result) -> float:
-    """Mean EU of the intervals in which it would be 100 % or more without waiting, %; NaN of none."""
+    """Mean EU of the intervals in which EU without waiting is 100 % or more, %; NaN if there are none."""
     made = curves(result)
     full = made.ideal >= FULL
     return 100.0 * float(made.eu[full].mean()) if full.any() else math.nan
@@ -90,13 +91,13 @@ def peak(result: Result) -> float:
 
 
 def average(result: Result) -> float:
-    """EU from the first to the last submission, %."""
+    """Mean EU from the first to the last submission, %."""
     made = curves(result)
     return 100.0 * float(made.eu[: made.submissions].mean())
 
 
 def calm_peak(result: Result) -> float:
-    """The largest EU of an interval without waiting, %."""
+    """Largest EU of an interval if no job had to wait, %."""
     return 100.0 * float(curves(result).ideal.max())
 
 
@@ -106,12 +107,12 @@ def busiest(result: Result) -> float:
 
 
 def after(result: Result) -> float:
-    """From the last submission until the last job has ended, days."""
+    """Time from the last submission until the last job ends, days."""
     return (result.makespan - span(result)) / DAY
 
 
 def postponed(result: Result) -> float:
-    """From the last submission until the last job has started, hours."""
+    """Time from the last submission until the last job starts, hours."""
     jobs = result.applications
     return (float(np.nanmax(jobs["first_start"])) - float(jobs["release"].max())) / 3600.0
 
@@ -130,7 +131,7 @@ METRICS: dict[str, MetricFunction] = {
 
 
 def run(how: Run) -> Report:
-    """Both loads; the curves are those of the first seed."""
+    """Run both loads; the curves are those of the first seed."""
     rows: list[Row] = []
     cells, data = {}, {}
     columns = {
@@ -188,7 +189,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """RU and EU over time with the jobs of the first seed, a panel per load."""
+    """Draw RU and EU over time with the jobs of the first seed, a panel per load."""
     from gridsim import plots
 
     made, panels = plots.figure(len(report.data))

@@ -42,9 +42,9 @@ SEEDS = (10, 5)
 JOBS, PROFILE = 6000, "wagap2013"
 SCHEDULERS: dict[str, Scheduler] = {"push": DgsAsap()}
 PARTS = 40
-#: Large jobs are the tenth with the largest area.
+#: Share of the jobs that count as large: the tenth with the largest area.
 LARGE = 0.1
-#: Edges of the classes: nodes, s, and node hours.
+#: Edges of the classes of jobs: number of nodes, duration in s, and area in node hours.
 CLASSES = {
     "nodes": (1, 2, 4, 8, 16, 32, 64, 128, 1e9),
     "duration": (0, 60, 600, 3600, 6 * 3600, DAY, 7 * DAY, 1e12),
@@ -55,7 +55,7 @@ LABELS = {"nodes": "nodes", "duration": "duration (s)", "area": "area (node hour
 
 
 def by(result: Result, what: str) -> Floats:
-    """Nodes, duration (s) or area (node hours) of each job."""
+    """Return the nodes, duration (s) or area (node hours) of each job."""
     jobs = result.applications
     nodes = jobs["tasks"].astype(np.float64)
     made: Floats = {
@@ -74,13 +74,13 @@ def correlation(result: Result, what: str) -> float:
 
 
 def median_of(result: Result, what: str, number: int) -> float:
-    """Median waiting of a class of `what`, s; NaN if nobody is in it."""
+    """Median waiting of a class of `what`, s; NaN if no job is in it."""
     made = waiting_by(by(result, what), result.applications["waiting"], np.array(CLASSES[what]))
     return float(made.median[number])
 
 
 def over_time(result: Result) -> tuple[Floats, Floats, Floats]:
-    """Edges (s), EU and mean waiting (s; NaN of no jobs) by intervals of the time of submissions."""
+    """Return edges (s), EU and mean waiting (s; NaN without jobs) of intervals of the time of submissions."""
     jobs, first = result.applications, float(result.applications["release"].min())
     edges = intervals(0.0, span(result), span(result) / PARTS)[: PARTS + 1]
     release = jobs["release"] - first
@@ -108,14 +108,14 @@ def prompt_all(result: Result) -> float:
 
 
 def medians(result: Result, what: str, least: float, below: float) -> float:
-    """Median waiting of the jobs of at least `least` of `what` over that of those below `below`."""
+    """Median waiting of jobs with `what` of at least `least`, over that of jobs with `what` below `below`."""
     values, waiting = by(result, what), result.applications["waiting"]
     ran = ~np.isnan(waiting)
     large, small = waiting[ran & (values >= least)], waiting[ran & (values < below)]
     return float(np.median(large) / np.median(small)) if len(large) and len(small) else math.nan
 
 
-#: Large and small: jobs of at least so much, and of less than so much.
+#: Limits of large and small jobs: large are at least the first value, small are below the second.
 ENDS = {"nodes": (64.0, 2.0), "duration": (DAY, 3600.0), "area": (1000.0, 1.0)}
 
 METRICS: dict[str, MetricFunction] = {
@@ -136,7 +136,7 @@ METRICS: dict[str, MetricFunction] = {
 
 
 def run(how: Run) -> Report:
-    """The jobs at a load of 95 %, seed by seed; the points of the figure are those of the first seed."""
+    """Run the jobs of each seed at a load of 95 %; the figure shows the points of the first seed."""
     jobs = jobs_of(how, JOBS, HIGH, PROFILE)
     made = how.replicate(jobs, SCHEDULERS, METRICS)
     wanted = {
@@ -188,7 +188,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """Waiting of the first seed: over time, and of each job over nodes, duration and area."""
+    """Draw the waiting of the first seed: over time, and of each job over nodes, duration and area."""
     from gridsim import plots
 
     made, panels = plots.figure(4, width=4.0)

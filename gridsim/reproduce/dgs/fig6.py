@@ -35,10 +35,10 @@ SCHEDULERS: dict[str, Scheduler] = {PUSH: DgsAsap(), PULL: DgsAsap(policy="pull"
 
 
 def run(how: Run) -> Report:
-    """The jobs of the first sixth of the time, of the first two sixths, and so on; what each adds is told.
+    """Run the jobs of the first sixth of the time, of the first two sixths, and so on, and compare the runs.
 
-    What comes later changes nothing of what was before: the schedules that a further sixth adds are those of
-    that time.
+    Later jobs do not change what happened before them.  So the schedules that a further sixth adds are those
+    exchanged for that sixth.
     """
     jobs = jobs_of(how, JOBS, HIGH, PROFILE)
     made = [how.replicate(replace(jobs, part=(k, PARTS)), SCHEDULERS, METRICS) for k in range(1, PARTS)]
@@ -86,13 +86,13 @@ def run(how: Run) -> Report:
 
 
 def _added(totals: list[Any]) -> Floats:
-    """What each part adds to the totals up to its end; of each seed."""
+    """Return what each part adds to the totals up to its end, for each seed."""
     made: Floats = np.diff(np.stack(totals), axis=0, prepend=0.0)
     return made
 
 
 def _loads(jobs: Jobs, seed: int) -> tuple[Floats, Floats]:
-    """RU of each part, and the share of the nodes that would be in use if jobs started at once."""
+    """Return RU of each part, and the share of the nodes that would be in use if jobs started at once."""
     scenario = jobs(seed)
     given = scenario.workload.realize(scenario.platform)
     run_time = given.task_size / float(scenario.platform.speeds[0])
@@ -106,7 +106,7 @@ def _loads(jobs: Jobs, seed: int) -> tuple[Floats, Floats]:
 
 
 def _at(values: Floats, load: Floats, which: Any) -> Estimate:
-    """`values` of the part of the least or the most load, of each seed; of parts with exchanges."""
+    """Return `values` of the part with the least or most load in each seed, among parts with exchanges."""
     chosen = []
     for value, of in zip(values.T, load.T, strict=True):
         some = np.isfinite(value)
@@ -129,7 +129,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """Of the first seed: schedules of push and pull, and the load, over time, each with the ratio."""
+    """Draw schedules of push and pull, and the load, over time, each with the ratio; for the first seed."""
     from gridsim import plots
 
     made, panels = plots.figure(2)

@@ -62,7 +62,7 @@ ASAP, EASY = "asap", "backfill"
 PERIODS = (30, 120, 480)
 PAPER = {PUSH: 152_277.0, PULL: 2_187_928.0, POLL: 72_000_000.0}
 PAPER_REFUSED = 0.21
-#: Within a day, and at a load of 95 %.
+#: Number of jobs within a day, and at a load of 95 %.
 JOBS, MORE = 2000, 5000
 PARTS = (4, 2)
 SCHEDULERS: dict[str, Scheduler] = {
@@ -78,7 +78,7 @@ _METRICS: dict[str, MetricFunction] = METRICS | {"polled": polled}
 
 
 def run(how: Run) -> Report:
-    """2000 jobs within a day, and 5000 at a load of 95 %; then one at a time; then on fewer nodes."""
+    """Run 2000 jobs within a day and 5000 at a load of 95 %, then jobs one at a time, then on fewer nodes."""
     day, more = jobs_of(how, JOBS), jobs_of(how, MORE, HIGH)
     made = {
         "one day": how.replicate(day, SCHEDULERS, _METRICS),
@@ -113,7 +113,7 @@ def run(how: Run) -> Report:
 
 
 def _in_a_day(made: Replicates, name: str) -> Any:
-    """Of each seed: schedules polled while jobs were submitted, per day."""
+    """Return, for each seed, the schedules polled while jobs were submitted, per day."""
     return made["polled"][name] * DAY / made["span"][name]
 
 
@@ -172,7 +172,7 @@ def _failures(made: dict[str, Replicates]) -> list[Row]:
 
 
 def _sizes(day: Jobs, how: Run, last: Replicates) -> tuple[list[int], dict[str, list[Any]]]:
-    """Schedules per node on fewer nodes too, with as many jobs per node."""
+    """Return the sizes, and schedules per node at each size, with the same number of jobs per node."""
     made = []
     for part in PARTS:
         fewer = replace(day, nodes=day.nodes // part, jobs=day.jobs // part)
@@ -181,7 +181,7 @@ def _sizes(day: Jobs, how: Run, last: Replicates) -> tuple[list[int], dict[str, 
     return sizes, {name: [each["per node"][name] for each in (*made, last)] for name in FEW}
 
 
-#: The paper's numbers against one another: N d D / p = 72,000,000 for p = 120 s.
+#: Relations between the paper's own numbers: N d D / p = 72,000,000 for p = 120 s.
 _OWN = Grid(
     "The paper's own numbers",
     ["relation", "value"],
@@ -211,7 +211,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """Bars of the schedules of each policy, beside the printed ones."""
+    """Draw bars of the schedules of each policy, beside the printed ones."""
     from gridsim import plots
 
     made, panels = plots.figure(1)

@@ -38,9 +38,10 @@ COST = {
     "pull": (1_108_196, 5_421_255, 11_632_289, 13_097_892),
 }
 JOBS = 2000
-#: Nodes of a drawn job at most: the paper's trace has none of more than 420, and two hops reach about 400.
+#: Largest number of nodes of a drawn job: jobs of the paper's trace have at most 420, and two hops reach
+#: about 400.
 WIDEST = 400
-#: Where there is room, and where searches have to look far, as they had to in the paper.
+#: Load -> profile of the jobs: with room on the grid, and where searches must look far, as in the paper.
 CASES = {HIGH: "ricc2010", 4.0: "wagap2013"}
 WIDEN = "push, d = 10, widen"
 SCHEDULERS: dict[str, Scheduler] = {
@@ -51,13 +52,13 @@ SCHEDULERS: dict[str, Scheduler] = {
 
 
 def within_reach(result: Result) -> float:
-    """Jobs that failed though as many machines had been reached as they want, % of all jobs."""
+    """Jobs that failed although searches reached as many machines as they want, % of all jobs."""
     jobs = result.applications
     return 100.0 * float(((jobs["failed"] > 0) & (jobs["tasks"] <= jobs["reached"])).mean())
 
 
 def reach(result: Result) -> float:
-    """Most machines that searches reached that did not find enough, mean over the jobs that failed."""
+    """Largest number of machines that an unsuccessful search reached, mean over the jobs that failed."""
     jobs = result.applications
     return float(jobs["reached"][jobs["failed"] > 0].mean()) if jobs["failed"].any() else math.nan
 
@@ -76,9 +77,9 @@ _METRICS: dict[str, MetricFunction] = METRICS | {"within reach": within_reach, "
 
 
 def run(how: Run) -> Report:
-    """Push and pull with each degree where there is room, and where there is none.
+    """Run push and pull with each degree, where there is room and where there is none.
 
-    Jobs that are too large fail, as in the paper; once searches widen.
+    Jobs that are too large fail, as in the paper; in one case (`WIDEN`) searches widen instead.
     """
     rows: list[Row] = []
     grids, data = [], {}
@@ -140,7 +141,7 @@ def _costs(made: Replicates, case: str) -> list[Row]:
 
 
 def _power(made: Replicates, policy: str, low: int, high: int) -> Any:
-    """Of each seed: the exponent with which schedules grow between two degrees."""
+    """Return an estimate of the exponent with which schedules grow between two degrees."""
     ratio = made["schedules"][f"{policy}, d = {high}"] / made["schedules"][f"{policy}, d = {low}"]
     return estimate(np.log(ratio) / math.log(high / low))
 
@@ -152,7 +153,7 @@ def _paper_power(policy: str, low: int, high: int) -> str:
 
 
 def _own() -> Grid:
-    """The paper's numbers against one another."""
+    """Return a table of relations between the paper's own numbers."""
     nodes = [push / d for push, d in zip(COST["push"], DEGREES, strict=True)]
     jobs = [pull / (FORWARD * d * (1 + d)) for pull, d in zip(COST["pull"], DEGREES, strict=True)]
     rows = {
@@ -182,7 +183,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """Schedules of push and pull, and waiting, over the degree, at the high load, beside the printed ones."""
+    """Draw schedules of push and pull, and waiting, over the degree at the high load, beside printed ones."""
     from gridsim import plots
 
     made, panels = plots.figure(3)

@@ -31,7 +31,7 @@ SEEDS = (10, 5)
 
 STATIC, DYNAMIC, ASAP, EASY = "static", "dynamic", "asap", "backfill"
 JOBS, PROFILE = 4000, "wagap2013"
-#: s between two exchanges of neighbours; the paper does not say.
+#: Time between two exchanges of neighbours, s; the paper does not give it.
 CYCLE = 3600.0
 SCHEDULERS: dict[str, Scheduler] = {
     STATIC: DgsAsap(),
@@ -39,12 +39,12 @@ SCHEDULERS: dict[str, Scheduler] = {
     ASAP: Asap(),
     EASY: Backfill(),
 }
-#: Static and dynamic, s, and by how much of the static one they differ, %.
+#: Load -> waiting in the static and the dynamic overlay, s, and their difference, % of the static one.
 PAPER = {LOW: (848.0, 936.0, 10.38), HIGH: (14_913.0, 16_858.0, 13.04)}
 
 
 def run(how: Run) -> Report:
-    """Both overlays at both loads, and the centralized schedulers."""
+    """Run both overlays and the centralized schedulers at both loads."""
     made = {
         f"RU {load:g}": how.replicate(jobs_of(how, JOBS, load, PROFILE), SCHEDULERS, METRICS)
         for load in PAPER
@@ -78,7 +78,7 @@ def run(how: Run) -> Report:
 
 
 def _own() -> Grid:
-    """The paper's numbers against one another."""
+    """Return a table of relations between the paper's own numbers."""
     rows = {
         f"RU {load:g}": [
             f"{dynamic - static:g} s = {(dynamic - static) / 60:.2f} min",
@@ -101,7 +101,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """Bars of waiting in both overlays beside the printed ones, a panel per load."""
+    """Draw bars of waiting in both overlays beside the printed ones, a panel per load."""
     from gridsim import plots
 
     made, panels = plots.figure(len(PAPER))

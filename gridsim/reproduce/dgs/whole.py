@@ -1,4 +1,4 @@
-"""A whole log under DGS_ASAP, as it is and compressed: what Table I and Figure 4 claim, on all its jobs."""
+"""The claims of Table I and Figure 4 on all jobs of a log under DGS_ASAP, as it is and compressed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FULL = "it is over 90 % when overbooked"
 CLAIMS = (ORDER, FOLLOWS, RARER, NONE, OVERLAP, FULL)
 SEEDS = (5, 5)
 
-#: Jobs to draw where there is no log.
+#: Number and profile of the jobs that are drawn if there is no log.
 JOBS, PROFILE = 20_000, "ricc2010"
 PUSH, PULL, POLL = "push", "pull", "poll, 120 s"
 SHORT, LONG = "poll, 30 s", "poll, 480 s"
@@ -72,7 +72,7 @@ _METRICS: dict[str, MetricFunction] = METRICS | {name: dgs_fig4.METRICS[name] fo
 
 
 def run(how: Run) -> Report:
-    """Both loads; the curves are those of the first seed."""
+    """Run both loads; the curves are those of the first seed."""
     cases = _cases(how)
     made = {
         case: how.replicate(jobs, POLICIES | (PERIODS if not number else {}) | _CENTRAL, _METRICS)
@@ -111,9 +111,9 @@ def run(how: Run) -> Report:
 
 
 def _cases(how: Run) -> dict[str, Jobs]:
-    """The jobs as they are, and compressed."""
+    """Return the cases: the jobs as they are, and compressed."""
     high = jobs_of(how, JOBS, HIGH, PROFILE)
-    if how.log is None or how.quick:  # in small there are too few nodes for the log's own load
+    if how.log is None or how.quick:  # the small version has too few nodes for the log's own load
         return {f"RU {LOW:g}": replace(high, load=LOW), f"RU {HIGH:g}": high}
     high = replace(high, jobs=0)
     return {"own load": replace(high, load=None), f"RU {HIGH:g}": high}
@@ -148,5 +148,5 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """RU and EU over time with the first seed, a panel per load."""
+    """Draw RU and EU over time for the first seed, a panel per load."""
     return dgs_fig4.figure(report)

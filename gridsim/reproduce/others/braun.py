@@ -22,9 +22,9 @@ WORST = "where all machines rank alike for every task (consistent matrices), MET
 CLAIMS = (BEST, WORST)
 SEEDS = (100, 5)
 
-#: What the paper compares; the others are of Maheswaran et al.
+#: The heuristics that the paper compares; the others are from Maheswaran et al.
 PUBLISHED = ("olb", "met", "mct", "min-min", "max-min")
-#: Of the further rules, as `map_tasks` has them by default.
+#: Settings of the other heuristics: the defaults of `map_tasks`.
 SETTINGS = "KPB with 20 % of the machines (4 of 16), the switching algorithm between 0.6 and 0.9"
 
 #: Class -> heuristic -> makespan of each seed.
@@ -32,7 +32,7 @@ Makespans = Mapping[str, Mapping[str, Floats]]
 
 
 def run(how: Run) -> Report:
-    """All heuristics on a matrix of each class and seed."""
+    """Run all heuristics on a matrix of each class and seed."""
     made = {name: makespans(name, how) for name in BRAUN_CLASSES}
     rows = [row for name in made for row in _claims(name, made[name])]
     grids = [
@@ -62,7 +62,7 @@ def run(how: Run) -> Report:
 
 
 def makespans(name: str, how: Run) -> dict[str, Floats]:
-    """Heuristic -> makespan of each seed, of matrices of the class `name`."""
+    """Return, for matrices of class `name`: heuristic -> makespan of each seed."""
     kind = BRAUN_CLASSES[name]._asdict()
     rows = []
     for seed in how.seeds:
@@ -72,7 +72,7 @@ def makespans(name: str, how: Run) -> dict[str, Floats]:
 
 
 def best(made: Mapping[str, Floats]) -> list[float]:
-    """Of each heuristic, the share of seeds in which its makespan is the smallest."""
+    """Return, for each heuristic, the share of seeds in which its makespan is the smallest."""
     values = np.stack(list(made.values()))
     share: list[float] = (values == values.min(axis=0)).mean(axis=1).tolist()
     return share
@@ -92,7 +92,7 @@ def _claims(name: str, made: Mapping[str, Floats]) -> list[Row]:
 
 
 def figure(report: Report) -> Figure:
-    """Makespans relative to Min-min's, a panel for each consistency."""
+    """Draw makespans relative to that of Min-min, a panel for each consistency."""
     from gridsim import plots
 
     made: Any = report.data["made"]

@@ -1,5 +1,5 @@
-"""Four methods to search for idle hosts under light, medium and heavy load: what D. Zhou and V. Lo, "Cluster
-Computing on the Fly: resource discovery in a cycle sharing peer-to-peer system" (2004), say of them."""
+"""Four methods to search for idle hosts under light, medium and heavy load, as compared by D. Zhou and V. Lo,
+"Cluster Computing on the Fly: resource discovery in a cycle sharing peer-to-peer system" (2004)."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ SEEDS = (10, 5)
 
 NODES, SMALL = 300, 40
 APPLICATIONS, FEW_APPLICATIONS = 300, 30
-#: Offered load, the share of the machines' time that the work takes.
+#: Offered load: the share of the machines' time that the work takes.
 LOADS = {"light": 0.1, "medium": 0.5, "heavy": 0.9}
-#: Tasks of a bag on average, and the size of each: 600 s at the mean speed, Mflop.
+#: Mean number of tasks of a bag, and the size of each task, Mflop: 600 s at the mean speed.
 TASKS, SIZE = 20.0, 1.2e6
 
 RENDEZVOUS = "rendezvous"
@@ -46,18 +46,18 @@ METHODS: dict[str, Scheduler] = {
     "rendezvous, never refreshed": Rendezvous(refresh=math.inf),
     "rendezvous, any host": Rendezvous(pick="random"),
 }
-#: As the others do, it does not choose by how long hosts have been free.
+#: The rendezvous that, like the other methods, does not choose hosts by how long they have been free.
 ANY_HOST = "rendezvous, any host"
 OTHERS = tuple(METHODS)[:3]
-#: Messages that are sent whether or not anybody searches.
+#: Kinds of messages that are sent even if no machine searches.
 UPKEEP = ("hello", "profile", "beacon", "where", "known", "advert", "noted")
-#: By load, what the paper says, and where it has the ratio of rendezvous to another method.
+#: Load -> the paper's claim, and the range in which it puts the ratio of rendezvous to another method.
 WANTED = {"light": (LIGHT, "< 1", -math.inf, BELOW), "heavy": (HEAVY, "> 1", ABOVE, math.inf)}
 
 
 @dataclass(frozen=True)
 class Bags:
-    """``Bags("light", 300, 300)(seed)``: so many machines and bags; it can be sent to another process."""
+    """Makes a scenario of bags, as ``Bags("light", 300, 300)(seed)``; it can be sent to another process."""
 
     load: str
     nodes: int
@@ -65,7 +65,7 @@ class Bags:
 
     @property
     def name(self) -> str:
-        """Of a file: as ``light-300``."""
+        """Name of the scenario's file, such as ``light-300``."""
         return f"{self.load}-{self.nodes}"
 
     def __call__(self, seed: int) -> Scenario:
@@ -81,18 +81,18 @@ class Bags:
 
 
 def _found(result: Result) -> Any:
-    """Rows of the hosts that were found, the client's own machine not among them: bool[rows]."""
+    """bool[rows], which rows are hosts that were found, other than the client's own machine."""
     hosts = result.tables["hosts"]
     return hosts["client"] != hosts["host"]
 
 
 def messages_per_host(result: Result) -> float:
-    """All messages for each host that was found."""
+    """Number of all messages per host that was found."""
     return _over(result.messages["sent"].sum(), result)
 
 
 def search_messages_per_host(result: Result) -> float:
-    """Messages for each host that was found, without what is sent whether or not anybody searches."""
+    """Number of messages per host that was found, without those that are sent even if no machine searches."""
     return _over(result.messages["sent"][~np.isin(result.messages["kind"], UPKEEP)].sum(), result)
 
 
@@ -102,18 +102,18 @@ def _over(messages: Any, result: Result) -> float:
 
 
 def time_to_find(result: Result) -> float:
-    """Mean time from when a task needs a host until the client has one, s."""
+    """Mean time from the instant a task needs a host until the client has found one, s."""
     hosts, found = result.tables["hosts"], _found(result)
     return float((hosts["found"] - hosts["needed"])[found].mean()) if found.any() else math.nan
 
 
 def turnaround(result: Result) -> float:
-    """Mean time from the release of a bag until its last task has ended, s."""
+    """Mean time from the release of a bag until its last task ends, s."""
     return float(result.mean_completion)
 
 
 def short_searches(result: Result) -> float:
-    """Searches that found fewer hosts than were wanted, %."""
+    """Share of searches that found fewer hosts than wanted, %."""
     searches = result.tables["searches"]
     return 100 * float((searches["found"] < searches["wanted"]).mean()) if len(searches) else math.nan
 
@@ -132,12 +132,12 @@ SAID = {
     "turnaround": "turnaround of a bag, s",
     "short": "searches that found fewer hosts than wanted, %",
 }
-#: Of which method which metrics are judged.
+#: Method -> the metrics that are judged for it.
 JUDGED = {RENDEZVOUS: ("messages", "search messages", "time", "turnaround"), ANY_HOST: ("turnaround",)}
 
 
 def run(how: Run) -> Report:
-    """All methods under each load."""
+    """Run all methods under each load."""
     nodes, count = (SMALL, FEW_APPLICATIONS) if how.quick else (NODES, APPLICATIONS)
     made = {load: how.replicate(Bags(load, nodes, count), METHODS, METRICS) for load in LOADS}
     rows = [row for load, each in made.items() for row in _claims(load, each)]
@@ -153,7 +153,7 @@ def run(how: Run) -> Report:
 
 
 def _claims(load: str, made: Replicates) -> list[Row]:
-    """Rendezvous against each of the others; of medium load the paper says nothing."""
+    """Return the rows that compare rendezvous with each other method; the paper omits medium load."""
     rows = []
     for one, metric, other in (
         (one, metric, other) for one, metrics in JUDGED.items() for metric in metrics for other in OTHERS
@@ -188,7 +188,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """A panel per metric, over the load."""
+    """Draw a panel per metric, over the load."""
     from gridsim import plots
 
     series = report.data["series"]

@@ -1,4 +1,4 @@
-"""The four wave schedulers: do tasks get on by moving to where it is night, and what is waiting worth?"""
+"""The four wave schedulers: whether tasks gain by moving to where it is night, and what waiting gains."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ SEEDS = (10, 5)
 
 NODES, SMALL = 600, 96
 DAYS, FEW_DAYS = 5.0, 1.0
-#: Mflop/s of every host; s that tasks take there, uniform.
+#: Speed of every host, Mflop/s; shortest and longest time that tasks take there, s (uniform).
 SPEED, LEAST, MOST = 1000.0, 3600.0, 43_200.0
-#: Work over what the hosts can do while they are up, as the releases go on.
+#: Work over what the hosts can do while they are up, during the time of releases.
 LOADS = {"light": 0.2, "heavy": 0.8}
-#: Shares of the day in which drawn hosts are up.
+#: Shares of the day in which drawn hosts are up, one for each kind of hosts.
 DAY_UP = (0.1, 0.4)
-#: s that a move takes, and waiting at most, where they are not varied.
+#: Time that a move takes, and longest waiting, where they are not varied, s.
 COST, LINGER = 300.0, 3600.0
 COSTS = (0.0, 60.0, 300.0, 1200.0)
 LINGERS = (0.0, 900.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0)
 BASE = "migration-immediate"
 PAIRS = (("wave-immediate", "migration-immediate"), ("wave-linger", "migration-linger"))
 LINGERING = [mode for mode in MODES if mode.endswith("linger")]
-#: h, of a trace, and which of its hours these are.
+#: Length of the night in a trace, h, and two ways to choose its hours.
 NIGHT = 8
 FEWEST_GO, MOST_UP = "night when fewest hosts go", "night when most are up"
 NIGHTS = (FEWEST_GO, MOST_UP)
@@ -65,12 +65,12 @@ def turnaround(result: Result) -> float:
 
 
 def moves(result: Result) -> float:
-    """How often a task moved to another host, on average."""
+    """Mean number of moves of a task to another host."""
     return float(result.applications["migrated"].sum() / result.applications["tasks"].sum())
 
 
 def resumed(result: Result) -> float:
-    """How often a task went on at the host that it had lost, on average."""
+    """Mean number of times that a task continued on the host that it had lost."""
     return float(result.applications["resumed"].sum() / result.applications["tasks"].sum())
 
 
@@ -82,37 +82,37 @@ METRICS = {"turnaround": turnaround, "moves": moves, "resumed": resumed}
 
 @dataclass(frozen=True)
 class Hours:
-    """float64[24], hours of the whole days of a trace, which count from its beginning.
+    """float64[24], statistics by hour of day, over the whole days of a trace; days count from its beginning.
 
-    up : share of its hosts that are up then, of those that ever were.  go : of hosts that are up, how many
-    go down in an hour.
+    up : share of hosts that are up, of those that are ever up.  go : hosts that go down in an hour, per host
+        that is up.
     """
 
     up: Floats
     go: Floats
 
     def night(self, kind: str) -> int:
-        """The hour from which on, for eight, most hosts are up, or fewest go."""
+        """Return the first of the eight hours in which most hosts are up, or fewest go down (`kind`)."""
         if kind == MOST_UP:
             return int(np.argmax(_windows(self.up)))
         up = _windows(self.up)
-        # where nobody is up nobody goes, but it is no night
+        # where no host is up, none goes down, but that does not count as a night
         return int(np.argmin(np.divide(_windows(self.go * self.up), up, np.full(24, np.inf), where=up > 0)))
 
     def in_night(self, kind: str) -> tuple[float, float]:
-        """`up` and `go` of the eight hours."""
+        """Return `up` and `go` of the eight hours of the night."""
         night, up = self.night(kind), _windows(self.up)
         return float(up[night] / NIGHT), float(_windows(self.go * self.up)[night] / up[night])
 
 
 def _windows(hours: Floats) -> Floats:
-    """Sums of eight hours from each hour of the day on."""
+    """Return float64[24]: for each hour of the day, the sum over the eight hours that begin with it."""
     return np.array([np.roll(hours, -hour)[:NIGHT].sum() for hour in range(24)])
 
 
 @lru_cache(maxsize=2)
 def hours_of(path: str) -> Hours:
-    """Those of a trace.  Raises TraceFormatError for one without a whole day in which a host is up."""
+    """Return the `Hours` of a trace.  Raises TraceFormatError for one without a whole day with a host up."""
     from gridsim.traces import read_availability
 
     trace = read_availability(path)
@@ -124,7 +124,7 @@ def hours_of(path: str) -> Hours:
     )
 
     def within(hour: int) -> float:
-        """s of this hour of the days that lie within intervals, summed."""
+        """Return the time that intervals spend in this hour of the days, summed over intervals, s."""
         first, last = ((of_day - 3600.0 * hour).clip(0.0, 3600.0) for of_day in (begin, end))
         return float((3600.0 * (ended - begun) + last - first).sum())
 
@@ -141,10 +141,10 @@ def hours_of(path: str) -> Hours:
 
 @dataclass(frozen=True)
 class Around:
-    """``Around(600, "heavy", 0.1)(seed)`` is hosts around the world, and tasks that come for some days.
+    """Makes hosts around the world and tasks released over `days`, as ``Around(600, "heavy", 0.1)(seed)``.
 
-    day_up : share of the day in which a drawn host is up.  availability : a trace, whose hosts they are in
-    place of drawn ones.  night : what is night there, one of `NIGHTS`.
+    day_up : share of the day in which a drawn host is up.  availability : a trace whose hosts replace drawn
+        ones.  night : which of its hours are night, one of `NIGHTS`.
     """
 
     nodes: int
@@ -156,7 +156,7 @@ class Around:
 
     @property
     def name(self) -> str:
-        """Of a file: as ``heavy-600-day10``."""
+        """Name of the scenario's file, such as ``heavy-600-day10``."""
         kind = f"day{100 * self.day_up:g}"
         if self.availability is not None:
             kind = {MOST_UP: "most-up", FEWEST_GO: "fewest-go"}[self.night]
@@ -190,12 +190,12 @@ class Around:
 
 
 def waves(linger: float = LINGER, cost: float = COST) -> dict[str, Scheduler]:
-    """The four."""
+    """Return the four schedulers, by mode."""
     return {mode: Wave(mode=mode, linger=linger, migration_cost=cost) for mode in MODES}
 
 
 def run(how: Run) -> Report:
-    """The four at each load, on each kind of hosts; then with other costs and other waits."""
+    """Run the four at each load, on each kind of hosts; then with other costs of a move and other waits."""
     nodes, days = (SMALL, FEW_DAYS) if how.quick else (NODES, DAYS)
     kinds: dict[str, dict[str, Any]]
     kinds = {f"up {100 * share:g} % of the day": {"day_up": share} for share in DAY_UP}
@@ -207,7 +207,7 @@ def run(how: Run) -> Report:
         for load in LOADS
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TraceWarning)  # it has been said
+        warnings.simplefilter("ignore", TraceWarning)  # it has been shown already
         made = {place: how.replicate(make, waves(), METRICS) for place, make in makes.items()}
         usual = [place for place in makes if place.startswith(next(iter(kinds)))]
         costs = {
@@ -298,7 +298,7 @@ def _table(title: str, metric: str, made: Mapping[str, Replicates], names: Seque
 
 
 def _better(made: Mapping[str, Replicates]) -> list[Row]:
-    """To be the same is not to be better."""
+    """Return the rows about `BETTER`; an equal turnaround does not count as better."""
     return [
         judge(
             BETTER,
@@ -313,7 +313,7 @@ def _better(made: Mapping[str, Replicates]) -> list[Row]:
     ]
 
 
-#: What counts as influence: the worst wait over the best one.
+#: Smallest ratio of turnarounds, worst wait over best wait, that counts as influence.
 INFLUENCE = 1.01
 
 
@@ -351,19 +351,19 @@ _REMARKS = (
 
 
 def _reach(found: Estimate, end: float) -> float:
-    """From an estimate to an end of its interval; 0 if it has none."""
+    """Return the distance from an estimate to an end of its interval; 0 if it has none."""
     return 0.0 if math.isnan(end) else abs(found.mean - end)
 
 
 def figure(report: Report) -> Figure:
-    """Left, turnaround over that of plain migration; right, over the wait."""
+    """Draw turnaround relative to plain migration on the left, and turnaround over the wait on the right."""
     from gridsim import plots
     from gridsim.plots.style import name_x
 
     made, (left, *panels) = plots.figure(1 + len(report.data["lingers"]))
     places = list(report.data["made"])
     left.axhline(1.0, color="black", linewidth=0.8, linestyle="--", label=BASE)
-    # those that wait look as they do on the right
+    # schedulers that linger have the same markers and colours as on the right
     for k, mode in enumerate([*LINGERING, *(mode for mode in MODES if mode not in (BASE, *LINGERING))]):
         found = [report.data["made"][place][mode] for place in places]
         left.errorbar(

@@ -1,4 +1,4 @@
-"""What the experiments of RJSS share: job streams on a star of desktops, and claims about who is faster."""
+"""Shared by the experiments on RJSS: job streams on a star of desktops, and claims about what is faster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NODES, SMALL = 100, 40
 HORIZON, SHORT = 2000.0, 400.0
-#: Of the horizon, when the mean turnaround so far is looked at.
+#: Shares of the horizon at which the mean turnaround so far is measured.
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
 
 REMARKS = (
@@ -47,10 +47,10 @@ REMARKS = (
 
 @dataclass(frozen=True)
 class Jobs:
-    """``Jobs(interarrival=25.0)(seed)`` is a scenario of job streams; it can be sent to another process.
+    """Makes a scenario of job streams: ``Jobs(interarrival=25.0)(seed)``.  It can be sent to another process.
 
     data : mean bytes of a job.  clock : mean Mflop/s of a node.  reference : Mflop/s at which a job takes
-    `processing_time` s on average.  congestion : s, of the star.
+    `processing_time` s on average.  congestion : delay that the star adds to a message, s.
     """
 
     nodes: int = NODES
@@ -64,7 +64,7 @@ class Jobs:
 
     @property
     def name(self) -> str:
-        """Of a file: as ``jobs-100-20-30-200-0.1``."""
+        """Name of the scenario's file, such as ``jobs-100-20-30-200-0.1``."""
         parts = self.nodes, self.interarrival, self.processing_time, self.clock, self.congestion
         return "jobs-" + "-".join(f"{part:g}" for part in parts)
 
@@ -82,13 +82,13 @@ class Jobs:
 
 
 def jobs(how: Run, **changes: Any) -> Jobs:
-    """As in the paper but for `changes`; in small if that is asked for."""
+    """Return the paper's jobs with `changes`; in small, fewer nodes and a shorter horizon."""
     small = {"nodes": SMALL, "horizon": SHORT} if how.quick else {}
     return Jobs(**{**small, **changes})
 
 
 def rivals() -> dict[str, Scheduler]:
-    """The three that the paper compares."""
+    """Return the three schedulers that the paper compares."""
     return {"NM": NoMigration(), "RE": ResourceExclusion(), "RJSS": Rjss()}
 
 
@@ -108,7 +108,7 @@ def error_deviation(result: Result) -> float:
     return float(np.std(errors)) if len(errors) else math.nan
 
 
-#: G^t after each share of the horizon, and what else is told of a run.
+#: G^t after each share of the horizon, and the other metrics of a run.
 METRICS: dict[str, MetricFunction] = {
     **{f"G at {share:g}": partial(_until, share=share) for share in SHARES},
     "turnaround": attrgetter("mean_turnaround"),
@@ -119,7 +119,7 @@ METRICS: dict[str, MetricFunction] = {
     "utilization": attrgetter("utilization"),
 }
 G = "G at 1"
-#: What claims are judged by, and how that is called.
+#: Metrics by which claims are judged -> their names in tables.
 MEASURES = {"turnaround": "turnaround of all jobs", G: "G^t"}
 
 
@@ -127,14 +127,14 @@ MEASURES = {"turnaround": "turnaround of all jobs", G: "G^t"}
 
 
 def faster(claim: str, where: str, made: Replicates, a: str, b: str, metric: str) -> Row:
-    """That `a` has less of a metric than `b`."""
+    """Return a row about the claim that `a` has a smaller value of a metric than `b`."""
     measured = made.ratio(a, b, metric)
     quantity = f"{where}: {MEASURES.get(metric, metric)}, {a} / {b}"
     return judge(claim, quantity, "< 1", measured, -math.inf, BELOW)
 
 
 def all_faster(claim: str, made: Mapping[str, Replicates]) -> list[Row]:
-    """That RJSS is the fastest of the three, in each column and by both measures."""
+    """Return rows about the claim that RJSS is the fastest of the three, by column and by both measures."""
     return [
         faster(claim, where, each, "RJSS", other, metric)
         for metric in MEASURES
@@ -144,7 +144,7 @@ def all_faster(claim: str, made: Mapping[str, Replicates]) -> list[Row]:
 
 
 def grows_less(claim: str, made: Mapping[str, Replicates]) -> list[Row]:
-    """That from the first to the last column RJSS grows less than the others."""
+    """Return rows about the claim that RJSS grows less than the others from the first to the last column."""
     first, *_, last = made.values()
     return [
         judge(
@@ -167,14 +167,14 @@ def _more(last: Replicates, first: Replicates, name: str, metric: str) -> Any:
 def rises(
     claim: str, made: Mapping[str, Replicates], name: str, metric: str, low: float, high: float, said: str
 ) -> Row:
-    """That a scheduler's last column over the first lies in low..high."""
+    """Return a row about the claim that a scheduler's last column over its first lies in low..high."""
     first, *_, last = made.values()
     measured = estimate(last[metric][name] / first[metric][name])
     return judge(claim, f"{MEASURES[metric]}, last column / first: {name}", said, measured, low, high)
 
 
 def means(title: str, made: Mapping[str, Replicates], metric: str, names: Sequence[str] = ()) -> Grid:
-    """A metric of each scheduler, a column each of `made`."""
+    """Return a table of means of a metric: a row per scheduler, a column per entry of `made`."""
     rows = names or next(iter(made.values())).schedulers
     return Grid(
         title,
@@ -184,19 +184,19 @@ def means(title: str, made: Mapping[str, Replicates], metric: str, names: Sequen
 
 
 def over_time(title: str, made: Replicates) -> Grid:
-    """G^t of each scheduler after each share of the horizon."""
+    """Return a table of G^t of each scheduler after each share of the horizon."""
     rows = {name: [made.mean(name, f"G at {share:g}") for share in SHARES] for name in made.schedulers}
     return Grid(title, ["scheduler", *(f"t = {share:g} T" for share in SHARES)], rows)
 
 
 def series(made: Mapping[str, Replicates], metric: str = G) -> dict[str, Any]:
-    """For `plots.lines`: scheduler -> estimates."""
+    """Return the lines for `plots.lines`: scheduler -> estimates."""
     names = next(iter(made.values())).schedulers
     return {name: [each.mean(name, metric) for each in made.values()] for name in names}
 
 
 def panels(series: Mapping[str, Any], x: Sequence[float], xlabel: str, xscale: str = "linear") -> Figure:
-    """The mean turnaround over `x`, a panel for each of `series`, which are as `plots.lines` wants them."""
+    """Draw the mean turnaround over `x`: a panel for each of `series`, each with lines for `plots.lines`."""
     from gridsim import plots
 
     made, places = plots.figure(len(series))

@@ -34,14 +34,14 @@ SIZES, FEW_SIZES = (100, 200, 300, 400, 500), (40, 80)
 
 @dataclass(frozen=True)
 class Ranges:
-    """Job streams whose means are drawn from the paper's ranges, others for each seed."""
+    """Makes job streams whose means are drawn from the paper's ranges, anew for each seed."""
 
     nodes: int
     horizon: float
 
     @property
     def name(self) -> str:
-        """Of a file."""
+        """Name of the scenario's file."""
         return f"ranges-{self.nodes}"
 
     def __call__(self, seed: int) -> Scenario:
@@ -55,10 +55,11 @@ class Ranges:
 
 
 def arrivals(result: Result) -> NDArray[np.float64]:
-    """float64[jobs], work that RJSS expects to come to the node while a job is on its way there, s.
+    """float64[jobs], work that RJSS expects to arrive at the node while a job is on its way there, s.
 
-    (rate + Q) t' jobs of the mean size, at the speed of the node where the job ran: rate is that of the
-    node's own jobs, Q the jobs that others sent there by then over the time so far, t' the time on the way.
+    It is that of (rate + Q) t' jobs of the mean size, at the speed of the node where the job ran.  Here rate
+    is the rate of the node's own jobs, Q the number of jobs that other nodes have sent there over the time
+    so far, and t' the time on the way.
     """
     scenario = result.scenario
     given = scenario.workload.realize(scenario.platform)
@@ -73,7 +74,7 @@ def arrivals(result: Result) -> NDArray[np.float64]:
 
 
 def _before(node: NDArray[np.int32], counted: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """int64[jobs], of each job how many earlier ones are `counted` at the same node."""
+    """int64[jobs], for each job the number of earlier jobs at the same node that are `counted`."""
     order = np.argsort(node, kind="stable")
     sums: NDArray[np.int64] = np.cumsum(counted[order]) - counted[order]
     first = np.searchsorted(node[order], node[order])
@@ -83,22 +84,22 @@ def _before(node: NDArray[np.int32], counted: NDArray[np.bool_]) -> NDArray[np.i
 
 
 def errors(result: Result) -> NDArray[np.float64]:
-    """|predicted - actual load| / actual load of each job that moved and found a queue.
+    """|predicted - actual load| / actual load, for each job that moved and found a queue.
 
-    The load predicted is the wait at the node when it was chosen, and what is expected to come meanwhile.
+    The predicted load is the wait at the node when it was chosen, plus the work expected to arrive meanwhile.
     """
     jobs = result.tables["jobs"]
     return prediction_errors(jobs["predicted"] + arrivals(result), jobs["waited"])
 
 
 def mean_error(result: Result) -> float:
-    """Mean prediction error over the jobs of a run; NaN of none."""
+    """Mean prediction error over the jobs of a run; NaN if there are none."""
     found = errors(result)
     return float(found.mean()) if len(found) else math.nan
 
 
 def deviation(result: Result) -> float:
-    """Standard deviation of the prediction error over the jobs of a run; NaN of none."""
+    """Standard deviation of the prediction error over the jobs of a run; NaN if there are none."""
     found = errors(result)
     return float(found.std()) if len(found) else math.nan
 
@@ -107,7 +108,7 @@ _METRICS: dict[str, MetricFunction] = METRICS | {"load error": mean_error, "load
 
 
 def run(how: Run) -> Report:
-    """RJSS alone."""
+    """Run RJSS alone at each number of nodes."""
     sizes = FEW_SIZES if how.quick else SIZES
     horizon = SHORT if how.quick else HORIZON
     made = {n: how.replicate(Ranges(n, horizon), {"RJSS": Rjss()}, _METRICS) for n in sizes}
@@ -163,7 +164,7 @@ _REMARK = (
 
 
 def figure(report: Report) -> Figure:
-    """Mean and standard deviation over N."""
+    """Draw mean and standard deviation of the prediction error over N."""
     from gridsim import plots
 
     made, (axes,) = plots.figure(1)

@@ -21,14 +21,14 @@ SEEDS = (20, 5)
 
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 BEST, OTHERS = (0.1, 0.2), (0.05, 0.4, 1.0)
-#: How long a question takes; see `Rjss`.
+#: Ways to ask -> `probe_latency` of `Rjss`, the time that a question takes.
 ASKING: dict[str, ProbeLatency] = {"free": 0.0, "in round trips": "network"}
-#: The paper's own numbers make a load of 1.5.
+#: Loads; the paper's own numbers make a load of 1.5.
 LOADS = (0.6, 0.9, 1.5)
 
 
 def run(how: Run) -> Report:
-    """RJSS with each k: asking for nothing, and asking in round trips."""
+    """Run RJSS with each k, where asking takes no time and where each question takes a round trip."""
     rows: list[Row] = []
     grids: list[Grid] = []
     data = {}
@@ -55,10 +55,10 @@ def run(how: Run) -> Report:
 
 
 def _by_load(made: dict[str, list[object]]) -> dict[str, list[object]]:
-    """Load -> estimates over k."""
+    """Return load -> estimates over k."""
     return {f"load {load:g}": [made[f"k = {k:.0%}"][i] for k in SHARES] for i, load in enumerate(LOADS)}
 
 
 def figure(report: Report) -> Figure:
-    """Turnaround over k, a panel for each way of asking."""
+    """Draw turnaround over k, a panel for each way of asking."""
     return panels(report.data["series"], [100 * k for k in SHARES], "k, % of the nodes")

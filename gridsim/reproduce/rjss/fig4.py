@@ -28,12 +28,12 @@ EARLY = "RJSS is better from the early stages of the run on"
 CLAIMS = (BETTER, EARLY)
 SEEDS = (20, 5)
 
-#: Jobs of a node in 1000 s.
+#: Number of jobs that a node submits in 1000 s.
 RATES, FEW_RATES = (30, 40, 50), (30, 50)
 
 
 def run(how: Run) -> Report:
-    """The three at each rate."""
+    """Run the three schedulers at each rate."""
     rates = FEW_RATES if how.quick else RATES
     made = {
         f"{rate} jobs in 1000 s": how.replicate(jobs(how, interarrival=1000.0 / rate), rivals(), METRICS)
@@ -69,7 +69,7 @@ _REMARK = (
 
 
 def figure(report: Report) -> Figure:
-    """G^t over time, a panel for each rate."""
+    """Draw G^t over time, a panel for each rate."""
     from gridsim import plots
 
     series = report.data["series"]

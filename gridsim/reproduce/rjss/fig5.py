@@ -27,12 +27,12 @@ LESS = "increasing the processing time has less effect on RJSS than on RE and NM
 CLAIMS = (BETTER, LESS)
 SEEDS = (20, 5)
 
-#: s at 200 Mflop/s; a job each 20 s.
+#: Mean processing times at 200 Mflop/s, s; a node submits a job every 20 s on average.
 TIMES, FEW_TIMES = (20.0, 25.0, 30.0, 35.0, 40.0), (20.0, 40.0)
 
 
 def run(how: Run) -> Report:
-    """The three at each processing time."""
+    """Run the three schedulers at each processing time."""
     times = FEW_TIMES if how.quick else TIMES
     made = {f"{t:g} s": how.replicate(jobs(how, processing_time=t), rivals(), METRICS) for t in times}
     rows = all_faster(BETTER, made) + grows_less(LESS, made)
@@ -51,7 +51,7 @@ def run(how: Run) -> Report:
 
 
 def figure(report: Report) -> Figure:
-    """G^t over the processing time."""
+    """Draw the mean turnaround of all jobs over the processing time."""
     from gridsim import plots
 
     made, (axes,) = plots.figure(1)

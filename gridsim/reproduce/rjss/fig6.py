@@ -30,12 +30,12 @@ BETTER = "RJSS performs better than RE and NM"
 CLAIMS = (STAYS, INCREASE, BETTER)
 SEEDS = (20, 5)
 
-#: Jobs of a node in 1000 s, and mean clock, Mflop/s; jobs are those that take 30 s at 200 Mflop/s.
+#: Jobs of a node in 1000 s, and mean clock, Mflop/s; jobs take 30 s at 200 Mflop/s.
 PAIRS, FEW_PAIRS = ((30, 200.0), (40, 300.0), (50, 400.0), (60, 500.0)), ((30, 200.0), (60, 500.0))
 
 
 def run(how: Run) -> Report:
-    """The three at each pair."""
+    """Run the three schedulers at each pair of rate and clock."""
     pairs = FEW_PAIRS if how.quick else PAIRS
     made = {
         f"{rate} jobs, {clock:g} Mflop/s": how.replicate(
@@ -63,7 +63,7 @@ _REMARK = (
 
 
 def figure(report: Report) -> Figure:
-    """G^t at each pair."""
+    """Draw the mean turnaround of all jobs at each pair of rate and clock."""
     from gridsim import plots
 
     made, (axes,) = plots.figure(1)

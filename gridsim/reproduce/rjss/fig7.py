@@ -1,4 +1,4 @@
-"""RJSS, Figure 7: turnaround over the number of nodes, and what it costs to ask more of them."""
+"""RJSS, Figure 7: turnaround over the number of nodes, and the cost of asking more of them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ CLAIMS = (VARIES, BETTER, OTHERS)
 SEEDS = (20, 5)
 
 SIZES, FEW_SIZES = (100, 200, 300, 400, 500), (40, 80)
-#: "Slightly": by so much of itself from one size to twice of it.
+#: Largest relative change from one size to twice that size that counts as slight.
 SLIGHT = 0.1
 ASKING = ("RJSS, round trips", "RE, round trips", "RJSS, best, round trips")
 
 
 def run(how: Run) -> Report:
-    """The three at each size, where asking takes no time and where each question takes a round trip."""
+    """Run the three at each size, where asking takes no time and where each question takes a round trip."""
     sizes = FEW_SIZES if how.quick else SIZES
     schedulers: dict[str, Scheduler] = {
         **rivals(),
@@ -98,5 +98,5 @@ _REMARK = (
 
 
 def figure(report: Report) -> Figure:
-    """Turnaround over N, a panel for each load."""
+    """Draw turnaround over N, a panel for each load."""
     return panels(report.data["series"], report.data["sizes"], "nodes")

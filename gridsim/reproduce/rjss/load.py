@@ -1,4 +1,4 @@
-"""Who is faster at which load: RJSS, resource exclusion in both readings, and no migration."""
+"""Turnaround over the load: RJSS, resource exclusion in both readings, and no migration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TASK = 30.0
 
 
 def run(how: Run) -> Report:
-    """All of them at each load: jobs of 30 s, and so many of them."""
+    """Run all schedulers at each load: jobs take 30 s, and their rate sets the load."""
     schedulers = {
         **rivals(),
         "RJSS, best": Rjss(pick="best"),
@@ -66,7 +66,7 @@ _REMARK = "The paper runs at loads of 0.9 and more."
 
 
 def figure(report: Report) -> Figure:
-    """Turnaround over the load."""
+    """Draw turnaround over the load."""
     from gridsim import plots
 
     made, (axes,) = plots.figure(1)

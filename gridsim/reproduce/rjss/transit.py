@@ -1,5 +1,5 @@
-"""When what comes while a job is on its way matters: RJSS with its conditions, over the time that a transfer
-takes."""
+"""Whether work that arrives while a job is on its way matters: RJSS with its conditions, over the time that
+a transfer takes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PLAIN = "no condition"
 
 
 def run(how: Run) -> Report:
-    """All rules at each latency and load."""
+    """Run all rules at each latency and load."""
     latencies = FEW_LATENCIES if how.quick else LATENCIES
     rows: list[Row] = []
     grids: list[Grid] = []
@@ -87,5 +87,5 @@ def run(how: Run) -> Report:
 
 
 def figure(report: Report) -> Figure:
-    """Turnaround over the latency, a panel for each load."""
+    """Draw turnaround over the latency, a panel for each load."""
     return panels(report.data["series"], report.data["latencies"], "latency of a transfer, s", "log")

@@ -1,4 +1,4 @@
-"""What the experiments of WQR-FT share: one bag on failing desktops, drawn or real, and orderings of
+"""Shared by the experiments on WQR-FT: one bag on failing desktops, drawn or real, and orderings of
 policies."""
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from gridsim.support.random_streams import Streams
 
 NODES, SMALL = 1000, 60
 BASE = "WQR-FT"
-#: Tasks completed that were never resubmitted.
+#: The metric that counts tasks completed that were never resubmitted.
 COUNT = "undisturbed"
 METRICS = ("mean_completion", COUNT, "wasted")
 
-#: What the paper does not say: drawn desktops are up for 4 h and down for 1 h on average (exponential), and
-#: have 1000..3000 Mflop/s; a task takes an hour at the mean speed.
+#: Choices that the paper leaves open: drawn desktops are up for 4 h and down for 1 h on average, s
+#: (exponential), and have 1000..3000 Mflop/s; a task, in Mflop, takes an hour at the mean speed.
 UP, DOWN, TASK = 14_400.0, 3_600.0, 7.2e6
 SPREADS = {
     "normal": "task sizes normal, standard deviation half the mean",
     "log-uniform": "task sizes log-uniform, from a tenth of the median to ten times it",
 }
 REAL = "real"
-#: Of a job log, only bags of at least so many tasks are scaled to the desktops.
+#: Smallest number of tasks of a bag of a job log that is scaled to the desktops.
 LEAST = 20
 
 
 def policies(**parameters: Any) -> dict[str, Scheduler]:
-    """The nine policies with these parameters."""
+    """Return the nine policies with these parameters."""
     return {
         name: WqrFt(task_order=order, machine_choice=choice, **parameters)
         for name, (order, choice) in POLICIES.items()
@@ -52,7 +52,7 @@ def policies(**parameters: Any) -> dict[str, Scheduler]:
 
 
 def kinds(desktops: Desktops | None) -> dict[str, str]:
-    """The calibrations, and what they stand for."""
+    """Return the calibrations: name -> description."""
     if desktops is None:
         return SPREADS
     said = f"hosts of {os.path.basename(desktops.availability)} with speeds of "
@@ -62,11 +62,11 @@ def kinds(desktops: Desktops | None) -> dict[str, str]:
 
 @lru_cache(maxsize=2)
 def _bags(path: str) -> int:
-    """How many bags of a log have enough tasks.  Raises TraceFormatError for a log of none."""
+    """Return how many bags of a log have enough tasks.  Raises TraceFormatError if there are none."""
     from gridsim.traces import derive_bags, read_jobs
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TraceWarning)  # the run itself says it
+        warnings.simplefilter("ignore", TraceWarning)  # the run itself shows the warning
         count = int((derive_bags(read_jobs(path)).tasks >= LEAST).sum())
     if not count:
         raise TraceFormatError(f"{path}: no bag has {LEAST} tasks or more, expected some")
@@ -75,7 +75,7 @@ def _bags(path: str) -> int:
 
 @lru_cache(maxsize=2)
 def _horizon(path: str) -> float:
-    """How long an availability trace is from 0 on, s."""
+    """Return how long an availability trace is from 0 on, s."""
     from gridsim.traces import read_availability
 
     return max(0.0, read_availability(path).horizon)
@@ -83,12 +83,15 @@ def _horizon(path: str) -> float:
 
 @dataclass(frozen=True)
 class Bag:
-    """``Bag(1000, 4.0, "normal")(seed)`` is one bag on desktops that fail; it can be sent to another process.
+    """Makes one bag on desktops that fail, as ``Bag(1000, 4.0, "normal")(seed)``.
 
-    ratio : RR, tasks a machine.  kind : one of `SPREADS`, or `REAL` with `desktops`: those of availability
-    and speed traces, and a bag of a log that the seed tells, its jobs drawn again for so many tasks.
+    It can be sent to another process.
+
+    ratio : RR, tasks per machine.  kind : one of `SPREADS`, or `REAL` with `desktops`.  Then the hosts are
+        those of availability and speed traces.  The seed chooses a bag of the log, whose jobs are drawn again
+        for the number of tasks.
     late : when the bag is released, in mean up and down times of drawn desktops, so that machines have a
-        past; if it is not 0, real ones have been watched for a fifth of the trace.
+        past.  If it is not 0, real desktops have been watched for a fifth of the trace.
     """
 
     nodes: int
@@ -99,7 +102,7 @@ class Bag:
 
     @property
     def name(self) -> str:
-        """Of a file: as ``normal-1000-rr4``."""
+        """Name of the scenario's file, such as ``normal-1000-rr4``."""
         return f"{self.kind}-{self.nodes}-rr{self.ratio:g}{'-late' if self.late else ''}"
 
     def __call__(self, seed: int) -> Scenario:
@@ -129,7 +132,7 @@ class Bag:
         )
         if self.late:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", TraceWarning)  # told when the log was read before
+                warnings.simplefilter("ignore", TraceWarning)  # shown when the log was read before
                 sizes = workload.realize(platform).sizes()
             workload = Workload.of_tasks([0.2 * horizon], [sizes])
             start -= 0.2 * horizon
@@ -146,9 +149,9 @@ class Bag:
 
 @dataclass(frozen=True)
 class Ordering:
-    """That the ratio of a metric of two policies lies in low..high, and the sentence about it.
+    """The statement that the ratio of a metric of two policies lies in low..high, and the paper's sentence.
 
-    other : a policy, or "" for that of the others with the best mean.
+    other : a policy, or "" for the one of all others with the best mean.
     """
 
     claim: str
@@ -160,12 +163,12 @@ class Ordering:
     metric: str = "mean_completion"
 
     def ratio(self, made: Replicates) -> Estimate:
-        """Over seeds, each ratio of one seed."""
+        """Return the ratio over seeds; each ratio compares the policies for one seed."""
         means = {name: float(values.mean()) for name, values in made[self.metric].items()}
         return made.ratio(self.policy, self.rival(means), self.metric)
 
     def rival(self, values: Mapping[str, float]) -> str:
-        """The policy that it is compared with, where each has this value of the metric."""
+        """Return the policy to compare with, given the value of the metric of each policy."""
         best = max if self.metric == COUNT else min
         return self.other or best(
             (name for name in values if name != self.policy), key=lambda name: values[name]
@@ -173,7 +176,7 @@ class Ordering:
 
     @property
     def wanted(self) -> str:
-        """What the paper has, for a table."""
+        """The paper's value, as text for a table."""
         if self.low == ALMOST.low:
             return "almost 0.75"
         if math.isinf(self.low):
@@ -182,7 +185,7 @@ class Ordering:
 
     @property
     def counted(self) -> Ordering:
-        """The same said of tasks completed, of which more are better."""
+        """The same statement about the number of tasks completed, of which more is better."""
         low, high = (ABOVE, math.inf) if self.high == BELOW else (self.low, self.high)
         return replace(self, low=low, high=high, metric=COUNT)
 
@@ -196,14 +199,14 @@ CPU_BETTER = "GreatET-CpuInfo is better than WQR-FT"
 AVAIL_BETTER = "SmallET-AvailInfo is better than SmallET-CpuInfo"
 ALL_BETTER = "GreatET-AllInfo is better than GreatET-CpuInfo"
 ALL_BEST = "GreatET-AllInfo is the best of all"
-#: Of the abstract, and by the metric of Figure 5.
+#: A sentence of the abstract, and one about the metric of Figure 5.
 WASTE = "all policies waste fewer cycles than WQR-FT"
 UNDISTURBED = "SmallET-NoInfo and GreatET-NoInfo complete more tasks without resubmission than WQR-FT"
 
-#: "Alike": within 5 %.  "Almost 25 % faster": 0.75 within 0.05.
+#: Ranges of ratios: "alike" is within 5 % of 1, "almost 25 % faster" within 0.05 of 0.75.
 ALIKE = (0.95, 1.05)
 ALMOST = Ordering(ALMOST_25, "GreatET-NoInfo is better by almost 25 %", "GreatET-NoInfo", BASE, 0.70, 0.80)
-#: The others of section VI, part by part.
+#: The other statements of section VI, part by part.
 STATEMENTS = (
     Ordering(BETTER, "SmallET-NoInfo is better than WQR-FT", "SmallET-NoInfo", BASE),
     Ordering(BETTER, "GreatET-NoInfo is better than WQR-FT", "GreatET-NoInfo", BASE),
@@ -246,14 +249,14 @@ ORDERINGS = (
 
 
 def sentences(these: Iterable[Ordering], reading: str = "") -> tuple[str, ...]:
-    """For `CLAIMS` of a module: each once, as `judged` has them.  reading : what goes before."""
+    """Return the claims of `these`, each once, for the `CLAIMS` of a module.  reading : prefix of each."""
     return tuple(dict.fromkeys(f"{reading}{each.claim}" for each in these))
 
 
 def judged(
     where: str, made: Replicates, these: Iterable[Ordering] = ORDERINGS, reading: str = ""
 ) -> list[Row]:
-    """A row for each."""
+    """Return a row for each ordering.  reading : prefix of the claims."""
     return [
         judge(
             f"{reading}{each.claim}",
@@ -268,7 +271,7 @@ def judged(
 
 
 def orderings(title: str, made: Mapping[str, Replicates], these: Iterable[Ordering] = ORDERINGS) -> Grid:
-    """For each ordering and column, the ratio and whether it lies where the paper has it."""
+    """Return a table: for each ordering and column, the ratio and whether it lies where the paper puts it."""
     rows: dict[str, list[Estimate | str]] = {}
     for ordering in these:
         cells = rows.setdefault(ordering.said, [])
@@ -286,13 +289,13 @@ HOLDS |= {name: "open" for name in ("undecided", "not robust", "cannot be compar
 
 
 def relative(title: str, made: Mapping[str, Replicates], metric: str, names: Sequence[str]) -> Grid:
-    """A metric of each policy over that of WQR-FT, seed by seed."""
+    """Return a table of a metric of each policy over that of WQR-FT, as ratios of the same seed."""
     rows = {name: [each.ratio(name, BASE, metric) for each in made.values()] for name in names}
     return Grid(title, ["policy", *made], rows)
 
 
 def means(title: str, made: Mapping[str, Replicates], metric: str) -> Grid:
-    """A metric of each policy."""
+    """Return a table of the mean of a metric for each policy."""
     names = next(iter(made.values())).schedulers
     return Grid(
         title,

@@ -1,8 +1,9 @@
 """Arora et al., section VI and Figure 5: the nine policies against WQR-FT over RR, in both readings of RR.
 
-In the paper RR is the number of tasks of a bag, and the metric the number of completed tasks; its sentences
-speak of completion times.  To the letter: bags of RR tasks on four machines, as in the paper's example, and
-the tasks completed without resubmission.  In large: RR tasks a machine, and the completion time.
+In the paper RR is the number of tasks of a bag, and the metric is the number of completed tasks, but its
+sentences speak of completion times.  The reading to the letter has bags of RR tasks on four machines, as in
+the paper's example, and counts the tasks completed without resubmission.  The reading in large has RR tasks
+per machine, and measures the completion time.
 """
 
 from __future__ import annotations
@@ -47,18 +48,18 @@ if TYPE_CHECKING:
 
 NAME = "wqr-fig5"
 TITLE = "information-aware policies against WQR-FT, over RR: tasks of a bag, and tasks a machine"
-#: The two readings, and what is said in each.
+#: The two readings of RR, as prefixes of claims, and the statements judged in each.
 BAG, MACHINE = "bags of RR tasks: ", "RR tasks a machine: "
 COUNTED, TIMED = [each.counted for each in STATEMENTS], [*ORDERINGS, ALMOST]
 CLAIMS = (*sentences([*COUNTED, ALMOST], BAG), *sentences(TIMED, MACHINE))
 SEEDS = (20, 5)
 
 RATIOS, FEW_RATIOS = (1, 2, 4, 8, 16), (1, 4)
-#: The one that the paper has a number for, and an example of.
+#: The RR for which the paper has a number and an example.
 NAMED = 4
 AT = f"RR = {NAMED}"
 
-#: Bags of a seed, and s from one to the next; the longest takes less than half of that.
+#: Number of bags of a seed, and time from one to the next, s; the longest bag takes less than half of that.
 BAGS, GAP = 100, 10_000.0
 EXAMPLE, RANDOM, LETTER = "the example", "random bags", "to the letter"
 DRAWN = {
@@ -70,9 +71,9 @@ DRAWN = {
 
 @dataclass(frozen=True)
 class Bags:
-    """``Bags(4, RANDOM)(seed)``: 100 bags of so many tasks, one after the other, on four machines.
+    """Makes 100 bags of `tasks` tasks, one after the other, on four machines, as ``Bags(4, RANDOM)(seed)``.
 
-    Each machine fails once in each bag and is back at once.  kind : one of `DRAWN`.
+    Each machine fails once in each bag and recovers at once.  kind : one of `DRAWN`.
     """
 
     tasks: int
@@ -80,7 +81,7 @@ class Bags:
 
     @property
     def name(self) -> str:
-        """Of a file: as ``random-bags-4``."""
+        """Name of the scenario's file, such as ``random-bags-4``."""
         return f"{self.kind.replace('the ', '').replace(' ', '-')}-{self.tasks}"
 
     def __call__(self, seed: int) -> Scenario:
@@ -102,7 +103,7 @@ class Bags:
 
 
 def run(how: Run) -> Report:
-    """Both readings at each RR; the second with each calibration or on real desktops."""
+    """Run both readings at each RR, the second with each calibration or on real desktops."""
     ratios = FEW_RATIOS if how.quick else RATIOS
     data: dict[str, Any] = {"ratios": ratios, "series": {}}
     rows, grids = _to_the_letter(how, ratios, data)
@@ -135,7 +136,7 @@ def run(how: Run) -> Report:
 
 
 def _side_by_side(rows: Sequence[Row], places: Sequence[str]) -> Grid:
-    """Which statements of section VI hold where."""
+    """Return a table of which statements of section VI hold in which experiment."""
     found = {row.quantity: HOLDS[row.verdict] for row in rows}
     cells = {
         each.said: [found[f"{place}: {each.said}"] for place in places] for each in (*STATEMENTS, ALMOST)
@@ -144,7 +145,7 @@ def _side_by_side(rows: Sequence[Row], places: Sequence[str]) -> Grid:
 
 
 def _to_the_letter(how: Run, ratios: tuple[int, ...], data: dict[str, Any]) -> tuple[list[Row], list[Grid]]:
-    """Bags of RR tasks: what is printed of one draw, then the mean over draws, then of random bags."""
+    """Return rows and grids of bags of RR tasks: the printed draw, means over draws, and random bags."""
     rows = [*_table_xiii(table_iv())]
     grids: list[Grid] = []
     others = [name for name in POLICIES if name != BASE]
@@ -176,17 +177,17 @@ def _to_the_letter(how: Run, ratios: tuple[int, ...], data: dict[str, Any]) -> t
             ]
             for name in (*others, BASE)
         }
-        if kind == RANDOM:  # of the example WQR-FT completes nothing at RR = 1
+        if kind == RANDOM:  # in the example WQR-FT completes no task at RR = 1
             grids.append(orderings(f"{about}: which claims hold, by RR", made, COUNTED))
     return rows, grids
 
 
-#: "Almost 25 %" of the bag more: as the ratio of completion times, within 0.05.
+#: Range of "almost 25 %" of the bag more: within 0.05, as for the ratio of completion times.
 _ALMOST = (0.20, 0.30)
 
 
 def _table_xiii(seed: int) -> list[Row]:
-    """The statements about the tasks completed of one bag of four, of which WQR-FT draws what is printed."""
+    """Return rows about the tasks completed of one bag of four, with the draw of WQR-FT that is printed."""
     done = {name: float(assigned(Example()(seed), policy(name)).done) for name in POLICIES}
     rows = []
     for each in COUNTED:
@@ -217,7 +218,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """A panel per reading, calibration and metric, over RR."""
+    """Draw a panel per reading, calibration and metric, over RR."""
     from gridsim import plots
 
     series: Mapping[str, Mapping[str, Any]] = report.data["series"]

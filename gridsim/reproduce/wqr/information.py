@@ -1,4 +1,4 @@
-"""What knowing machines is worth as it gets worse: completion time over the error of predicted up times."""
+"""The value of information about machines: completion time over the error of predicted up times."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ RATIOS = (1, 4)
 #: Standard deviations of the logarithm of the predicted up time.
 ERRORS, FEW_ERRORS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), (0.0, 1.0)
 PREDICTORS: tuple[Literal["past", "age"], ...] = ("past", "age")
-#: Informed choice -> the same without predictions.
+#: Machine choice with predictions -> the same choice without them.
 INFORMED = {"avail": "none", "all": "cpu"}
-#: Machines have been through so many ups and downs when the bag comes, so that they have a past.
+#: Mean number of ups and downs of a machine before the bag is released, so that machines have a past.
 LATE = 20.0
 
 
 def name_of(order: str, choice: str, what: Any = "") -> str:
-    """Of a column: as ``GreatET-AllInfo, error 0.5``."""
+    """Return the name of a scheduler, such as ``GreatET-AllInfo, error 0.5``."""
     policy = f"{order.capitalize()}ET-{choice.capitalize()}Info".replace("None", "No")
     if what == "":
         return policy
@@ -39,7 +39,7 @@ def name_of(order: str, choice: str, what: Any = "") -> str:
 
 
 def schedulers(errors: tuple[float, ...]) -> dict[str, Scheduler]:
-    """Both orders with each choice, and each prediction."""
+    """Return schedulers: both task orders with each machine choice and each prediction."""
     made: dict[str, Scheduler] = {}
     for order in ("small", "great"):
         for choice, without in INFORMED.items():
@@ -56,7 +56,7 @@ def schedulers(errors: tuple[float, ...]) -> dict[str, Scheduler]:
 
 
 def run(how: Run) -> Report:
-    """All predictions, at two ratios, with each calibration or on real desktops."""
+    """Run all predictions at two ratios, with each calibration or on real desktops."""
     nodes, errors = (SMALL, FEW_ERRORS) if how.quick else (NODES, ERRORS)
     rows: list[Row] = []
     grids: list[Grid] = []
@@ -126,7 +126,7 @@ def _table(title: str, made: Replicates, errors: tuple[float, ...]) -> Grid:
 
 
 def figure(report: Report) -> Figure:
-    """A panel per calibration and ratio: completion time over the error."""
+    """Draw a panel per calibration and ratio: completion time over the error."""
     from gridsim import plots
 
     series = report.data["series"]

@@ -37,18 +37,19 @@ VALID = "(not in the paper) each task is completed once, on machines that are up
 CLAIMS = (*sentences(ORDERINGS), VALID)
 SEEDS = (5, 5)
 
-#: Up to which share reported cycles and busy times are the same.
+#: Largest relative difference at which reported cycles and busy times count as equal.
 EXACT = 1e-9
-#: In small: so many hosts, and bags.
+#: Number of hosts and of bags in small.
 SMALL, FEW_BAGS = 500, 100
 
 
 @dataclass(frozen=True)
 class Grounds:
-    """``Grounds(desktops)(seed)``: every host once, in an order, with speeds and from a time that the seed
-    tells.
+    """Makes a scenario with every host once, as ``Grounds(desktops)(seed)``.
 
-    nodes, bags : only so many, the first; None: all.
+    The seed determines the order of the hosts, their speeds, and the start time in the trace.
+
+    nodes, bags : number of hosts and of bags, taken from the first on; None for all.
     """
 
     desktops: Desktops
@@ -72,7 +73,7 @@ class Grounds:
 
 
 def run(how: Run) -> Report:
-    """All policies; of the first seed also every invariant, on the recorded schedules."""
+    """Run all policies; for the first seed, also check every invariant on the recorded schedules."""
     if how.desktops is None:
         raise ScenarioError(f"{NAME} needs --availability FILE, --speeds FILE and --log FILE")
     make = Grounds(how.desktops, SMALL, FEW_BAGS) if how.quick else Grounds(how.desktops)
@@ -81,7 +82,7 @@ def run(how: Run) -> Report:
     rows, told = judged("all bags", made), {}
     for name, scheduler in policies().items():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TraceWarning)  # it has been said
+            warnings.simplefilter("ignore", TraceWarning)  # it has been shown already
             result = simulate(scenario, scheduler, record=True)
             broken = validate_result(result)
         cycles = {key: float(column.sum()) for key, column in result.tables["cycles"].items()}
@@ -127,7 +128,7 @@ _REMARKS = (
 
 
 def figure(report: Report) -> Figure:
-    """Completion times, policy by policy."""
+    """Draw the completion time of each policy."""
     from gridsim import plots
 
     made, (axes,) = plots.figure(1)

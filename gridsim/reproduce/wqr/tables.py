@@ -37,7 +37,7 @@ SEEDS = (10, 5)
 SIZES = (200.0, 20.0, 100.0, 160.0)
 POWERS = (1.0, 20.0, 10.0, 4.0)
 FAULTS = (100.0, 40.0, 160.0, 20.0)
-#: A machine 0 of which every sentence of section V is true: its power, and when it fails.
+#: A machine 0 for which every sentence of section V is true: its power (Mflop/s), and when it fails (s).
 ANOTHER = (2.0, 60.0)
 
 
@@ -68,7 +68,7 @@ class Cells:
 
 
 def _cells(text: str) -> Cells:
-    """From ``"T0>R0 200N ..."``."""
+    """Return the table that a text such as ``"T0>R0 200N ..."`` stands for."""
     rows = []
     for name, time in zip(*[iter(text.split())] * 2, strict=True):
         task, machine = name.split(">")
@@ -76,7 +76,7 @@ def _cells(text: str) -> Cells:
     return Cells(tuple(rows))
 
 
-#: The printed tables: number, cells, and (FCT, number of tasks) of Table XIII.
+#: Policy -> number of its printed table, its cells, and (FCT in s, number of tasks) from Table XIII.
 TABLES: dict[str, tuple[str, Cells, tuple[float, int]]] = {
     "WQR-FT": ("IV", _cells("T0>R0 200N T1>R1 1Y T2>R2 10Y T3>R3 40N"), (10, 2)),
     "SmallET-NoInfo": ("V", _cells("T1>R0 20Y T2>R1 5Y T3>R2 16Y T0>R3 50N"), (20, 3)),
@@ -88,7 +88,7 @@ TABLES: dict[str, tuple[str, Cells, tuple[float, int]]] = {
     "SmallET-AllInfo": ("XI", _cells("T1>R1 1Y T2>R2 10Y T3>R3 40N T0>R0 200N"), (10, 2)),
     "GreatET-AllInfo": ("XII", _cells("T0>R1 10Y T3>R2 16Y T2>R0 100Y T1>R3 5Y"), (100, 4)),
 }
-#: What section V says: the slowest assignment of a policy, s, and in which words.
+#: Policy -> what section V says: its slowest assignment, s, and the words.
 PROSE: dict[str, tuple[float, str]] = {
     "SmallET-NoInfo": (50, "the greatest completion time is equal to 50 seconds (T0 => Rsc3)"),
     "GreatET-NoInfo": (100, "the greatest completion time is equal to 100 (T0 => Rsc0)"),
@@ -103,9 +103,11 @@ PROSE: dict[str, tuple[float, str]] = {
 
 @dataclass(frozen=True)
 class Example:
-    """The running example: ``Example()(seed)`` is its scenario.
+    """Makes the scenario of the running example, as ``Example()(seed)``.
 
-    power, fault : of machine 0.  Machines that fail are back at once, so that every task is completed later.
+    power, fault : power (Mflop/s) and failure time (s) of machine 0.
+
+    Machines that fail recover at once, so that every task is completed in the end.
     """
 
     power: float = POWERS[0]
@@ -123,7 +125,7 @@ class Example:
 
 
 def policy(name: str, as_printed: bool = False) -> WqrFt:
-    """The policy as the tables have it: no replicas, no checkpoints."""
+    """Return the policy as the tables show it, without replicas and checkpoints."""
     order, choice = POLICIES[name]
     return WqrFt(
         task_order=order,
@@ -137,9 +139,9 @@ def policy(name: str, as_printed: bool = False) -> WqrFt:
 
 
 def assigned(scenario: Scenario, scheduler: WqrFt) -> Cells:
-    """What is assigned at the beginning, as a table.
+    """Return the assignments made at time 0, as a table.
 
-    CT is the execution time over the power, "completed" what has become of it.
+    The completion time (CT) is the execution time over the power.  "Completed" is the outcome of the run.
     """
     result = simulate(scenario, scheduler, record=True)
     rows, speeds = result.tables["schedule"], scenario.platform.speeds
@@ -150,13 +152,13 @@ def assigned(scenario: Scenario, scheduler: WqrFt) -> Cells:
             *(rows[n][first].tolist() for n in ("task", "machine", "completed")), strict=True
         )
     ]
-    # all begin at one instant: the order of assignment is that of the tasks
+    # all begin at one instant, so the order of assignment is the order of the tasks
     sign = {"small": 1, "great": -1, "random": 0}[str(scheduler.task_order)]
     return Cells(tuple(sorted(cells, key=lambda row: (sign * SIZES[row[0]], row[0]))))
 
 
 def run(how: Run) -> Report:
-    """All tables by the scheduler itself, as intended and as printed, and what the prose says."""
+    """Run the scheduler for all tables, as intended and as printed, and compare with tables and prose."""
     seed = table_iv()
     made = {name: assigned(Example()(seed), policy(name)) for name in TABLES}
     printed = {name: assigned(Example()(seed), policy(name, as_printed=True)) for name in TABLES}
@@ -197,7 +199,7 @@ _REMARKS = (
 
 @cache
 def table_iv() -> int:
-    """The first seed with which WQR-FT draws what is printed; 1 if there is none."""
+    """Return the first seed with which WQR-FT draws what is printed; 1 if there is none below 1000."""
     wanted, scheduler = TABLES["WQR-FT"][1], policy("WQR-FT")
     return next((seed for seed in range(1, 1000) if assigned(Example()(seed), scheduler) == wanted), 1)
 
@@ -231,7 +233,7 @@ def _claims(
 
 
 def _slowest(name: str, cells: Cells) -> float:
-    """Of SmallET-AvailInfo the prose means the completed tasks."""
+    """Return the slowest time as the prose means it: for SmallET-AvailInfo, of the completed tasks only."""
     return cells.finish if name == "SmallET-AvailInfo" else cells.slowest
 
 
@@ -258,7 +260,7 @@ def _row(cell: tuple[int, int, float, bool]) -> str:
 
 
 def figure(report: Report) -> Figure:
-    """Table XIII: tasks completed over FCT, as printed in the paper and here."""
+    """Draw Table XIII: tasks completed over FCT, as printed in the paper and here."""
     from gridsim import plots
 
     made, (axes,) = plots.figure(1)

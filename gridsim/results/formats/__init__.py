@@ -1,1 +1,1 @@
-"""Results as job logs and traces of other tools."""
+"""Conversion of results to and from the job logs and traces of other tools."""

@@ -1,8 +1,9 @@
-"""Schedules in formats of others: results as Batsim's jobs table or a job log (SWF), job logs as results.
+"""Schedules in the formats of other tools.
 
-Batsim's table is that of Batsim 3 and 4 (JobsTracer), which evalys reads.  SWF is the Standard Workload
-Format, version 2.2, https://www.cs.huji.ac.il/labs/parallel/workload/swf.html.  Jobs are numbered from 1, as
-SWF wants it: job k is row k - 1 of the table ``applications``.
+Results are written as a jobs table of Batsim or a job log (SWF), and job logs are read as results.  The jobs
+table is that of Batsim 3 and 4 (JobsTracer), which evalys reads.  SWF is the Standard Workload Format,
+version 2.2, https://www.cs.huji.ac.il/labs/parallel/workload/swf.html.  Jobs are numbered from 1, as SWF
+requires: job k is row k - 1 of the table ``applications``.
 """
 
 from __future__ import annotations
@@ -42,20 +43,21 @@ COLUMNS: dict[Dialect, tuple[str, ...]] = {
     "evalys": ("jobID", *(name for name in _COMMON if name not in ("final_state", "metadata"))),
 }
 _MESSAGES = ("sent", "delivered", "dropped", "in_flight", "bytes")
-#: Machines that are taken from a header, which costs nothing to write.
+#: Largest number of machines accepted from the header of a log: a header can claim any number.
 _MOST_MACHINES = 1 << 20
-#: Of a job that was cancelled, in SWF.
+#: Status of a cancelled job in SWF.
 _CANCELLED = 5
-#: What stands as the class of the scheduler in a result that `result_from_log` made.
+#: The class of the scheduler in a result that `result_from_log` made.
 READ_FROM_LOG = "gridsim:result_from_log"
 
 
 @dataclass(frozen=True)
 class _Ran:
-    """What a schedule of others has rows of: rigid jobs, or what ran on a machine without a gap.
+    """The rows of a schedule in another format: a rigid job each, or what ran on a machine without a gap.
 
-    label : its name.  application : row of the table.  tasks : one after another, of a bag.
-    start, finish : s; NaN for a job that was rejected.  size : machines.  done : whether it was completed.
+    label : name of the row.  application : row of the table ``applications``.
+    tasks : number of tasks that ran one after another, for a bag.
+    start, finish : s; NaN for a rejected job.  size : machines.  done : whether it was completed.
     """
 
     label: list[str]
@@ -67,24 +69,24 @@ class _Ran:
     done: NDArray[np.bool_]
 
 
-# -- results as schedules of others -----------------------------------------------------------------------
+# -- results as schedules of other tools ------------------------------------------------------------------
 
 
 def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> int:
-    """Write the schedule of a recorded result as a jobs table of Batsim (``..._jobs.csv``); return its rows.
+    """Write the schedule of a recorded result as a jobs table of Batsim (``..._jobs.csv``).
 
-    Rigid jobs have a row each, of the run that was completed; one that was rejected has no resources and no
-    times, and its ``final_state`` is REJECTED.  Bags have a row for each row of the table ``schedule``,
-    called JOB_1, JOB_2 ... in order of start: what ran on one machine without a gap, COMPLETED_KILLED where
-    a failure or a faster instance cut it off.  ``profile`` is the job, so that rows of one bag have one;
-    ``metadata`` says how many tasks a row of a bag has.  -1 stands for none (requested times of bags,
-    energy).
+    Rigid jobs have a row each, for the run that was completed.  A rejected job has no resources and no times,
+    and its ``final_state`` is REJECTED.  Bags have a row for each row of the table ``schedule``, which is
+    what ran on one machine without a gap.  The rows of bag JOB are called JOB_1, JOB_2 ... in order of start;
+    their state is COMPLETED_KILLED if a failure or a faster replica cut them off.  ``profile`` is the job, so
+    that all rows of a bag have the same; ``metadata`` has the number of tasks in a row of a bag.  -1 stands
+    for none (requested times of bags, energy).
 
-    dialect : ``"batsim"`` (``job_id``, Batsim 3 and 4) or ``"evalys"`` (``jobID``, which evalys wanted
-        before it took both).
+    dialect : ``"batsim"`` (column ``job_id``, Batsim 3 and 4) or ``"evalys"`` (column ``jobID``, which evalys
+        required before it accepted both).
 
-    Raises ScenarioError for a result without a recorded schedule or another dialect, OSError for a file that
-    cannot be written.
+    Returns the number of rows.  Raises ScenarioError for a result without a recorded schedule or another
+    dialect, OSError if the file cannot be written.
     """
     if dialect not in (known := get_args(Dialect)):
         raise ScenarioError(f"dialect must be {' or '.join(known)}, got {dialect!r}")
@@ -123,14 +125,15 @@ def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> 
 
 
 def to_swf(result: Result, path: StrPath) -> int:
-    """Write the schedule of a result as a job log in Standard Workload Format, version 2.2; return its jobs.
+    """Write the schedule of a result as a job log in Standard Workload Format, version 2.2.
 
-    Rigid jobs are as they are, status 1; one that was rejected has status 5 (cancelled), an unknown wait,
-    and ran for 0 s.  Of bags each row of the table ``schedule`` is a job on one processor, status 0
-    (failed) where it was cut off, and the executable is the bag's number; for these the run must have been
-    recorded.  Times have fractions.
+    A rigid job is one job with status 1.  A rejected one has status 5 (cancelled), an unknown wait and a run
+    time of 0 s.  For bags, each row of the table ``schedule`` is a job on one processor, with status 0
+    (failed) if it was cut off, and the number of the bag as executable; this requires a recorded run.  Times
+    have fractions.
 
-    Raises ScenarioError for bags without a recorded schedule, OSError for a file that cannot be written.
+    Returns the number of jobs.  Raises ScenarioError for bags without a recorded schedule, OSError if the
+    file cannot be written.
     """
     table, rigid = result.applications, result.rigid
     ran = _rigid_runs(result) if rigid else _ran(result, "to_swf")
@@ -165,7 +168,7 @@ def to_swf(result: Result, path: StrPath) -> int:
         "MaxNodes": machines,
         "MaxProcs": machines,
         "UnixStartTime": 0,
-        "AllowOveruse": "Yes",  # requested times end no job
+        "AllowOveruse": "Yes",  # a job is not ended at its requested time
     }
     lines = [f"; {key}: {value}" for key, value in header.items()]
     _write(path, lines, map(" ".join, zip(*columns, strict=True)))
@@ -178,7 +181,7 @@ def _write(path: StrPath, head: list[str], lines: Iterable[str]) -> None:
 
 
 def _numbers(values: Floats) -> list[str]:
-    """Numbers to the nanosecond, without zeros at the end; nothing for NaN."""
+    """Return numbers as text, rounded to 9 decimals without trailing zeros; an empty text for NaN."""
     rounded = np.round(values, 9) + 0.0  # no -0
     return [f"{v:.9f}".rstrip("0").rstrip(".") if v == v else "" for v in rounded.tolist()]
 
@@ -192,7 +195,7 @@ def _rigid_runs(result: Result) -> _Ran:
 
 
 def check_recorded(result: Result, what: str) -> None:
-    """Raise ScenarioError, which names `what` wants it, for a result without a recorded schedule."""
+    """Raise ScenarioError, saying that `what` needs it, if the result has no recorded schedule."""
     if "schedule" not in result.tables:
         raise ScenarioError(
             f"{what} needs a recorded schedule, the result has none: run it with --record, or "
@@ -201,7 +204,7 @@ def check_recorded(result: Result, what: str) -> None:
 
 
 def _ran(result: Result, what: str) -> _Ran:
-    """What the recorded schedule has."""
+    """Return the rows of the recorded schedule; `what` is named in the error if there is none."""
     check_recorded(result, what)
     if result.rigid:
         return _rigid_runs(result)
@@ -210,13 +213,13 @@ def _ran(result: Result, what: str) -> _Ran:
     application, tasks, start, end, completed = (
         schedule[name][order] for name in ("application", "tasks", "start", "end", "completed")
     )
-    number = np.arange(len(order)) - np.searchsorted(application, application)  # within its application
+    number = np.arange(len(order)) - np.searchsorted(application, application)  # number in its bag
     label = [f"{i + 1}_{k + 1}" for i, k in zip(application.tolist(), number.tolist(), strict=True)]
     return _Ran(label, application, tasks, start, end, np.ones_like(application), completed > 0)
 
 
 def _allocated(result: Result, ran: _Ran) -> list[str]:
-    """The machines of each as intervals, ``0-3 7``."""
+    """Return the machines of each row as intervals, such as ``0-3 7``."""
     schedule = result.tables["schedule"]
     if not result.rigid:
         order = np.lexsort((schedule["machine"], schedule["start"], schedule["application"]))
@@ -225,7 +228,7 @@ def _allocated(result: Result, ran: _Ran) -> list[str]:
     application, machine = schedule["application"][whole_runs], schedule["machine"][whole_runs]
     order = np.lexsort((machine, application))
     application, machine = application[order], machine[order]
-    # an interval ends where the next machine is no neighbour, or of another job
+    # an interval ends if the next machine is not adjacent, or belongs to another job
     last = np.append((np.diff(machine) != 1) | (np.diff(application) != 0), True)[: len(machine)]
     first = np.append(True, last)[: len(machine)]
     made: list[list[str]] = [[] for _ in ran.label]
@@ -250,24 +253,23 @@ def result_from_log(
     max_nodes: int | None = None,
     name: str = "log",
 ) -> Result:
-    """The schedule that a job log (SWF, GWF) tells of itself, as a result of a scheduler called `name`.
+    """Read the schedule recorded in a job log (SWF, GWF) as the result of a scheduler called `name`.
 
-    machines : how many there were; default: those of the header (MaxProcs over `procs_per_node`, else
+    machines : number of machines; by default that of the header (MaxProcs over `procs_per_node`, else
         MaxNodes).
-    speed : Mflop/s of each.
-    procs_per_node, start, end, max_nodes : which jobs, as in `Workload.jobs_from_log`; they are released as
-        there, the first at 0, and run times of 0 s, below the log's resolution, count as 1 s as there.
+    speed : of each machine, Mflop/s.
+    procs_per_node, start, end, max_nodes : select and convert jobs as in `Workload.jobs_from_log`.  As there,
+        the first job is released at 0, and a run time of 0 s, below the log's resolution, counts as 1 s.
 
-    A job started after its wait and ran for its run time, whatever its status says of how it ended.
-    ``failed`` is 1, and its times are NaN, if it did not run (cancelled with a run time of 0 s: fact
-    ``cancelled``) or if the log does not tell when (a wait below 0: fact ``unknown_waits``, with a
-    `TraceWarning`).  What a log does not say is not made up: submitters are -1, ``busy`` and
-    ``utilization`` of machines NaN; the fact ``utilization`` is that of all machines together, from the
-    first release to the last finish.
+    A job started after its wait and ran for its run time, whatever its status says about its end.  ``failed``
+    is 1, and the times are NaN, if the job did not run (cancelled with a run time of 0 s; the fact
+    ``cancelled`` counts these) or if the log does not state when it ran (a wait below 0; the fact
+    ``unknown_waits`` counts these, and there is a `TraceWarning`).  What a log does not contain is not
+    invented: submitters are -1, ``busy`` and ``utilization`` of machines are NaN.  The fact ``utilization``
+    is that of all machines together, from the first release to the last finish.
 
-    Raises TraceFormatError for a file that is no job log; ScenarioError for parameters out of range, a log
-    whose header does not tell the machines, jobs that want more of them, no job in the window, or no wait
-    that is known.
+    Raises TraceFormatError if the file is not a job log; ScenarioError for parameters out of range, a header
+    without the number of machines, jobs that want more machines, no job in the window, or no known wait.
     """
     from gridsim.traces import derive_jobs, read_jobs
 
@@ -349,7 +351,7 @@ def result_from_log(
 
 
 def _machines(file: str, header: dict[str, str], procs_per_node: int) -> int:
-    """The machines that the header of a log tells."""
+    """Return the number of machines stated in the header of a log."""
     for key in ("MaxProcs", "MaxNodes"):
         if stated := re.match(r"[0-9]{1,15}(?![0-9])", header.get(key, "")):
             count = int(stated[0])
@@ -363,9 +365,10 @@ def _machines(file: str, header: dict[str, str], procs_per_node: int) -> int:
 
 
 def check_same_jobs(result: Result, scenario: Scenario) -> None:
-    """That the applications of `result` are those of `scenario`, on as many machines of the same speeds.
+    """Check that `result` has the applications of `scenario`, on as many machines of the same speeds.
 
-    So that results can stand side by side.  Raises ScenarioError with the first difference.
+    Only then can it be compared with results of that scenario.  Raises ScenarioError with the first
+    difference.
     """
     given = scenario.workload.realize(scenario.platform)
     table, speeds = result.applications, scenario.platform.speeds

@@ -27,15 +27,15 @@ from gridsim.results.table import Table
 from gridsim.support.arrays import Integers
 from gridsim.support.files import StrPath, atomic_file
 
-#: Machines of a process, in which tracks are folded.
+#: Machines per process of the trace; viewers fold the tracks of a process.
 BLOCK = 100
-#: The process of applications and counters; those of machines follow.
+#: The process with the applications and counters; those with machines follow.
 _GRID = 1
-#: Threads of machine u are this + 2 u, and the next one for its messages: none is a process, too.
+#: Thread of machine u is this + 2 u, and the next one that of its messages, so that no id is also a process.
 _THREADS = 1_000_000
-#: The longest that a slice in which something is sent or received is drawn (ns).
+#: Longest slice in which something is sent or received (ns).
 _THIN = 1_000_000
-#: Reserved colours of chrome://tracing, one application after the other; "terrible" is what was cut off.
+#: Reserved colours of chrome://tracing, for applications in turn; "terrible" is for what was cut off.
 _COLOURS = (
     "thread_state_running", "rail_response", "thread_state_runnable", "rail_animation", "startup",
     "thread_state_iowait", "olive", "rail_idle", "vsync_highlight_color", "rail_load", "good", "yellow",
@@ -43,20 +43,22 @@ _COLOURS = (
 
 
 def to_perfetto(result: Result, path: StrPath, *, machines: slice | Sequence[int] | None = None) -> int:
-    """Write a recorded result as a trace for https://ui.perfetto.dev or chrome://tracing; return its events.
+    """Write a recorded result as a trace for https://ui.perfetto.dev or chrome://tracing.
 
-    Machines are threads, in processes of `BLOCK`; rows of the table ``schedule`` are slices in them, and so
-    are times of which the scenario's faults say that the machine was down.  Applications are async slices
-    from release to finish, and counters say how many there were and how many machines were busy.  Flows are
-    the messages that were delivered, of a run that recorded them (``message_log``, of a long run the first of
-    them: `Result.left_out`); else they lead from each release, at the submitter, to what ran of it.
+    Machines are threads, in processes of `BLOCK`.  Rows of the table ``schedule`` are slices in them, and so
+    are the times in which the machine was down by the scenario's faults.  Applications are async slices from
+    release to finish.  Counters show how many applications there were and how many machines were busy.  Flows
+    are the delivered messages if the run recorded them (``message_log``; a long run has only the first ones,
+    see `Result.left_out`).  Otherwise flows lead from the release of each application, at its submitter, to
+    the pieces of it that ran.
 
-    path : gzipped if it ends in ``.gz``.
-    machines : those that are in it, a slice or numbers; None for all.  Flows are between two of them, and
-        applications and counters those of what ran there.
+    path : the trace is gzipped if this ends in ``.gz``.
+    machines : the machines in the trace, a slice or numbers; None for all.  Flows are those between two of
+        them; applications and counters are those of what ran on them.
 
-    Raises ScenarioError for a result without a recorded schedule or machines that there are not, OSError for
-    a file that cannot be written, and what `Faults.course` raises where a trace of failures is gone.
+    Returns the number of events.  Raises ScenarioError for a result without a recorded schedule and for
+    machines that do not exist, OSError if the file cannot be written, and what `Faults.course` raises if a
+    failure trace is missing.
     """
     check_recorded(result, "to_perfetto")
     chosen = np.zeros(len(result.machines), np.bool_)
@@ -103,7 +105,7 @@ class _Trace:
         self.downs = self._downs()
 
     def events(self) -> Iterator[str]:
-        """All of them; what a flow begins or ends in comes before it."""
+        """Iterate over all events; a slice comes before the flows that begin or end in it."""
         log = self.result.tables.get("message_log")
         yield from self._processes()
         yield from self._applications()
@@ -132,8 +134,8 @@ class _Trace:
     def _applications(self) -> Iterator[str]:
         table = self.result.applications
         for i in np.flatnonzero(self.ran).tolist():
-            begin, end = self.release[i], max(self.release[i], self.finish[i])  # rejected: at once
-            # local to the process: readers show it there
+            begin, end = self.release[i], max(self.release[i], self.finish[i])  # rejected jobs end at once
+            # an id local to the process, so that viewers show the slice there
             name, own = self.names[i], f'{{"local":{i}}}'
             head = f'"cat":"application","name":"{name}","id2":{own},"pid":{_GRID},"tid":{_GRID}'
             args = {
@@ -156,7 +158,7 @@ class _Trace:
             time, which = np.unique(np.concatenate((begin, end)), return_inverse=True)
             change = np.repeat((1, -1), len(begin))
             level = np.bincount(which.ravel(), change, len(time)).astype(np.int64)
-            told = np.flatnonzero(level)  # where one ends and the next begins nothing changes
+            told = np.flatnonzero(level)  # if one ends as another begins, the count stays
             for at, value in zip(time[told].tolist(), np.cumsum(level)[told].tolist(), strict=True):
                 yield (
                     f'{{"ph":"C","name":"{name}","pid":{_GRID},"tid":{_GRID},"ts":{_us(at)},'
@@ -166,7 +168,7 @@ class _Trace:
     # -- machines -----------------------------------------------------------------------------------------
 
     def _downs(self) -> dict[int, tuple[Integers, Integers]]:
-        """Machine -> when it goes down and is up again, ns; at the end at the latest."""
+        """Return machine -> the times at which it fails and recovers, ns, cut at the end of the run."""
         faults = self.result.scenario.faults
         if faults is None:
             return {}
@@ -218,7 +220,7 @@ class _Trace:
     # -- flows --------------------------------------------------------------------------------------------
 
     def _messages(self, log: Table) -> Iterator[str]:
-        """A slice for each machine and instant at which it sends or receives, and flows between them."""
+        """Iterate over slices, one per machine and instant at which it sends or receives, and their flows."""
         kinds, kind = np.unique(log["kind"], return_inverse=True)
         names = [json.dumps(each) for each in kinds.tolist()]
         sender, receiver, kind = log["sender"], log["receiver"], kind.ravel()
@@ -239,7 +241,7 @@ class _Trace:
             yield f'{{"ph":"f","bp":"e",{head},{_place(v, 1)},"ts":{_us(end)}}}'
 
     def _releases(self) -> Iterator[str]:
-        """Flows from where and when an application was released to what ran of it."""
+        """Iterate over flows from the place and time of each release to the pieces that ran, and slices."""
         home, application = self.result.applications["submitter"], self.pieces["application"]
         known = self.ran & (home >= 0)
         known[known] = self.chosen[home[known]]
@@ -258,7 +260,7 @@ class _Trace:
     def _thin(
         self, machine: Integers, time: Integers, kind: Integers, received: NDArray[Any], names: list[str]
     ) -> Iterator[str]:
-        """Of each machine and instant a slice, which ends before the machine's next one."""
+        """Iterate over slices, one per machine and instant; each ends before the machine's next one."""
         if not len(machine):
             return
         order = np.lexsort((time, machine))
@@ -279,7 +281,7 @@ class _Trace:
 
 
 def _ns(seconds: NDArray[np.float64]) -> Integers:
-    """int64, -1 for NaN."""
+    """Return ns as int64, with -1 for NaN."""
     result: Integers = np.rint(np.where(np.isnan(seconds), -1e-9, seconds) * 1e9).astype(np.int64)
     return result
 
@@ -290,7 +292,10 @@ def _us(ns: int) -> str:
 
 
 def _name(i: int) -> str:
-    """Of an application; the letter is for readers that pick colours by names without their numbers."""
+    """Return the name of an application.
+
+    It has a letter for viewers that choose colours by the name without its digits.
+    """
     return f"application {i} {chr(ord('a') + i % 26)}"
 
 

@@ -1,8 +1,8 @@
-"""The search behind `gridsim.results.metrics.bounds`, in floats: which applications, from which release on,
-need most time.
+"""The search behind `gridsim.results.metrics.bounds`, in floats.
 
-Time is needed for work, and for whole tasks of at least some size.  What is found here is only a choice;
-`gridsim.results.metrics.bounds` computes its value exactly.
+It finds the applications, and the release from which on they count, that give the largest bound, by the time
+needed for their work or for their tasks of at least some size.  It only chooses them;
+`gridsim.results.metrics.bounds` computes the exact value of the choice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gridsim.support.arrays import Floats, Integers
 
 
 class Slots:
-    """The ends of tasks of one Mflop that machines work off one by one from 0: {m / s_u}, m = 1, 2, ...
+    """The times at which machines finish tasks of one Mflop, one by one from time 0: {m / s_u}, m = 1, 2, ...
 
     speeds : Mflop/s of each machine, > 0.
     """
@@ -28,23 +28,24 @@ class Slots:
         self._known: dict[int, float] = {0: 0.0}
 
     def end(self, count: int) -> float:
-        """The count-th smallest end, s/Mflop, correctly rounded.  ValueError if it is no finite number."""
+        """Return the count-th smallest end, s/Mflop, correctly rounded; ValueError if it is not finite."""
         if (known := self._known.get(count)) is None:
             tasks, speeds, place = self._window(count)
             known = self._known[count] = float(np.partition(tasks / speeds, place)[place])
         return known
 
     def below(self, count: int) -> Fraction:
-        """The smallest of the ends, as they are, that are rounded to `end`: not above the exact one."""
+        """Return the smallest exact end that rounds to `end`, which is not above the exact count-th end."""
         tasks, speeds, _ = self._window(count)
         ties = np.flatnonzero(tasks / speeds == self.end(count))
         pairs = dict.fromkeys(zip(tasks[ties].tolist(), speeds[ties].tolist(), strict=True))
         return min(Fraction(m) / Fraction(speed) for m, speed in pairs)
 
     def _window(self, count: int) -> tuple[Floats, Floats, int]:
-        """All m and s_u with m / s_u from count / speed to (count + machines - 1) / speed: the end is there.
+        """Return all m and s_u with m / s_u in an interval around the count-th end, and how many precede it.
 
-        Last: how many of them are before it.  They are about two a machine; those before are only counted.
+        The interval goes from count / speed to (count + machines - 1) / speed and has about two ends per
+        machine.  Ends before the interval are only counted.
         """
         low = count / self.speed * (1 - 1e-12)
         high = (count + self.machines - 1) / self.speed * (1 + 1e-12)
@@ -58,9 +59,10 @@ class Slots:
 
 @dataclass(frozen=True)
 class WholeTasks:
-    """What the search needs for whole tasks: columns of length n, the task sizes to look at, the machines.
+    """What the search needs for bounds by whole tasks.
 
-    task_size : Mflop.  tasks : whole numbers, float64.  levels : Mflop, ascending.
+    task_size : of each of n applications, Mflop.  tasks : of each, whole numbers as float64.
+    levels : the task sizes to try, Mflop, ascending.  slots : the ends of tasks on the machines.
     """
 
     task_size: Floats
@@ -70,12 +72,13 @@ class WholeTasks:
 
 
 class Search:
-    """The fixed point over all (k, J); see the head of `gridsim.results.metrics.bounds`.
+    """The fixed-point iteration over all (k, J); see the docstring of `gridsim.results.metrics.bounds`.
 
-    Of an EDF order the applications up to i are a prefix, and those of it that are released at start[k] or
-    later are a set J.  start is ascending and distinct (latency included); start[group[i]] is i's own.
+    In an EDF order, the applications up to i are a prefix; those in it that are released at start[k] or later
+    are a set J.  The times start are ascending and distinct, and include the latency; start[group[i]] is that
+    of application i.
 
-    floor : a stretch, s/Mflop.  Sets worth no more than this need not be told apart.
+    floor : a stretch, s/Mflop.  Sets with a value of at most this need not be distinguished.
     """
 
     def __init__(
@@ -93,7 +96,7 @@ class Search:
         self.start = starts + latency
 
     def run(self) -> tuple[Integers, float | None]:
-        """J, ascending, and the task size by which it needs most time, or None if its work does."""
+        """Return J, ascending, and the task size that gives its bound, or None if its work gives it."""
         order, stretch = np.lexsort((self.release, self.size)), math.inf
         while True:
             found, members, level = self._tightest(order)
@@ -103,7 +106,7 @@ class Search:
             order = np.argsort(self.release + stretch * self.size, kind="stable")
 
     def _tightest(self, order: Integers) -> tuple[float, Integers, float | None]:
-        """The largest (C_ki - r_i) / w_i over k and i when applications go in `order`, and its set."""
+        """Return the largest (C_ki - r_i) / w_i over k and i for an EDF order, its set, and its task size."""
         low, high = self._ends(order)
         values = (low - self.release) / self.size
         i, level = int(values.argmax()), None
@@ -123,7 +126,7 @@ class Search:
         return best, prefix[self.group[prefix] >= k], level
 
     def _ends(self, order: Integers) -> tuple[Floats, Floats]:
-        """The largest C_ki over k for each i: by work alone, and what it is at most, whole tasks included."""
+        """Return, for each i, the largest C_ki over k by work alone, and an upper limit with whole tasks."""
         ends, low = self.start.copy(), np.empty(len(order))
         groups, work = (self.group + 1).tolist(), self.work.tolist()
         if (whole := self.whole) is None:
@@ -132,7 +135,7 @@ class Search:
                 part += work[i]
                 low[i] = part.max()
             return low, low
-        # q > 0 tasks of size a take at most a (q + machines - 1) / speed; `last` says for which k q > 0
+        # q > 0 tasks of size a take at most a (q + machines - 1) / speed; q > 0 for each k below `last`
         slack = (whole.levels * ((whole.slots.machines - 1) / whole.slots.speed)).tolist()
         most = np.tile(self.start, (len(slack), 1))
         unit, last = (whole.levels / whole.slots.speed).tolist(), [0] * len(slack)
@@ -154,7 +157,7 @@ class Search:
         return low, high
 
     def _since(self, members: Integers, amount: Floats) -> Floats:
-        """Of `amount`, how much the `members` that are released at start[k] or later have, for each k."""
+        """Return, for each k, the sum of `amount` over the `members` released at start[k] or later."""
         of_group = np.bincount(self.group[members], amount[members], minlength=len(self.start))
         total: Floats = of_group[::-1].cumsum()[::-1]
         return total
@@ -162,7 +165,10 @@ class Search:
     def _whole_tasks(
         self, whole: WholeTasks, members: Integers, i: int, least: float
     ) -> tuple[float, int, float] | None:
-        """(value, k, task size) worth most with `members`, the last of them i; None if not above `least`."""
+        """Return the largest value by whole tasks of a prefix, with its k and task size, or None.
+
+        members : the prefix, whose last application is i.  least : None is returned for no larger value.
+        """
         starts, slots = self.start[: self.group[i] + 1], whole.slots
         best, end = None, self.release[i] + least * self.size[i]
         for a in whole.levels.tolist():
@@ -180,7 +186,10 @@ class Search:
 
 
 def levels(task_size: Floats, most: int) -> Floats:
-    """The smallest size in each of `most` equal parts of the applications in order of size; all if so few."""
+    """Return the task sizes to try: all, or of more than `most` the smallest in each of `most` equal parts.
+
+    The parts are of the applications in order of task size.
+    """
     distinct = np.unique(task_size)
     if len(distinct) <= most:
         return distinct
@@ -188,7 +197,7 @@ def levels(task_size: Floats, most: int) -> Floats:
 
 
 def alone(whole: WholeTasks, size: Floats, latency: float) -> tuple[int, float]:
-    """The application whose stretch on the idle platform is largest, and that stretch, s/Mflop."""
+    """Return the application with the largest stretch on the idle platform, and that stretch, s/Mflop."""
     slots = whole.slots
     ceiling = (whole.task_size * ((whole.tasks + (slots.machines - 1)) / slots.speed) + latency) / size
     best, least = 0, 0.0

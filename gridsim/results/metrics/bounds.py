@@ -1,26 +1,28 @@
-"""Lower bounds of the maximum stretch: what no schedule can beat, not even one that knows the future.
+"""Lower bounds of the maximum stretch: no schedule can beat them, not even one that knows the future.
 
-For a set J of applications released at r_k or later, let the platform need at least T(J) s for their tasks
-alone.  None of them starts before r_k, so the last one ends at r_k + T(J) or later, and in every schedule
+Let J be a set of applications released at r_k or later, and let T(J) be a lower bound of the time in s that
+the platform needs for their tasks alone.  None of them starts before r_k, so the last one ends at r_k + T(J)
+or later, and in every schedule
 
     S >= max over k, J of  min over j in J of  (r_k + T(J) - r_j) / w_j .
 
-`fluid_bound` has T(J) = work of J / speed of all machines; it is the optimum of the problem in which work can
-be preempted and cut at will.  `discrete_bound` has the larger T of whole tasks that do not migrate.
+`fluid_bound` uses T(J) = work of J / speed of all machines; it is the optimum of the problem in which work
+can be preempted and cut at will.  `discrete_bound` uses the larger T of whole tasks that do not migrate.
 
-Both go through all k and J by a fixed point: S <- max over k, i of (C_ki - r_i) / w_i, where C_ki is r_k + T
-of the applications of r_k or later that are due (r + S w, with the S before) no later than i.  At the S that
-repeats, the set of the largest (k, i) has the value S, since all in it are due by C_ki.  No J has a larger
-one: if i is due last in J, J lies in the set of (k, i), and T only grows with the set.  (The argument of
-`gridcore.optimal_stretch`, for several r_k at once; duality of the single-machine problem f_max.)
+Both search all k and J by a fixed-point iteration: S <- max over k, i of (C_ki - r_i) / w_i.  C_ki is r_k + T
+of the set of (k, i): the applications released at r_k or later that are due no later than i, where r + S w is
+due with the previous S.  When S repeats, the set of the (k, i) with the maximum has the value S, since all
+applications in it are due by C_ki.  No J has a larger value: if i is due last in J, then J is a subset of the
+set of (k, i), and T only grows with the set.  (This is the argument of `gridcore.optimal_stretch`, for
+several r_k at once; duality of the single-machine problem f_max.)
 
-Failures and messages take capacity and give none, so the bounds hold with them.  They are about the times and
-speeds given: the simulator rounds the duration of a task to whole nanoseconds, and by so much a run may be
-faster.
+Failures and messages take capacity and add none, so the bounds hold with them too.  They refer to the given
+times and speeds.  The simulator rounds the duration of a task to whole nanoseconds, so a run may be faster by
+as much.
 
-Floating point: the search (`gridsim.results.metrics.bound_search`) is done in floats, but each (k, J) is a
+Floating point: the search (`gridsim.results.metrics.bound_search`) computes in floats, but each (k, J) is a
 certificate however it was found, and its value is computed in exact fractions and rounded down.  So a result
-is never above the bound that it stands for, and below it only by what rounding does to the choice of (k, J).
+is never above the exact bound, and below it only as far as rounding affects the choice of (k, J).
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ import numpy as np
 from gridsim.results.metrics.bound_search import Search, Slots, WholeTasks, alone, levels
 from gridsim.support.arrays import Floats, Integers
 
-#: Up to how many applications a summary has their lower bound.
+#: A summary has the lower bound for at most this many applications.
 BOUND_LIMIT = 5000
 
 
@@ -45,13 +47,13 @@ BOUND_LIMIT = 5000
 class Bound:
     """A lower bound with its certificate.
 
-    stretch : no schedule has a smaller maximum stretch, s/Mflop.
+    stretch : the bound, s/Mflop; no schedule has a smaller maximum stretch.
     first : k, an application of J with the earliest release.
     applications : J, int64, ascending.
     time : T(J), s.
-    task_size : None where T(J) is the work of J over the speed of all machines.  Else a size in Mflop: T(J)
-        is the time for those tasks of J that are at least so large, each taken as one of this size.
-    latency : s from a release to the first start, as given.
+    task_size : None if T(J) is the work of J over the speed of all machines.  Else a size in Mflop: T(J) is
+        the time for those tasks of J that are at least this large, where each counts as one of this size.
+    latency : s from a release to the first start, as given to the function that computed the bound.
     """
 
     stretch: float
@@ -64,12 +66,12 @@ class Bound:
     def verify(
         self, release: Any, size: Any, speeds: Any, *, task_size: Any = None, tasks: Any = None
     ) -> Fraction:
-        """The value of the certificate, s/Mflop, computed anew in exact fractions and without the search.
+        """Return the value of the certificate, s/Mflop, computed anew in exact fractions without the search.
 
-        speeds : Mflop/s of each machine, or (fluid) of all together; the other arguments are the bound's.
+        speeds : Mflop/s of each machine, or (fluid) of all together.
 
-        Raises ValueError if the certificate is none for these applications, or has another value than
-        `stretch` (1e-9 relative).
+        The other arguments are those from which the bound was computed.  Raises ValueError if the certificate
+        does not apply to these applications, or if its value is not `stretch` (1e-9 relative).
         """
         if not math.isfinite(self.stretch):
             raise ValueError(f"stretch must be finite, got {self.stretch!r}")
@@ -97,12 +99,14 @@ class Bound:
 
 
 def fluid_bound(release: Any, size: Any, aggregate_speed: float, *, latency: float = 0.0) -> Bound:
-    """The smallest maximum stretch on one machine of `aggregate_speed` that may cut and preempt work at will.
+    """Return the smallest maximum stretch possible on one machine that may cut and preempt work at will.
 
-    release : n, s, in any order.  size : n, Mflop, > 0.  aggregate_speed : Mflop/s, > 0.
-    latency : the least time from a release to the first start, s, >= 0; 0 is always right.
+    release : n, s, in any order.  size : n, Mflop, > 0.
+    aggregate_speed : speed of that machine, Mflop/s, > 0.
+    latency : the least time from a release to the first start, s, >= 0; 0 is always valid.
 
-    Time O(n^2) a pass, usually 2 to 7 passes; memory O(n).  Raises ValueError naming argument, index, value.
+    Takes O(n^2) time per pass, usually 2 to 7 passes, and O(n) memory.  Raises ValueError naming argument,
+    index and value.
     """
     releases, sizes = _applications(release, size)
     speed = _number("aggregate_speed", aggregate_speed, "Mflop/s", positive=True)
@@ -122,20 +126,21 @@ def discrete_bound(
     thresholds: int = 5,
     latency: float = 0.0,
 ) -> Bound:
-    """The largest of the bounds by whole tasks that do not migrate, by work (fluid), and by one application.
+    """Return the largest of three bounds: by whole tasks that do not migrate, by work, by one application.
 
-    By whole tasks: let q tasks of J be at least as large as a.  They need no less than q tasks of size a that
-    the machines work off one by one: a times the q-th smallest of {m / s_u}, m = 1, 2, ...  This holds for
-    each a, so for the largest over any choice of them; a smaller choice only makes the bound less tight.  The
-    choice: all task sizes, or, if these are more than `thresholds`, the smallest in each of so many equal
-    parts of the applications in order of task size.  A single application is always taken at its own size.
+    By whole tasks: let q tasks of J be at least as large as a.  They take at least as long as q tasks of size
+    a that the machines process one by one: a times the q-th smallest of {m / s_u}, m = 1, 2, ...  This holds
+    for each a, and so for the maximum over any set of sizes; fewer sizes only make the bound less tight.  The
+    sizes used are all task sizes or, if these are more than `thresholds`, the smallest in each of as many
+    equal parts of the applications in order of task size.  By work: as `fluid_bound`.  By one application: at
+    its own task size.
 
     release : n, s, in any order.  size : n, Mflop, tasks * task_size.  task_size : n, Mflop, > 0.
     tasks : n, whole, > 0.  speeds : Mflop/s of each of m machines, > 0.  thresholds : >= 1.
-    latency : the least time from a release to the first start, s, >= 0; 0 is always right.
+    latency : the least time from a release to the first start, s, >= 0; 0 is always valid.
 
-    Time O(n^2 thresholds) a pass, and O(m) for each q that can matter; memory O(n thresholds + m).  Raises
-    ValueError naming argument, index and value.
+    Takes O(n^2 thresholds) time per pass, O(m) for each q that can matter, and O(n thresholds + m) memory.
+    Raises ValueError naming argument, index and value.
     """
     releases, sizes = _applications(release, size)
     wait = _number("latency", latency, "s")
@@ -164,14 +169,14 @@ def discrete_bound(
 
 
 def _exact_sum(values: Floats) -> Fraction:
-    """The sum of floats as it is: all are whole multiples of one power of two."""
+    """Return the exact sum of floats, which are all whole multiples of one power of two."""
     ratios = [value.as_integer_ratio() for value in values.tolist()]
     common = max(denominator for _, denominator in ratios)
     return Fraction(sum(numerator * (common // denominator) for numerator, denominator in ratios), common)
 
 
 def _exact_end(count: int, speeds: Floats) -> Fraction:
-    """The count-th smallest of {m / s_u} as it is: those early for certain are skipped, others counted."""
+    """Return the exact count-th smallest of {m / s_u}: certainly smaller ones are skipped, others counted."""
     total, machines = _exact_sum(speeds), Counter(speeds.tolist())
     end, following = Fraction(0), []
     for speed, alike in machines.items():
@@ -198,7 +203,7 @@ def _certified(
     latency: float,
     task_size: float | None = None,
 ) -> Bound:
-    """The bound of J = `members` and T(J) = `time`: exact, then rounded down."""
+    """Return the bound of J = `members` and T(J) = `time`, computed exactly, then rounded down."""
     first = int(members[release[members].argmin()])
     try:
         need, sizes = float(time) + latency, size[members]

@@ -1,4 +1,4 @@
-"""Estimates: statistics of values over seeds with bootstrap intervals, never a bare mean."""
+"""Estimates: statistics over seeds, always with a bootstrap interval or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from gridsim.support.random_streams import Streams
 
 RESAMPLES = 9999
 LEVEL = 0.95
-#: A bootstrap interval of fewer seeds than this is too narrow.
+#: With fewer seeds than this a bootstrap interval is too narrow.
 FEW = 5
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds with its confidence interval; a unit is that of the values.
+    """A mean, or another statistic, over seeds with its confidence interval, in the unit of the values.
 
-    mean, low, high : low and high are NaN where there is no interval.
-    seeds : number of values.  level : confidence of the interval.
-    note : empty, or why there is no interval or a degenerate one.
+    mean, low, high : low and high are NaN if there is no interval.
+    seeds : number of values.  level : confidence level of the interval.
+    note : empty, or why the interval is missing, degenerate or unreliable.
     """
 
     mean: float
@@ -38,7 +38,7 @@ class Estimate:
     note: str = ""
 
     def format(self, digits: int = 4) -> str:
-        """The mean, and the interval and the number of seeds, or the note instead."""
+        """Return the mean with the interval and number of seeds, or with the note if there is no interval."""
         if math.isnan(self.low):
             return f"{self.mean:.{digits}g} (no interval: {self.note})"
         seeds = f"{self.seeds} seeds" + (f", {self.note}" if self.note else "")
@@ -48,17 +48,18 @@ class Estimate:
 
 
 def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: float = LEVEL) -> Estimate:
-    """`statistic` of paired samples, with a BCa bootstrap interval over the pairs.
+    """Return `statistic` of paired samples, with a BCa bootstrap interval over the pairs.
 
-    samples : arrays of n values, one value a seed.
-    statistic : of as many arrays, and ``axis``; the default is the mean of one sample.
+    samples : arrays of n values, one value per seed.
+    statistic : a function of as many arrays as there are samples, and of ``axis``; the default is the mean
+        of one sample.
 
-    The resampling has a generator of its own with a fixed seed: the same values give the same interval.
-    There is no interval for one seed or for values that are not finite; it is a point if the statistic does
-    not vary with the seed; it is too narrow for fewer than `FEW` seeds; where BCa is undefined it is the
-    percentile interval.  The note says so.
+    The resampling uses a generator of its own with a fixed seed, so the same values give the same interval.
+    There is no interval for one seed or for values that are not finite.  The interval is a point if all seeds
+    have equal values.  It is too narrow for fewer than `FEW` seeds.  If BCa is undefined, it is the
+    percentile interval.  The note says which of these is the case.
 
-    Raises ImportError without scipy; ValueError for samples that are empty or of different lengths.
+    Raises ImportError without scipy; ValueError if the samples are empty or differ in length.
     """
     values = [np.asarray(sample, dtype=np.float64) for sample in samples]
     count = values[0].size
@@ -77,7 +78,7 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
     bootstrap = need("scipy.stats", "stats", "an interval").bootstrap
     note = "few: the interval is too narrow" if count < FEW else ""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # what is degenerate is said in the note
+        warnings.simplefilter("ignore")  # the note tells of degenerate cases
         for method in ("BCa", "percentile"):
             found = bootstrap(
                 tuple(values),
@@ -97,5 +98,5 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
 
 
 def ratio_of_means(above: Floats, below: Floats, axis: int = -1) -> Any:
-    """Statistic for `estimate`: mean of one sample over mean of the other."""
+    """Return the mean of one sample over the mean of the other; a statistic for `estimate`."""
     return np.mean(above, axis=axis) / np.mean(below, axis=axis)

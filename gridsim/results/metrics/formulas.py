@@ -14,81 +14,86 @@ from gridsim.model.applications import Applications
 from gridsim.model.platform import Platform
 from gridsim.support.arrays import Floats
 
-#: Values at a time that become Python's own, which need four times the memory.
+#: Values converted to Python floats at a time: these take four times the memory.
 _BLOCK = 1 << 16
 
 
 def total(values: NDArray[Any]) -> float:
-    """The sum, rounded once: the same on every processor.  OverflowError if it is beyond every float64."""
+    """Return the sum, rounded once, which is the same on every processor.
+
+    Raises OverflowError if the sum is too large for float64.
+    """
     blocks = (values[k : k + _BLOCK].tolist() for k in range(0, len(values), _BLOCK))
     return math.fsum(chain.from_iterable(blocks))
 
 
 def stretch(release: Floats, finish: Floats, size: Floats) -> Floats:
-    """(finish - release) / size, s/Mflop, of each application."""
+    """Return the stretch of each application, (finish - release) / size, s/Mflop."""
     return (finish - release) / size
 
 
 def bounded_slowdown(
     release: Floats, finish: Floats, size: Floats, aggregate_speed: float, threshold: float = 10.0
 ) -> Floats:
-    """Time in the system over the time on the whole platform alone, at least 1.
+    """Return the time in the system over the time that the whole idle platform would take, at least 1.
 
-    The latter counts as at least `threshold` s, so that tiny applications do not rule the result.
+    The latter counts as at least `threshold` s, so that tiny applications do not dominate the result.
     """
     alone = np.maximum(size / aggregate_speed, threshold)
     return np.maximum((finish - release) / alone, 1.0)
 
 
 def job_slowdown(waiting: Floats, run_time: Floats, threshold: float = 10.0) -> Floats:
-    """Bounded slowdown of rigid jobs (Feitelson et al. 1997): waiting + run time over run time, at least 1.
+    """Return the bounded slowdown of rigid jobs (Feitelson et al. 1997).
 
-    The latter counts as at least `threshold` s.
+    This is (waiting + run time) / run time, at least 1; the divisor counts as at least `threshold` s.
     """
     return np.maximum((waiting + run_time) / np.maximum(run_time, threshold), 1.0)
 
 
 def request_utilization(release: Floats, nodes: Floats, run_time: Floats, machines: int) -> float:
-    """Time on nodes that rigid jobs want, over what `machines` have from the first to the last release.
+    """Return the node time that rigid jobs want, over that of `machines` nodes from first to last release.
 
-    Infinite when all are released at once.  RU of DGS_ASAP over a whole log.
+    It is infinite if all are released at once.  This is the RU of DGS_ASAP for a whole log.
     """
     span = float(release.max() - release.min())
     return total(nodes * run_time) / (machines * span) if span > 0 else math.inf
 
 
 def makespan(release: Floats, finish: Floats) -> float:
-    """From the first release to the last finish, s; of what finishes (NaN: never)."""
+    """Return the time from the first release to the last finish, s; a finish of NaN (never) is ignored."""
     return float(np.fmax.reduce(finish) - release.min())
 
 
 def utilization(busy: Floats, span: float) -> Floats:
-    """Share of `span` s in which each machine was busy; 0 for an empty span."""
+    """Return the share of `span` s in which each machine was busy; 0 for an empty span."""
     return busy / span if span > 0 else np.zeros_like(busy)
 
 
 def mean(values: Floats) -> float:
-    """Arithmetic mean, summed exactly (the same on every processor); NaN of nothing."""
+    """Return the arithmetic mean, summed exactly (the same on every processor); NaN without values."""
     try:
         return total(values) / len(values) if len(values) else math.nan
-    except OverflowError:  # the sum, but no mean, is beyond every float64
+    except OverflowError:  # the sum may be too large for float64, the mean never is
         part = 0.5 ** len(values).bit_length()
         return total(values * part) / len(values) / part
 
 
 def load_of(release: Floats, size: Floats, aggregate_speed: float) -> float:
-    """Work over what the platform can do from the first to the last release.
+    """Return the load: work over what the platform can do from the first to the last release.
 
-    Infinite when everything is released at once.  Above 1 the queues grow while applications arrive.
+    It is infinite if everything is released at once.  Above 1 the queues grow while applications arrive.
     """
     span = float(release.max() - release.min())
     return total(size) / (aggregate_speed * span) if span > 0 else math.inf
 
 
 def wasted_share(cycles: Mapping[str, Floats]) -> float:
-    """Redundant, lost and overhead cycles over these and the useful ones (Mflop of each application).
+    """Return redundant, lost and overhead cycles over the sum of these and the useful ones.
 
-    What other load on the machines had (``slowed``) is not counted; NaN of nothing.
+    cycles : name -> Mflop of each application.
+
+    Cycles taken by background load (``slowed``) are not counted.  The result is NaN if the sum is 0.
     """
     wasted = math.fsum(x for name in ("redundant", "lost", "overhead") for x in cycles[name].tolist())
     total = wasted + math.fsum(cycles["useful"].tolist())
@@ -96,35 +101,35 @@ def wasted_share(cycles: Mapping[str, Floats]) -> float:
 
 
 def jain_index(values: Floats) -> float:
-    """Jain's fairness index (sum x)^2 / (n sum x^2): 1 when all are equal, 1/n when one has everything."""
+    """Return Jain's fairness index (sum x)^2 / (n sum x^2): 1 if all are equal, 1/n if one has everything."""
     squares = total(values * values)
     return total(values) ** 2 / (len(values) * squares) if squares > 0 else 1.0
 
 
 def quantiles(values: Floats, shares: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)) -> Floats:
-    """The quantiles at `shares`, interpolated linearly."""
+    """Return the quantiles at `shares` (in 0..1), interpolated linearly."""
     result: Floats = np.quantile(values, np.asarray(shares, dtype=np.float64))
     return result
 
 
 def peak_to_mean(values: Floats) -> float:
-    """Largest value over the mean: 1 for a perfectly even load; NaN when all are 0."""
+    """Return the largest value over the mean: 1 for a perfectly even load; NaN if all values are 0."""
     middle = mean(values)
     return float(values.max()) / middle if middle > 0 else math.nan
 
 
 def running_mean(returned: Floats, turnaround: Floats) -> tuple[Floats, Floats]:
-    """When results are back, ascending, and the mean turnaround of all until then."""
+    """Return the times at which results are back, ascending, and the mean turnaround of all jobs by then."""
     order = np.argsort(returned, kind="stable")
     means: Floats = np.cumsum(turnaround[order]) / np.arange(1, len(order) + 1)
     return returned[order], means
 
 
 def prediction_errors(predicted: Floats, actual: Floats) -> Floats:
-    """abs(predicted - actual) / actual of each job that found a queue; where it found none, not defined.
+    """Return abs(predicted - actual) / actual for each job that moved and had to wait.
 
-    predicted : wait at the chosen node when it was chosen, s; NaN for jobs that stayed.  actual : the wait
-        that was.
+    predicted : predicted wait at the chosen node when it was chosen, s; NaN for jobs that stayed.
+    actual : the actual wait, s.  The error is undefined for a wait of 0.
     """
     found = ~np.isnan(predicted) & (actual > 0)
     errors: Floats = np.abs(predicted[found] - actual[found]) / actual[found]
@@ -132,8 +137,8 @@ def prediction_errors(predicted: Floats, actual: Floats) -> Floats:
 
 
 def offered_load(applications: Applications, platform: Platform) -> float:
-    """Work over what the platform can do from the first to the last release: sum w / (s_agg * span).
+    """Return the load: work over what the platform can do from first to last release, sum w / (s_agg * span).
 
-    Infinite when all applications are released at once.  Above 1 the queues grow while applications arrive.
+    It is infinite if all applications are released at once.  Above 1 queues grow while applications arrive.
     """
     return load_of(applications.release, applications.size, platform.aggregate_speed)

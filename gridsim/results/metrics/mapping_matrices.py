@@ -1,8 +1,8 @@
-"""Matrices of expected times, as in the comparisons of mapping heuristics, and what these make of them.
+"""Matrices of expected times, on which mapping heuristics are compared, and their mapping by heuristics.
 
 The matrices are those of T. D. Braun, H. J. Siegel, N. Beck and others, "A comparison of eleven static
 heuristics for mapping a class of independent tasks onto heterogeneous distributed computing systems", JPDC 61
-(2001): ETC[i, j] is the expected time of task i on machine j, in a unit of the caller's.
+(2001): ETC[i, j] is the expected time of task i on machine j, in a unit that the caller chooses.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from gridsim.support.random_streams import Streams
 Consistency = Literal["consistent", "semi-consistent", "inconsistent"]
 InTurn = Literal["mct", "met", "olb", "switching", "kpb"]
 InBatch = Literal["min-min", "max-min", "sufferage"]
-#: Of `map_tasks`.
+#: Names of the heuristics of `map_tasks`.
 HEURISTICS: tuple[str, ...] = (*get_args(InTurn), *get_args(InBatch))
 
 
 class BraunClass(NamedTuple):
-    """Arguments of `expected_times` for one of the published classes."""
+    """Arguments of `expected_times` that give a matrix of one of the published classes."""
 
     consistency: Consistency
     task_range: float
     machine_range: float
 
 
-#: The twelve classes by their published names: u_x_yyzz, x for consistent, semi-consistent or inconsistent,
-#: yy for how much tasks differ and zz for how much machines do.
+#: The twelve classes by their published names, u_x_yyzz: x is c, s or i for consistent, semi-consistent or
+#: inconsistent; yy is how much tasks differ and zz how much machines differ, hi or lo.
 BRAUN_CLASSES: dict[str, BraunClass] = {
     f"u_{consistency[0]}_{tasks}{machines}": BraunClass(consistency, task_range, machine_range)
     for consistency in get_args(Consistency)
@@ -53,12 +53,12 @@ def expected_times(
     consistency: Consistency = "consistent",
     seed: int = 1,
 ) -> Floats:
-    """A random matrix of expected times by the range-based method of Braun et al.
+    """Draw a random matrix of expected times by the range-based method of Braun et al.
 
     ETC[i, j] = B[i] * x[i, j] with B uniform in [1, task_range) and x uniform in [1, machine_range).
 
     tasks, machines : >= 1.
-    task_range, machine_range : > 1; the paper has 3000 or 100, and 1000 or 10.
+    task_range, machine_range : > 1; the paper uses 3000 or 100 for tasks, and 1000 or 10 for machines.
     consistency : ``"consistent"``: each row is sorted, so that machine 0 is the fastest for every task;
         ``"semi-consistent"``: the columns 0, 2, 4, ... of each row are sorted among themselves;
         ``"inconsistent"``: as drawn.
@@ -84,10 +84,10 @@ def expected_times(
 
 @dataclass(frozen=True)
 class TaskMapping:
-    """Which machine each task goes to, and when it runs there.
+    """The machine of each task, and when the task runs there.
 
     machine : int64[tasks].  start, finish : float64[tasks], in the unit of the matrix.
-    order : int64[tasks], the tasks in the order in which they were mapped; machines run theirs in that order.
+    order : int64[tasks], the tasks in the order in which they were mapped; a machine runs its tasks in it.
     """
 
     machine: Integers
@@ -97,12 +97,12 @@ class TaskMapping:
 
     @property
     def makespan(self) -> float:
-        """When the last task is done, or 0 without any."""
+        """The time at which the last task is done; 0 if there are no tasks."""
         return float(self.finish.max(initial=0.0))
 
 
 def _numbers(name: str, values: ArrayLike, rows: str = "") -> NDArray[np.float64]:
-    """A copy of real numbers, or a ScenarioError."""
+    """Return a float64 copy of `values`; raise ScenarioError, which names `name`, if they are no numbers."""
     try:
         array = np.asarray(values)
     except ValueError:  # rows of different lengths
@@ -125,9 +125,9 @@ def map_tasks(
 
     etc : float64[tasks, machines] > 0.
     heuristic : ``"mct"``, ``"met"``, ``"olb"``, ``"switching"`` or ``"kpb"``, which take the tasks in order,
-        or ``"min-min"``, ``"max-min"`` or ``"sufferage"``.  `gridcore.centralized.mapping` says what they do.
-    ready : float64[machines] >= 0, when machines are ready first; 0 by default.
-    percent : of ``"kpb"``.  low, high : of ``"switching"``.
+        or ``"min-min"``, ``"max-min"`` or ``"sufferage"``.  `gridcore.centralized.mapping` describes them.
+    ready : float64[machines] >= 0, the time from which each machine can run tasks; 0 by default.
+    percent : a parameter of ``"kpb"``.  low, high : parameters of ``"switching"``.
 
     Raises ScenarioError naming the argument and its value.
     """
@@ -157,8 +157,8 @@ def map_tasks(
     start, finish = np.empty(tasks), np.empty(tasks)
     for u in range(machines):
         mine = order[mapped == u]
-        # in the order in which the heuristic added them up
-        with np.errstate(over="ignore"):  # it is looked at below
+        # sum in the order in which the heuristic did
+        with np.errstate(over="ignore"):  # checked below
             ends = np.cumsum(np.concatenate((begin[u : u + 1], times[mine, u])))
         start[mine], finish[mine] = ends[:-1], ends[1:]
     if not np.isfinite(finish).all():

@@ -1,7 +1,7 @@
-"""The metrics of a result: each is declared once, with its unit, and read from here by everything else.
+"""The metrics of a result: each is declared once, here, with its unit.
 
-To add one, write a property in `Metrics` with the decorator `metric`.  Results, summaries, comparisons,
-replications, sweeps, stores, ladders and the reference page of outputs have it then.
+To add a metric, write a method of `Metrics` with the decorator `metric`.  Results, summaries, comparisons,
+replications, sweeps, stores, ladders and the reference page of outputs then include it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from gridsim.results.table import Table
 from gridsim.support.arguments import shown
 from gridsim.support.arrays import Floats
 
-#: A metric of the user's: a function of a `Result`.
+#: A metric defined by the user: a function of a `Result`.
 MetricFunction = Callable[[Any], float]
 BoundKind = Literal["fluid", "discrete"]
 
 
 class Metric(property):
-    """A property that is a metric; made by `metric`.
+    """A property that is a metric; the decorator `metric` makes it.
 
-    name : without the underscore of one whose name is that of a table or method of a result.
+    name : name of the metric.  It lacks the leading underscore of the property; a property has one if a table
+        or method of a result has the plain name.
     unit, note : such as "1" and "max stretch / lower bound".
-    when : table, or table.column, without which a result does not have the metric; "" for one of all results.
-    named : whether `METRICS` has it, so that studies can ask for it.  Summaries have all.
+    when : the table, or table.column, that a result must have to have the metric; "" if all results have it.
+    named : whether `METRICS` contains it, so that studies can ask for it.  Summaries contain all metrics.
     """
 
     def __init__(
@@ -51,16 +52,16 @@ class Metric(property):
         return super().__get__(result, owner)
 
     def __call__(self, result: Any) -> float:
-        """The metric of a result."""
+        """Return the value of the metric for a result."""
         return self.function(result)
 
     @property
     def text(self) -> str:
-        """What it is, in one line."""
+        """What the metric is, in one line: the first paragraph of its docstring."""
         return (self.__doc__ or "").partition("\n\n")[0].replace("\n", " ").strip()
 
     def has(self, tables: Mapping[str, Table]) -> bool:
-        """Whether a result with these tables has it."""
+        """Whether a result with these tables has the metric."""
         table, _, column = self.when.partition(".")
         return not table or (table in tables and (not column or column in tables[table]))
 
@@ -68,7 +69,7 @@ class Metric(property):
 def metric(
     unit: str, note: str = "", *, when: str = "", named: bool = True
 ) -> Callable[[Callable[[Any], float]], Metric]:
-    """A decorator that makes a `Metric` of a method; its docstring says what the metric is."""
+    """Return a decorator that turns a method into a `Metric`; the method's docstring explains the metric."""
     return lambda function: Metric(function, unit, note, when, named)
 
 
@@ -91,7 +92,7 @@ def _count(name: str, unit: str, text: str) -> Metric:
 class Metrics:
     """The metrics of a result, in the order in which a summary has them.
 
-    NaN where a result does not have what a metric is about: the waiting time of bags, say.
+    A metric is NaN if the result has nothing that it could measure, such as the waiting time of bags.
     """
 
     tables: Mapping[str, Table]
@@ -122,7 +123,7 @@ class Metrics:
 
     @cached_property
     def _completed(self) -> NDArray[np.bool_]:
-        """bool[applications]: all but rejected rigid jobs."""
+        """bool[applications]: True except for rejected rigid jobs."""
         finish: Floats = self.applications["finish"]
         return ~np.isnan(finish)
 
@@ -134,17 +135,17 @@ class Metrics:
         return self._of_completed(name) if self.rigid else np.zeros(0)
 
     def _of_jobs(self, name: str) -> Floats:
-        """That column of the table ``jobs``; empty if there is none."""
+        """The column `name` of the table ``jobs``; empty if the result has no such table."""
         return self.tables["jobs"][name] if "jobs" in self.tables else np.zeros(0)
 
     def bound(self, kind: BoundKind = "fluid") -> Bound:
-        """What no schedule of these applications on these machines can beat; see
-        `gridsim.results.metrics.bounds`.
+        """Return a lower bound that no schedule of these applications on these machines can beat.
 
         kind : ``"fluid"``: work can be cut at will; ``"discrete"``: whole tasks that do not migrate.
 
-        Computed from the tables when it is first asked for; it has no part in the digest.  Raises
-        ScenarioError for another kind, and for "discrete" where tasks of an application differ in size.
+        It is computed from the tables when it is first asked for; the digest does not cover it.  See
+        `gridsim.results.metrics.bounds`.  Raises ScenarioError for another kind, and for "discrete" if the
+        tasks of an application differ in size.
         """
         if kind == "discrete" and "largest_task" in self.applications:
             raise ScenarioError('bound must be "fluid" where tasks of an application differ in size')
@@ -315,8 +316,8 @@ class Metrics:
     _lost = _cycles("lost", "Sum of the column of ``cycles``.")
     _overhead = _cycles("overhead", "Sum of the column of ``cycles``.")
     _slowed = _cycles("slowed", "Sum of the column of ``cycles``.")
-    _replicas = _count("replicas", "instances", "Replicas begun while another of the same task ran.")
-    _killed = _count("killed", "instances", "Replicas stopped since another of the same task was completed.")
+    _replicas = _count("replicas", "replicas", "Replicas begun while another of the same task ran.")
+    _killed = _count("killed", "replicas", "Replicas stopped since another of the same task was completed.")
 
     # -- of all results: messages -----------------------------------------------------------------------
 
@@ -351,16 +352,20 @@ class Metrics:
 SUMMARY: dict[str, Metric] = {
     each.name: each for each in vars(Metrics).values() if isinstance(each, Metric)
 }  # fmt: skip
-#: Those that can be asked for by name.
+#: The metrics that studies can ask for by name.
 METRICS: dict[str, Metric] = {name: each for name, each in SUMMARY.items() if each.named}
-#: Name -> unit of what a summary says, with what it is where that is not clear.
+#: Name of an entry of a summary -> its unit, followed by a note in brackets if it needs explaining.
 UNITS = {
-    **{name: f"{each.unit} ({each.note})" if each.note else each.unit for name, each in SUMMARY.items()},
+    **{
+        name: f"{each.unit} ({each.note})" if each.note else each.unit
+        for name, each in SUMMARY.items()
+        if each.unit != name
+    },
     "wall_seconds": "s",
     "peak_memory": "B",
 }
-#: What schedulers are compared by -> what is shown of them then; a metric that a run does not have is left
-#: out.  See `gridsim.studies.compare.Comparison.measure`.
+#: Metric by which schedulers are compared -> the metrics shown in that case; those that a run does not have
+#: are left out.  See `gridsim.studies.compare.Comparison.measure`.
 USUAL = {
     "mean_waiting": ("mean_waiting", "median_waiting", "mean_slowdown", "failed"),
     "mean_turnaround": ("mean_turnaround", "migrated", "messages_per_job"),
@@ -368,19 +373,22 @@ USUAL = {
     "max_stretch": ("max_stretch", "mean_stretch", "gap"),
 }
 _ALWAYS = ("makespan", "utilization", "messages", "bytes")
-#: Those that take time which grows with the square of the applications.
+#: Metrics that take time quadratic in the number of applications.
 _COSTLY = ("gap", "lower_bound")
 
 
 def check_bound(kind: BoundKind) -> BoundKind:
-    """`kind` if it is one, else ScenarioError."""
+    """Return `kind` if it is a kind of bound, else raise ScenarioError."""
     if kind not in (known := get_args(BoundKind)):
         raise ScenarioError(f"bound must be {' or '.join(known)}, got {kind!r}")
     return kind
 
 
 def wanted_metrics(metrics: Sequence[str] | Mapping[str, MetricFunction]) -> dict[str, MetricFunction | None]:
-    """Name -> function, or None for a name in `METRICS`.  ScenarioError for a name that is not known."""
+    """Return the wanted metrics: name -> function, or None for a metric of `METRICS`.
+
+    Raises ScenarioError if a name is unknown, or `metrics` are neither names nor map names to functions.
+    """
     wanted: dict[str, MetricFunction | None] = {}
     if isinstance(metrics, str):
         raise ScenarioError(f"metrics must be a list of names, or map names to functions, got {metrics!r}")
@@ -398,9 +406,10 @@ def wanted_metrics(metrics: Sequence[str] | Mapping[str, MetricFunction]) -> dic
 
 
 def measured(result: Metrics, wanted: Mapping[str, MetricFunction | None]) -> dict[str, float]:
-    """All of `METRICS`, and those of `wanted` that are functions.
+    """Return the values of all `METRICS`, and of the functions in `wanted`.
 
-    What takes long, the bounds of more than `BOUND_LIMIT` applications, only if it is wanted.
+    The lower bound and the optimality gap of more than `BOUND_LIMIT` applications take long to compute; they
+    are included only if they are wanted.
     """
     costly = len(result.applications) > BOUND_LIMIT
     values = {
@@ -412,9 +421,9 @@ def measured(result: Metrics, wanted: Mapping[str, MetricFunction | None]) -> di
 
 
 def summarized(result: Metrics, bound: BoundKind) -> dict[str, float | None]:
-    """All metrics that a result has, with the bound of this kind; None for bounds of more than `BOUND_LIMIT`.
+    """Return all metrics that a result has, with the lower bound and optimality gap of this kind of bound.
 
-    What takes long is left out so, and what no completed application bounds.
+    Both are None for more than `BOUND_LIMIT` applications, which take long, and if none was completed.
     """
     values: dict[str, float | None] = {
         name: each(result)
@@ -428,7 +437,10 @@ def summarized(result: Metrics, bound: BoundKind) -> dict[str, float | None]:
 
 
 def usual_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[str]:
-    """What is shown of runs that have these `values` of `METRICS`, first what they are compared by."""
+    """Return the metrics to show of runs; the first is the one by which the runs are compared.
+
+    values : the values of `METRICS` for each run.  rigid : whether the runs are of rigid jobs.
+    """
     measure = "mean_waiting" if rigid else "max_stretch"
     for sign, said in (("migrated", "mean_turnaround"), ("wasted", "mean_completion")):
         if not rigid and values and all(math.isfinite(each.get(sign, math.nan)) for each in values):

@@ -15,14 +15,14 @@ from gridsim.support.arrays import Floats, Integers
 
 
 def intervals(start: float, end: float, length: float) -> Floats:
-    """Edges of equal intervals from `start` on; `end` lies within the last one.
+    """Return the edges of intervals of `length` s from `start` on; `end` lies within the last one.
 
-    Raises ValueError for an interval of no length, or an end before the start.
+    Raises ValueError if `length` is not positive and finite, or `end` lies before `start` or is infinite.
     """
     if not (0 < length < math.inf and start <= end < math.inf):
         raise ValueError(f"no intervals of {length} s from {start} to {end} s")
     edges: Floats = start + length * np.arange(math.floor((end - start) / length) + 2, dtype=np.float64)
-    while edges[-1] <= end:  # rounding
+    while edges[-1] <= end:  # because of rounding
         edges = np.append(edges, start + length * len(edges))
     return edges
 
@@ -30,7 +30,10 @@ def intervals(start: float, end: float, length: float) -> Floats:
 def request_series(
     edges: Floats, release: Floats, nodes: Integers, run_time: Floats, machines: int
 ) -> Floats:
-    """RU of each interval: node seconds wanted by the jobs released in it over those of `machines` nodes."""
+    """Return RU of each interval: node seconds that the jobs released in it want, over those of all machines.
+
+    edges : edges of the intervals, s.  machines : number of machines.
+    """
     which = np.searchsorted(edges, release, side="right") - 1
     kept = (which >= 0) & (which < len(edges) - 1)
     wanted = np.bincount(which[kept], (nodes * run_time)[kept], minlength=len(edges) - 1)
@@ -41,9 +44,10 @@ def request_series(
 def effective_series(
     edges: Floats, first_start: Floats, finish: Floats, nodes: Integers, machines: int
 ) -> Floats:
-    """EU of each interval: share of the time of `machines` nodes in which they run jobs in it.
+    """Return EU of each interval: the share of the node seconds of all machines in which they run jobs.
 
-    first_start, finish : of the run of each job; NaN for jobs that never ran.
+    edges : edges of the intervals, s.  machines : number of machines.
+    first_start, finish : start and end of the run of each job, s; NaN for jobs that never ran.
     """
     ran = ~(np.isnan(first_start) | np.isnan(finish))
     start, end, width = first_start[ran], finish[ran], nodes[ran]
@@ -59,12 +63,12 @@ def effective_series(
 
 
 def equal_counts(values: Floats, count: int) -> Floats:
-    """Edges of at most `count` classes of about as many values each; equal values are in one class."""
+    """Return the edges of at most `count` classes of about equal counts; equal values share a class."""
     return np.unique(np.quantile(values, np.linspace(0.0, 1.0, count + 1)))
 
 
 def log_bins(values: Floats, count: int) -> Floats:
-    """Edges of `count` classes from the smallest to the largest value, equally wide on a log scale.
+    """Return the edges of `count` classes from the smallest to the largest value, equally wide in log scale.
 
     Raises ValueError for values that are not positive.
     """
@@ -72,14 +76,15 @@ def log_bins(values: Floats, count: int) -> Floats:
     if not low > 0:
         raise ValueError(f"no logarithm of {low}")
     edges = np.geomspace(low, high, count + 1)
-    edges[0], edges[-1] = low, high  # not rounded
+    edges[0], edges[-1] = low, high  # exact, geomspace may have rounded them
     return np.unique(edges)
 
 
 class Classes(NamedTuple):
-    """Of each class: the values from low on and below high (the last: up to high), and their jobs' waiting.
+    """Classes of jobs by a value, and the waiting times of each class.
 
-    jobs : how many ran.  mean, median : NaN where none did.
+    low, high : a class has the values from low to below high, the last class also those equal to high.
+    jobs : how many jobs of the class ran.  mean, median : waiting time, s; NaN if none of its jobs ran.
     """
 
     low: Floats
@@ -90,9 +95,10 @@ class Classes(NamedTuple):
 
 
 def waiting_by(values: Floats, waiting: Floats, edges: Floats) -> Classes:
-    """Waiting of the jobs by classes of `values`, say nodes, run times, or their products, the areas.
+    """Return waiting times by classes of `values`, such as nodes, run times, or their products (areas).
 
-    edges : increasing, as `equal_counts` or `log_bins` make them; what lies outside is left out.
+    waiting : s; NaN for jobs that never ran.
+    edges : increasing, as `equal_counts` or `log_bins` make them; jobs with values outside are left out.
     """
     if len(edges) == 1:  # all values are equal
         edges = edges.repeat(2)
@@ -110,7 +116,7 @@ def waiting_by(values: Floats, waiting: Floats, edges: Floats) -> Classes:
 
 
 def largest(values: Floats, share: float) -> NDArray[np.bool_]:
-    """The `share` of jobs with the largest values, at least one; and all that are as large as one of them."""
+    """Return a mask of the `share` of jobs with the largest values: at least one job, and all ties."""
     count = max(1, round(share * len(values)))
     threshold = np.partition(values, len(values) - count)[len(values) - count]
     made: NDArray[np.bool_] = values >= threshold
@@ -118,12 +124,15 @@ def largest(values: Floats, share: float) -> NDArray[np.bool_]:
 
 
 def prompt_share(waiting: Floats, within: float) -> float:
-    """Share of jobs that wait at most `within` s; those that never ran do not.  NaN of no jobs."""
+    """Return the share of jobs that wait at most `within` s; NaN if there are no jobs.
+
+    Jobs that never ran count as jobs that wait longer.
+    """
     return float(np.mean(waiting <= within)) if len(waiting) else math.nan
 
 
 def rank_correlation(x: Floats, y: Floats) -> float:
-    """Spearman's rank correlation, with mean ranks of equal values; NaN where all are equal."""
+    """Return Spearman's rank correlation; ties have their mean rank; NaN if all values of one are equal."""
     a, b = _ranks(x), _ranks(y)
     a, b = a - a.mean(), b - b.mean()
     scale = math.sqrt(float(a @ a) * float(b @ b))

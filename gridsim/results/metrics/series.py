@@ -1,7 +1,7 @@
-"""What happened over time, and how values are distributed: columns that charts draw, of any length.
+"""Data of charts: counts over time, and distributions of values, as columns.  Nothing here draws.
 
 Times are s of the simulated clock.  A series is a step function: ``values[i]`` holds from ``times[i]`` until
-``times[i + 1]``.  Nothing here draws.
+``times[i + 1]``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gridsim.support.clock import NEVER, NS
 if TYPE_CHECKING:
     from gridsim.results.result import Result
 
-#: What there is over time; see `over_time`.
+#: The quantities of `over_time`.
 Quantity = Literal["active", "waiting", "busy"]
 #: Values that differ by a larger factor are drawn on a logarithmic axis.
 WIDE = 20.0
@@ -31,16 +31,17 @@ WIDE = 20.0
 class Steps:
     """A step function.
 
-    times : float[k], s, ascending.  values : float[k], from each of these times on.
+    times : float[k], s, ascending.  values : float[k], each holds from its time until the next.
     """
 
     times: Floats
     values: Floats
 
     def thinned(self, points: int) -> Steps:
-        """The same in at most `points` points, of each stretch of time the least and the largest value.
+        """Return the function reduced to at most `points` points; a chart of it looks the same.
 
-        What is drawn of it looks the same.  Raises ValueError for fewer than 4 points.
+        Of each interval of time the smallest and the largest value are kept.  Raises ValueError for fewer
+        than 4 points.
         """
         if points < 4:
             raise ValueError(f"points must be at least 4, got {points}")
@@ -50,7 +51,7 @@ class Steps:
         first = np.unique(np.searchsorted(self.times, edges[:-1]))
         ends = np.append(first[1:], len(self.times))
         low, high = (fold.reduceat(self.values, first)[:, None] for fold in (np.minimum, np.maximum))
-        # what comes first in a stretch is drawn first
+        # the smaller value comes first in an interval in which the function rises, else the larger one
         at = np.stack((self.times[first], self.times[(first + ends) // 2]), axis=1)
         rises = self.values[ends - 1] >= self.values[first]
         values = np.where(rises[:, None], np.hstack((low, high)), np.hstack((high, low)))
@@ -58,10 +59,10 @@ class Steps:
 
 
 def between(begin: ArrayLike, end: ArrayLike, weight: ArrayLike = 1.0) -> Steps:
-    """How many there are at each time, each from its `begin` until its `end`.
+    """Return how many of n things exist at each time; each exists from its `begin` until its `end`.
 
-    begin, end : float[n], s; where either is NaN there is none of it.  weight : what each counts, float[n] or
-        one number.
+    begin, end : float[n], s; a thing with NaN in either is left out.
+    weight : float[n] or one number; how much each thing counts.
     """
     since, until = np.asarray(begin, np.float64), np.asarray(end, np.float64)
     counts = np.broadcast_to(np.asarray(weight, np.float64), since.shape)
@@ -73,13 +74,14 @@ def between(begin: ArrayLike, end: ArrayLike, weight: ArrayLike = 1.0) -> Steps:
 
 
 def over_time(result: Result, quantity: Quantity = "active") -> Steps:
-    """How many there were of something, from the first release on.
+    """Return a count over time, from the first release on.
 
-    quantity : ``"active"``: applications or jobs that were released and not finished; ``"waiting"``: of these
-        the ones of which nothing had started yet; ``"busy"``: machines that worked, for which the schedule
-        must have been recorded.
+    quantity : ``"active"``: applications or jobs that were released and not finished; ``"waiting"``: those of
+        them of which nothing had started yet; ``"busy"``: machines that worked, for which the schedule must
+        have been recorded.
 
-    Jobs that were rejected are left out.  Raises ScenarioError for another quantity, or without a schedule.
+    Rejected jobs are left out.  Raises ScenarioError for another quantity, and for ``"busy"`` without a
+    recorded schedule.
     """
     if quantity not in (known := get_args(Quantity)):
         raise ScenarioError(f"quantity must be {', '.join(known[:-1])} or {known[-1]}, got {quantity!r}")
@@ -91,9 +93,11 @@ def over_time(result: Result, quantity: Quantity = "active") -> Steps:
 
 
 def per_application(result: Result, metric: str) -> Floats:
-    """A column of numbers of ``applications``, or ``"response"``, finish - release (s): float[applications].
+    """Return a value per application, float[applications]; NaN for rejected jobs.
 
-    NaN for jobs that were rejected.  Raises ScenarioError for another name.
+    metric : a column of numbers of ``applications``, or ``"response"``, which is finish - release (s).
+
+    Raises ScenarioError for another name.
     """
     table = result.applications
     if metric == "response":
@@ -105,11 +109,11 @@ def per_application(result: Result, metric: str) -> Floats:
 
 
 def down_times(result: Result, until: float) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """When machines were down, of those that fail by `until` (s): machine, from when, and until when (s).
+    """Return the failures up to `until` (s): the machine, when it went down and when it recovered (s).
 
-    A reset lasts 0 s; who does not come back is down until infinity.  Empty without faults.  It is made
-    again from the scenario, and raises what `Result.scenario` raises where that needs a file, TooOften where
-    nobody who looks at a result waits for so many.
+    A transient failure lasts 0 s.  A machine that does not recover is down until infinity.  The arrays are
+    empty without faults.  The failures are generated again from the scenario.  Raises whatever
+    `Result.scenario` raises if that needs a file, and TooOften if there are too many failures to generate.
     """
     faults, machines = result.scenario.faults, len(result.machines)
     machine, begin, end = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0)]
@@ -124,16 +128,20 @@ def down_times(result: Result, until: float) -> tuple[NDArray[np.int64], Floats,
 
 
 def recorded_schedule(result: Result, what: str) -> dict[str, NDArray[np.generic]]:
-    """The columns of the table ``schedule``; ScenarioError without one, which says that `what` needs it."""
+    """Return the columns of the table ``schedule``.
+
+    Raises ScenarioError, which says that `what` needs the schedule, if it was not recorded.
+    """
     if "schedule" not in result.tables:
         raise ScenarioError(f"{what} must be from a recorded run: simulate(..., record=True), run --record")
     return dict(result.tables["schedule"].items())
 
 
 def distribution(values: ArrayLike, points: int = 1000) -> tuple[Floats, Floats]:
-    """The distinct values in order, and the share of all that is at most as large; at most `points` of them.
+    """Return the empirical distribution: distinct values in order, and the share of values at most as large.
 
-    values : float[n]; NaN (of jobs that were rejected) is left out: shares are of all n, and end below 1.
+    values : float[n]; NaN (of rejected jobs) is left out, but shares are of all n, so that they end below 1.
+    points : the largest number of distinct values that are returned.
     """
     given = np.asarray(values, np.float64)
     ordered, counts = np.unique(given[~np.isnan(given)], return_counts=True)
@@ -145,9 +153,11 @@ def distribution(values: ArrayLike, points: int = 1000) -> tuple[Floats, Floats]
 
 
 def scattered(x: ArrayLike, y: ArrayLike, points: int = 2000) -> tuple[Floats, Floats]:
-    """Points in the order of `x`; of more than `points` the lowest and the highest of each range of ranks.
+    """Return the points of a scatter plot in the order of `x`, thinned if they are more than `points`.
 
-    x, y : float[n]; where either is NaN there is no point.  What is lowest and highest anywhere is there.
+    x, y : float[n]; a point with NaN in either is left out.
+
+    Thinning keeps the lowest and the highest point of each range of ranks of `x`, so no extreme is lost.
     """
     across, up = np.asarray(x, np.float64), np.asarray(y, np.float64)
     order = np.argsort(across, kind="stable")
@@ -162,16 +172,18 @@ def scattered(x: ArrayLike, y: ArrayLike, points: int = 2000) -> tuple[Floats, F
 
 
 def wide(values: ArrayLike) -> bool:
-    """Whether values, all above 0, differ by so large a factor that they want a logarithmic axis."""
+    """Whether values are all above 0 and differ by more than a factor of `WIDE`: use a logarithmic axis."""
     known = np.asarray(values, np.float64)
     known = known[np.isfinite(known)]
     return bool(len(known) and known.min() > 0 and float(known.max()) > WIDE * float(known.min()))
 
 
 def chosen_machines(machines: Sequence[int] | slice | None, count: int) -> NDArray[np.int64]:
-    """The numbers of the `machines` that are meant, of `count`: a slice, or different ones; None for all.
+    """Return the numbers of the chosen machines, out of `count`.
 
-    Raises ScenarioError for none, or for machines that there are not.
+    machines : a slice, or different numbers; None for all.
+
+    Raises ScenarioError if no machine is chosen, or one that does not exist.
     """
     if machines is None or isinstance(machines, slice):
         chosen = np.arange(count)[slice(None) if machines is None else machines]
@@ -189,7 +201,7 @@ def chosen_machines(machines: Sequence[int] | slice | None, count: int) -> NDArr
 
 
 def places_of(chosen: NDArray[np.int64], machines: int) -> NDArray[np.int64]:
-    """Which place each machine has among the `chosen` ones; -1 for none: int64[machines]."""
+    """Return the place of each machine among the `chosen` ones, int64[machines]; -1 if it is not chosen."""
     place = np.full(machines, -1, np.int64)
     place[chosen] = np.arange(len(chosen))
     return place
@@ -198,14 +210,14 @@ def places_of(chosen: NDArray[np.int64], machines: int) -> NDArray[np.int64]:
 def occupancy(
     result: Result, rows: int, columns: int, machines: ArrayLike | None = None
 ) -> tuple[Floats, Floats, Floats]:
-    """How busy machines were over time, as a raster: for a schedule with more pieces than can be drawn.
+    """Return how busy machines were over time, as a raster: for schedules with too many pieces to draw.
 
-    machines : int[m], distinct: only these, in this order, and the rows' edges are places in it.
+    machines : int[m], distinct: only these, in this order; the edges of rows are places in it then.
 
     Returns the edges of the rows (machine numbers, float[r + 1]; r <= `rows`), the edges of the columns (s,
-    float[c + 1]) and float[r, c]: the share of the time in that column in which machines of that row worked.
+    float[c + 1]) and float[r, c], the share of the time of a column in which the machines of a row worked.
 
-    Raises ScenarioError without a recorded schedule, or for fewer than one row or column.
+    Raises ScenarioError without a recorded schedule, and for fewer than one row or column.
     """
     for name, count in (("rows", rows), ("columns", columns)):
         if count < 1:
@@ -222,8 +234,8 @@ def occupancy(
     first, last = (float(start.min()), float(end.max())) if len(start) else (0.0, 1.0)
     edges = np.linspace(first, max(last, first + 1e-9), columns + 1)
     width = edges[1] - edges[0]
-    # The time worked before an edge grows by 1 from a start on, and stops at an end: sums of both, cell by
-    # cell, are exact, however many cells a piece crosses.
+    # The time worked up to an edge grows by 1 s per s from each start on, and stops growing at the end.
+    # Summing both over cells is exact, however many cells a piece crosses.
     done = np.zeros((rows, columns + 1))
     for times, sign in ((start, 1.0), (end, -1.0)):
         cell = np.minimum(((times - first) / width).astype(np.int64), columns - 1)

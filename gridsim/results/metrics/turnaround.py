@@ -1,4 +1,4 @@
-"""How the turnaround of jobs goes on during a run: the series of the RJSS paper (section 8), times in s."""
+"""The turnaround of jobs over the course of a run: the series of the RJSS paper (section 8), times in s."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gridsim.support.arrays import Floats
 
 
 class Series(NamedTuple):
-    """How a run goes on, a row each time that a result is back at its submitter.
+    """Columns with a value for each time at which a result is back at its submitter.
 
     time : s.
-    mean_turnaround : s, G^t: of all jobs whose results are back by then.
-    observation : s, U^t: the time over the number of jobs submitted so far.  The paper's formula is damaged;
-        this is inferred from its axes.
+    mean_turnaround : s, G^t: mean over all jobs whose results are back by then.
+    observation : s, U^t: the time over the number of jobs submitted so far.  The formula is damaged in the
+        paper; this one is inferred from the axes of its plot.
     """
 
     time: Floats
@@ -26,7 +26,7 @@ class Series(NamedTuple):
 
 
 def series(result: Result) -> Series:
-    """G^t and U^t of a result that has the table ``jobs``.  KeyError if it has none."""
+    """Return G^t and U^t of a result with the table ``jobs``.  Raises KeyError if it has no such table."""
     jobs, release = result.tables["jobs"], result.applications["release"]
     returned = release[jobs["application"]] + jobs["turnaround"]
     time, means = running_mean(returned, jobs["turnaround"])
@@ -35,7 +35,7 @@ def series(result: Result) -> Series:
 
 
 def mean_until(result: Result, time: float) -> float:
-    """G^t at `time` s: mean turnaround of the jobs whose results were back by then; NaN if none was."""
+    """Return G^t at `time` s: mean turnaround of the jobs whose results were back; NaN if none was."""
     jobs = result.tables["jobs"]
     returned = result.applications["release"][jobs["application"]] + jobs["turnaround"]
     return mean(jobs["turnaround"][returned <= time])

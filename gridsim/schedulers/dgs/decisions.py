@@ -1,7 +1,7 @@
-"""What DGS_ASAP notes of its decisions: requests, searches, choices, refusals, and what was true then.
+"""Records of the decisions of DGS_ASAP: requests, searches, choices, refusals, and the true values then.
 
-Only where decisions are recorded.  Nothing here changes what a negotiation does: of the schedules it looks at
-those that are fresh, which is what was true.
+This module is used only where decisions are recorded.  Nothing here changes what a negotiation does: it only
+reads schedules, and takes the true values from the schedules as they are now.
 """
 
 from __future__ import annotations
@@ -46,31 +46,33 @@ WORDS: Words = {
 
 
 class DgsNotes:
-    """Notes what a negotiation decides.  What it keeps for that is in the talks, which are in its state.
+    """Records what a negotiation decides.
 
-    of : the negotiation.  log : where it is noted.
+    of : the negotiation.  log : the records to which decisions are added.
+
+    What this class must remember is in the talks, which are part of the state of the negotiation.
     """
 
     def __init__(self, of: Shared, log: Decisions) -> None:
         self.of, self.log = of, log
 
     def note(self, action: str, job: Any, decider: Any, **said: Any) -> None:
-        """Note what `decider` decides on `job` now; see `gridsim.results.decisions.Decisions.note`."""
+        """Record what `decider` decides on `job` now; see `gridsim.results.decisions.Decisions.note`."""
         self.log.note(action, time=self.of.run.engine.now, application=job, decider=decider, **said)
 
     def of_home(self, action: str, job: int, **said: Any) -> None:
-        """Note what the scheduling node of `job` decides, or the one that acts for it."""
+        """Record what the scheduling node of `job`, or the machine that acts for it, decides now."""
         home = self.of.home(job)
         self.note(action, job, home if home >= 0 else int(self.of.run.applications.submitter[job]), **said)
 
     def seconds(self, slots: Any) -> Any:
-        """s at which slots begin."""
+        """Return when `slots` begin, s."""
         return slots * self.of.slot / NS
 
     # -- the scheduling node ------------------------------------------------------------------------------
 
     def asks(self, rows: Rows) -> None:
-        """Requests leave."""
+        """Record that scheduling nodes send requests to search."""
         neighbourhood = self.of.neighbourhood
         known = neighbourhood.views.views[rows["sender"]]
         there = known >= 0
@@ -79,14 +81,15 @@ class DgsNotes:
         self.note("asked", rows["application"], rows["sender"], machine=rows["node"], among=there.sum(axis=1))
 
     def chooses(self, action: str, job: int, talk: SimpleNamespace) -> None:
-        """The first answer of those left is chosen ("chose") or dropped ("dropped").
+        """Record that the first answer left is chosen (`action` ``"chose"``) or dropped (``"dropped"``).
 
-        True is the first start from then on at which its machines really are free together.
+        The true value is the first start, from that of the answer on, at which its machines really are free
+        together.
         """
         start, _, searcher = talk.answers[0]
         nodes, now = talk.found[searcher], self.of.run.engine.now
         found = self.of.schedules.earliest_start(nodes, len(nodes), int(self.of.length[job]), start)
-        assert found is not None  # as many as are wanted
+        assert found is not None  # there are as many machines as the job wants
         self.of_home(
             action,
             job,
@@ -100,53 +103,60 @@ class DgsNotes:
         )
 
     def waits(self, action: str, job: int, until: int) -> None:
-        """The job waits until `until` ns."""
+        """Record that the job waits until `until` ns."""
         self.of_home(action, job, saw=until / NS, age=0.0)
 
     def overdue(self, job: int, talk: SimpleNamespace) -> None:
-        """So many messages have not come in time."""
+        """Record that messages have not arrived in time, and how many."""
         self.of_home("overdue", job, saw=talk.missing, true=talk.missing, age=0.0)
 
     def in_vain(self, action: str, job: int, limit: int) -> None:
-        """Another search has found nothing that held."""
+        """Record how many searches in a row were in vain, and the `limit` for that number."""
         count = int(self.of.in_vain[job])
         self.of_home(action, job, saw=count, limit=limit, true=count, age=0.0)
 
     def too_large(self, job: int) -> None:
-        """It is rejected: nobody reaches enough machines."""
+        """Record that `job` is rejected because no searcher reached enough machines."""
         most, wanted = int(self.of.reached[job]), int(self.of.run.applications.tasks[job])
         self.of_home("gave-up-too-large", job, saw=most, limit=wanted)
 
     def releases(self, job: int, talk: SimpleNamespace) -> None:
-        """An allocation falls through."""
+        """Record that an allocation failed and its machines are released."""
         taken = len(talk.taken)
         self.of_home("released", job, tasks=taken, saw=taken, limit=len(talk.nodes))
 
     def places(self, job: int, talk: SimpleNamespace) -> None:
-        """All have committed; a machine that has failed meanwhile is missed later."""
+        """Record that all machines have committed.
+
+        If one of them has failed since, it is detected later, and there is no true start.
+        """
         start = self.seconds(talk.start)
         self.of_home("placed", job, tasks=len(talk.nodes), saw=start, true=np.nan if talk.hit else start)
 
     def misses(self, job: int, nodes: Integers) -> None:
-        """It has heard that a machine has failed; true is how many have since then."""
+        """Record that the failure of a machine of `job` is detected and its tasks are started again.
+
+        The true value is how many of its machines have failed since that failure, including it.
+        """
         failures = self.of.failures
         since = self.of.run.engine.now - failures.detection
         failed = int((failures.last[nodes] >= since).sum())
         self.of_home("missed", job, tasks=len(nodes), saw=1, true=failed, age=failures.detection / NS)
 
-    # -- those who search ---------------------------------------------------------------------------------
+    # -- searchers ----------------------------------------------------------------------------------------
 
     def looks(self, answers: Rows, opened: Integers, earliest: Integers, left: Integers) -> None:
-        """Searchers have looked for starts from slots `earliest` on; what their answers rest on is kept.
+        """Remember what the answers of searchers rest on, and record that they opened neighbours.
 
-        left : slots, the first that the messages leave once all have been opened.
+        opened : how many neighbours each has opened.  earliest : slots from which on they looked for starts.
+        left : the first slots that leave time for all messages after these openings.
         """
         for row, count, slot, first in zip(
             answers.tolist(), opened.tolist(), earliest.tolist(), left.tolist(), strict=True
         ):
             home, searcher, job, search = row[:4]
             if self.of.searches[job] != search or job not in self.of.talks:
-                continue  # nobody waits for it
+                continue  # the scheduling node no longer waits for this answer
             own = candidates = self._candidates(job, searcher, 0)
             if count:
                 candidates = self._candidates(job, searcher, count)
@@ -161,7 +171,7 @@ class DgsNotes:
     def _opens(
         self, job: int, searcher: int, home: int, count: int, slot: int, own: Integers, as_of: Integers
     ) -> None:
-        """`searcher` finds that too few of its `own` neighbours are free in `slot`."""
+        """Record that `searcher` opens neighbours, as too few of its `own` candidates are free in `slot`."""
         of, length = self.of, int(self.of.length[job])
         stale = {"as_of": as_of} if of.schedules.stale else {}
         self.note(
@@ -178,10 +188,10 @@ class DgsNotes:
         )
 
     def _candidates(self, job: int, searcher: int, opened: int) -> tuple[Integers, Integers]:
-        """The candidates of a search that has opened so many, in order, and ns as of which each is seen.
+        """Return the candidates of a search that opened `opened` nodes, and as of when each is seen, ns.
 
-        As `gridcore.dgs.slots.SlotSchedules.search` finds them: who searches is not opened, and knows its own
-        schedule as it is.
+        They are those that `gridcore.dgs.slots.SlotSchedules.search` finds, in the same order.  The searcher
+        is not opened, and knows its own schedule as it is now.
         """
         neighbourhood, now = self.of.neighbourhood, self.of.run.engine.now
         views, away, seen = neighbourhood.views.views, neighbourhood.away, neighbourhood.seen()
@@ -190,9 +200,9 @@ class DgsNotes:
         found: list[int] = []
         as_of: list[int] = []
         opens = chain((searcher,), (other for other in found if other != searcher))
-        for who in islice(opens, opened + 1):  # while `found` grows
+        for who in islice(opens, opened + 1):  # `found` grows meanwhile
             at = seen.get("as_of", now)
-            if "every" in seen:  # the last poll that has come; before the first one all is seen as at 0
+            if "every" in seen:  # the last poll that has arrived; before the first one, the instant 0
                 first = int(at[who])
                 at = first + max(0, seen["until"] - first) // seen["every"] * seen["every"]
                 at = at if first <= seen["until"] else 0
@@ -204,11 +214,11 @@ class DgsNotes:
         return np.array(found, np.int64), np.array(as_of, np.int64)
 
     def answers(self, rows: Rows) -> None:
-        """Answers leave.  True is the first start that the same candidates have now."""
+        """Record that searchers send answers; the true value is the first start of these candidates now."""
         of, now = self.of, self.of.run.engine.now
         for home, searcher, job, search, start in rows.tolist():
             if of.searches[job] != search or job not in of.talks:
-                continue  # nobody waits for it
+                continue  # the scheduling node no longer waits for this answer
             looked, wanted = of.talks[job].looked[searcher], int(of.run.applications.tasks[job])
             reached = len(looked.candidates)
             said = {"machine": home, "tasks": wanted, "age": (now - looked.oldest) / NS}
@@ -216,7 +226,7 @@ class DgsNotes:
                 self.note("unreached", job, searcher, saw=reached, limit=wanted, true=reached, **said)
                 continue
             found = of.schedules.earliest_start(looked.candidates, wanted, int(of.length[job]), looked.slot)
-            assert found is not None  # it has found a start among them
+            assert found is not None  # the searcher has found a start among these candidates
             self.note(
                 "answered",
                 job,
@@ -228,10 +238,14 @@ class DgsNotes:
                 **said,
             )
 
-    # -- those who run jobs -------------------------------------------------------------------------------
+    # -- machines that run jobs ---------------------------------------------------------------------------
 
     def refuses(self, action: str, replies: Rows) -> None:
-        """Machines refuse to commit: "refused", held against their first free start, or "refused-late"."""
+        """Record that machines refuse to commit.
+
+        action : ``"refused"``, where the threshold is their first free start; or ``"refused-late"``, where it
+            is the present time.
+        """
         now = self.of.run.engine.now
         for home, node, job, _, start, _ in replies.tolist():
             limit = now / NS

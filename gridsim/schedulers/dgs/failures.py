@@ -1,8 +1,9 @@
 """What DGS_ASAP does when machines fail, which is beyond the paper.
 
-A machine that fails loses its schedule, and the runs in hand.  Its neighbours, and the scheduling nodes of
-the jobs that it had, miss it `detection` s later.  These release the other machines of such a job and search
-again.  The books of a scheduling node survive; where it is away, the next machine that is up acts for it.
+A machine that fails loses its schedule and the jobs that run on it.  Its neighbours, and the scheduling nodes
+of its jobs, detect the failure `detection` s later.  The scheduling nodes then release the other machines of
+such a job and search again.  The records of a scheduling node survive; while it is down, the next machine
+that is up acts for it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from gridsim.support.state import Stateful
 class Failures(Stateful):
     """The part of a negotiation that only failures need.
 
-    last : int64[machines], ns when each has failed last; -1 for never.
-    missed_at : of jobs that have lost a machine in the newest attempt that has, ns when that will be known.
+    last : int64[machines], ns when each machine failed last; -1 for never.
+    missed_at : job that has lost a machine -> ns at which that is detected.  Of several attempts that lost
+        one, the newest counts.
     """
 
     STATE = ("last", "missed_at")
@@ -37,7 +39,7 @@ class Failures(Stateful):
         self.engine.on("broken", self.broken, priority=FAULT_PRIORITY + 2, phase=TIMER)
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
-        """Machines fail and come back."""
+        """Handle machines that fail and recover now; see `gridsim.scheduling.contract.Policy`."""
         now, of = self.engine.now, self.of
         self.last[failed] = now
         columns = of.schedules.lose(failed, now // of.slot, now)
@@ -51,7 +53,7 @@ class Failures(Stateful):
             self.engine.at(now + self.detection, "absent", node)
 
     def _lose(self, job: int, node: int, start: int) -> None:
-        """`node` had `job` in its schedule, from slot `start` on."""
+        """Handle the failure of `node`, which had `job` in its schedule from slot `start` on."""
         of, now = self.of, self.engine.now
         of.runs.stop(job, node, start * of.slot, now)
         if of.phase[job] == COMMITTING and of.talks[job].start == start and node in of.talks[job].nodes:
@@ -63,18 +65,21 @@ class Failures(Stateful):
             of.runs.wreck(job, node, now)
         else:
             return
-        # that an earlier attempt has lost one as well is of no use to who has given it up
+        # replaces the loss of an earlier attempt, which the job has abandoned
         self.missed_at[job] = now + self.detection
         self.engine.at(self.missed_at[job], "broken", job)
 
     def absent(self, nodes: list[int]) -> None:
-        """Machines are missed, unless they are back, or were and will be missed later."""
+        """Mark machines as failed for their neighbours, now that this is detected.
+
+        A machine that has recovered is not marked; nor is one that has failed again, which is detected later.
+        """
         for node in nodes:
             if not self.of.run.up[node] and self.last[node] + self.detection == self.engine.now:
                 self.of.neighbourhood.away[node] = True
 
     def broken(self, jobs: list[int]) -> None:
-        """Scheduling nodes hear that jobs have lost a machine."""
+        """Let scheduling nodes start jobs again that are now known to have lost a machine."""
         for job in jobs:
             if self.missed_at.get(job) == self.engine.now:
                 del self.missed_at[job]

@@ -1,4 +1,4 @@
-"""Those who run jobs in DGS_ASAP: machines that keep a schedule of their own, and commit or refuse."""
+"""The machines that run jobs in DGS_ASAP: each keeps its own schedule, and commits to a job or refuses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Hosts:
         self.of = negotiation
 
     def on_commits(self, rows: Rows) -> None:
-        """Machines are asked to commit: who is free does, if it is not too late."""
+        """Answer requests to commit: a machine commits if it is free and the start is not past."""
         of, now = self.of, self.of.run.engine.now
         nodes, jobs, starts = (rows[name].copy() for name in ("node", "application", "start"))
         replies = np.empty(len(rows), REPLY)
@@ -34,7 +34,7 @@ class Hosts:
         of.run.network.send("reply", replies)
 
     def on_cancels(self, rows: Rows) -> None:
-        """Machines are told that they are not wanted after all."""
+        """Release reservations that scheduling nodes cancel."""
         of, now = self.of, self.of.run.engine.now
         nodes, jobs, starts = (rows[name].copy() for name in ("node", "application", "start"))
         ends = np.where(starts * of.slot >= now, starts, of.slot_at(now))
@@ -45,7 +45,7 @@ class Hosts:
                 of.runs.stop(job, node, start * of.slot, now)
 
     def on_finish(self, jobs: list[int]) -> None:
-        """Jobs end on all their machines, which have nothing more to do with them."""
+        """End jobs on all their machines, and release what they had reserved beyond that."""
         of, now = self.of, self.of.run.engine.now
         if of.flow is not None:
             of.flow.finish(now)

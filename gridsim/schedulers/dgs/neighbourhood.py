@@ -1,7 +1,7 @@
-"""Who knows whom in DGS_ASAP, and what a node has seen of the schedules of those it knows.
+"""The overlay of DGS_ASAP: which nodes know which, and what a node has seen of its neighbours' schedules.
 
-Schedules are not sent one by one: what is known of a node is its schedule as it was at an instant, and that
-instant follows from the policy.  The schedules that this takes are counted.
+Schedules are not sent one by one in the simulation.  What a node knows of another is the schedule of that
+node as it was at an instant, which follows from the policy.  The schedules that would be sent are counted.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, nanoseconds
 from gridsim.support.state import Stateful
 
-#: Cycles of CYCLON before the run, in which random views become those that it has later too.
+#: Cycles of CYCLON before the run, which turn random views into those that CYCLON also has later.
 WARM_UP = 20
-#: What a schedule counts in the table ``exchanges``, bytes.
+#: Size of a schedule in the table ``exchanges``, bytes.
 SCHEDULE = 1024
 
 _KINDS = ("push", "pull", "poll", "retrieve", "shuffle")
 
 
 class Parameters(Protocol):
-    """What an overlay needs of `gridsim.DgsAsap`."""
+    """The parameters of `gridsim.DgsAsap` that the overlay uses."""
 
     @property
     def policy(self) -> str: ...
@@ -46,8 +46,8 @@ class Parameters(Protocol):
 class Neighbourhood(Stateful):
     """The overlay of a run, and the exchange of schedules over it.
 
-    away : bool[machines], whom the others know to be away.
-    received : int64[machines], schedules that each has received so far.
+    away : bool[machines], whether the failure of each machine has been detected.
+    received : int64[machines], schedules that each machine has received so far.
     """
 
     STATE = ("views", "away", "received", "counts", "changes", "first")
@@ -64,15 +64,15 @@ class Neighbourhood(Stateful):
         self.seed = int(run.streams("dgs.forward").integers(2**63))
         for _ in range(WARM_UP):
             self.views.cycle()
-        #: How many a node knows, if nobody is missing.
+        #: How many neighbours a node has if no machine has failed.
         self.width = min(parameters.degree, machines - 1)
         self.away = np.zeros(machines, np.bool_)
         self.received = np.zeros(machines, np.int64)
         self.counts = np.zeros(len(_KINDS), np.int64)
-        # how often the schedule of each node has changed since that was last told
+        # how often the schedule of each node has changed since `_tell` last counted that
         self.changes = np.zeros(machines, np.int64)
         self.period = nanoseconds(parameters.poll_period)
-        # when what a node hears from its first poll is true
+        # for each node, the instant at which its first poll reaches the neighbours and reads their schedules
         phase = run.streams("dgs.polls").integers(self.period, size=machines)
         self.first = phase + latency
         self.dynamic = parameters.overlay == "cyclon"
@@ -80,23 +80,23 @@ class Neighbourhood(Stateful):
             run.engine.on("shuffle", self.shuffle, priority=4, phase=TIMER)
             run.engine.every(nanoseconds(parameters.cycle), "shuffle")
 
-    # -- whom a node knows ------------------------------------------------------------------------------
+    # -- neighbours of a node ---------------------------------------------------------------------------
 
     def pick(
         self, nodes: Integers, first: Integers, second: Integers, count: int
     ) -> tuple[Integers, Integers]:
-        """`count` of those that each of `nodes` knows; see `gridcore.dgs.overlay.Views.pick`."""
+        """Draw up to `count` neighbours of each of `nodes`; see `gridcore.dgs.overlay.Views.pick`."""
         away = self.away if self.run.faults else None
         return self.views.pick(nodes, first, second, count, seed=self.seed, away=away)
 
     def shuffle(self, _: list[int]) -> None:
-        """A cycle of CYCLON; who is new to somebody brings its schedule."""
+        """Run a cycle of CYCLON; each new neighbour in a view sends its schedule, which is counted."""
         self._tell()
         *_others, new = self.views.cycle(self.run.up)
         self.counts[4] += new
 
     def leave(self, nodes: Integers) -> None:
-        """`nodes` have failed; who knows them does not notice yet."""
+        """Handle the failure of `nodes`, which their neighbours do not know yet."""
         self._count_polls(nodes)
         self.first[nodes] = NEVER
         if self.dynamic:
@@ -104,7 +104,7 @@ class Neighbourhood(Stateful):
             self.views.leave(nodes)
 
     def join(self, nodes: Integers) -> None:
-        """`nodes` are up again, and poll or are told at once."""
+        """Handle the recovery of `nodes`: they poll, or get schedules, at once."""
         self.away[nodes] = False
         self.first[nodes] = self.run.engine.now + self.latency
         if not self.dynamic:
@@ -114,14 +114,14 @@ class Neighbourhood(Stateful):
         for node in nodes.tolist():
             others = up[up != node]
             if len(others) and not (self.views.views[node] >= 0).any():
-                # through the next one by number
+                # the node joins through the next machine by number that is up
                 introducer = int(others[np.searchsorted(others, node) % len(others)])
                 self.views.join(node, introducer, up=self.run.up)
 
     # -- what a node has seen ---------------------------------------------------------------------------
 
     def seen(self) -> dict[str, Any]:
-        """When those who search now have seen others, for `gridcore.dgs.slots.SlotSchedules.search`."""
+        """Return when nodes that search now saw the others, for `gridcore.dgs.slots.SlotSchedules.search`."""
         now = self.run.engine.now
         if self.policy == "poll":
             return {"as_of": self.first, "every": self.period, "until": now - self.latency}
@@ -131,30 +131,32 @@ class Neighbourhood(Stateful):
 
     @property
     def oldest(self) -> int:
-        """ns: nobody sees anything as it was before."""
+        """Instant in ns: no node sees a schedule as it was before it."""
         back = self.period if self.policy == "poll" else 0
         return self.run.engine.now - 2 * self.latency - back - 1
 
     @property
     def at_least(self) -> int:
-        """ns that the messages of a search take that opens nobody."""
+        """Time in ns that the messages of a search take if it opens no neighbour."""
         return 2 * self.latency if self.policy == "pull" else 0
 
     @property
     def opening(self) -> int:
-        """ns that it takes to open a neighbour."""
+        """Time in ns that it takes to open a neighbour."""
         return self.latency * (4 if self.policy == "pull" else 2)
 
     def takes(self, opened: Integers) -> Integers:
-        """ns[k]: the messages of a search that opens so many neighbours, one after the other.
+        """Return the time in ns[k] that the messages of searches take, with openings one after the other.
 
-        Pull asks the neighbours first, and for each that is opened its neighbours in turn; else one that is
-        opened has their schedules.
+        opened : int64[k], how many neighbours each search opens.
+
+        With pull, a search first asks the neighbours, and for each node that it opens the neighbours of that
+        node.  With the other policies a node that is opened has the schedules of its neighbours already.
         """
         return self.at_least + opened * self.opening
 
     def searched(self, searchers: Integers, opened: Integers) -> None:
-        """Count the schedules of searches that opened so many neighbours each."""
+        """Count the schedules that `searchers` have received; they opened `opened` neighbours each."""
         got = opened * self.width
         if self.policy == "pull":
             got = got + self.width
@@ -162,12 +164,12 @@ class Neighbourhood(Stateful):
         self.counts[1 if self.policy == "pull" else 3] += int(got.sum())
 
     def changed(self, nodes: Integers) -> None:
-        """The schedules of `nodes` have changed: with push, who knows them is told."""
+        """Handle changed schedules of `nodes`: with push they are sent to every node that knows these."""
         if self.policy == "push":
             np.add.at(self.changes, nodes, 1)
 
     def _tell(self) -> None:
-        """Count what changes have been pushed through the overlay as it is."""
+        """Count the schedules that changes have pushed through the overlay in its present form."""
         if self.policy != "push" or not self.changes.any():
             return
         known = self.views.views
@@ -185,7 +187,7 @@ class Neighbourhood(Stateful):
         self.counts[2] += int(got.sum())
 
     def table(self) -> dict[str, NDArray[Any]]:
-        """Of all kinds of exchange the schedules sent, and their bytes; for the end of the run."""
+        """Return the table ``exchanges`` at the end of a run: schedules and bytes sent, by kind."""
         self._tell()
         self._count_polls(np.flatnonzero(self.run.up))
         return {

@@ -2,12 +2,12 @@
 
 A job is submitted at some node, the *scheduling node*.  It forwards the request to a few of its neighbours.
 Each of these searches the schedules of its own neighbours, and of theirs, for the earliest start.  The
-scheduling node takes the best answer and asks the machines in it to commit; where one refuses, since another
-job was faster, it releases the others and goes on with the next best answer.
+scheduling node takes the best answer and asks the machines in it to commit.  If one refuses, since another
+job was faster, the scheduling node releases the others and tries the next best answer.
 
 Source: Vasilakos, Sacha and Pierre, "Decentralized as-soon-as-possible grid scheduling" (Figures 2 and 3).
-Messages, conflicts and failures are not spelled out there; what they are here is in
-docs/background/dgs_asap.md.
+The paper does not specify messages, conflicts and failures; docs/background/dgs_asap.md describes how they
+are modelled here.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from gridsim.support.arrays import Integers, Rows
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 
-#: s, three years: of slots and polls many are added up, in int64 nanoseconds.
+#: The longest time, s (three years): many slots and polls are added up in int64 nanoseconds.
 _LONGEST = 1e8
 _Time = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")]
 
@@ -58,31 +58,33 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
 
     forward : neighbours of the scheduling node that search.
     degree : neighbours of each node.
-    policy : how a node knows the schedules of its neighbours: ``"push"``: each change is sent to those who
-        know the node; ``"pull"``: they are asked for a search; ``"poll"``: at regular times.
-    poll_period : s between these times.
-    overlay : ``"static"``, or ``"cyclon"``: shuffled again and again.
+    policy : how a node learns the schedules of its neighbours: ``"push"``, each change is sent to the nodes
+        that know the changed node; ``"pull"``, each search asks for them; ``"poll"``, each node asks for them
+        at regular times.
+    poll_period : s between two polls of a node.
+    overlay : ``"static"``, neighbours stay the same; or ``"cyclon"``, they are shuffled periodically.
     cycle : s between two shuffles of a node.
-    shuffle : entries of its view that it exchanges in one.
-    slot : s; starts are multiples of it, lengths are rounded up to it.
-    hops : how far a search goes: 1: neighbours, 2: and their neighbours.
-    candidates : whom a search may choose: ``"all"``: anybody among the neighbours that it looks at, as in the
-        paper's Figure 3; ``"others"``: not the searcher itself, and not the scheduling node.
-    wide : what a search does when it has reached fewer machines than the job wants: ``"widen"``: go on hop
-        by hop, ``"fail"``: nothing, as in the paper's experiments.
-    duration : what is reserved: ``"run"``: the run time, which is known; ``"requested"``: what the user
+    shuffle : entries of its view that a node exchanges in one shuffle.
+    slot : s; starts are multiples of it, and lengths are rounded up to it.
+    hops : how far a search goes: 1 for neighbours, 2 for neighbours and their neighbours.
+    candidates : machines that a search may choose: ``"all"``, any among the neighbours that it looks at, as
+        in the paper's Figure 3; ``"others"``, the same without the searcher and the scheduling node.
+    wide : what a search does when it has reached fewer machines than the job wants: ``"widen"``, it goes on
+        hop by hop; ``"fail"``, it stops, as in the paper's experiments.
+    duration : time that is reserved: ``"run"``, the run time, which is known; ``"requested"``, what the user
         asked for (or the run time if that is longer), and the rest is released when the job ends.
-    rounds : searches in a row when all answers meet conflicts; then the job waits.
-    retry : s, about so long.
-    tries : searches after which a job is rejected.
-    detection : s until a failed machine is missed by its neighbours, and by the scheduling nodes of its jobs.
+    rounds : searches in a row after which a job waits, if all answers met conflicts.
+    retry : s that a job waits before it searches again, approximately.
+    tries : searches in a row without success after which a job is rejected.
+    detection : s until the failure of a machine is detected by its neighbours and by the scheduling nodes of
+        its jobs.
     patience : s that a scheduling node waits for messages that failures may have lost.
     """
 
     name: ClassVar[str] = "dgs-asap"
     decentralized: ClassVar[bool] = True
     rigid: ClassVar[bool] = True
-    speeds_known: ClassVar[bool] = True  # all are equal
+    speeds_known: ClassVar[bool] = True  # all speeds are equal
     decision_words: ClassVar[Words] = WORDS
 
     forward: Annotated[int, Limits(low=1, high=2**15)] = 5
@@ -108,7 +110,7 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
         return Negotiation(self, run)
 
 
-# Steps that spread what waits evenly, whatever their order.
+# Steps that spread waiting times evenly, whatever the order of jobs and searches.
 _GOLDEN, _SILVER = (5**0.5 - 1) / 2, 2**0.5 - 1
 
 
@@ -117,7 +119,7 @@ _SMALL, _ANSWER = 128, 1024
 
 
 class Negotiation(Policy):
-    """All nodes of a run: those who schedule, those who search, and those who keep their own schedule."""
+    """The protocol of all nodes of a run: they schedule jobs, search, and keep their own schedules."""
 
     STATE: ClassVar[tuple[str, ...]] = (
         "schedules", "neighbourhood", "runs", "phase", "attempt", "searches", "conflicts", "late",
@@ -133,20 +135,20 @@ class Negotiation(Policy):
         lasts, wanted = reserved(jobs, float(run.speeds[0]), parameters.duration)
         #: Slots that each job reserves.
         self.length = -(-wanted // self.slot)
-        # what a message takes: the search counts on it, and refuses what would come too late
-        byte = nanoseconds(min(2.0 / network.network.bandwidth, LONGEST))  # slower, kinds are refused below
+        # the time that a message takes: searches allow for it, and answers that leave too little are dropped
+        byte = nanoseconds(min(2.0 / network.network.bandwidth, LONGEST))  # slower ones are rejected below
         self.one_way = self.latency + byte * _ANSWER + nanoseconds(network.network.jitter)
         self.schedules = SlotSchedules(len(run.speeds), stale=self.latency > 0 or parameters.policy == "poll")
         self.neighbourhood = Neighbourhood(run, parameters, self.latency)
         self.next_forget = 0
-        # of each job
+        # one value for each job
         self.phase = np.zeros(count, np.int8)
         self.attempt, self.searches = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.conflicts, self.late = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.reached, self.resubmitted = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.in_vain = np.zeros(count, np.int64)  # searches since it was last placed
         self.runs = Runs(run, lasts)
-        # of those that are being placed: see `search`
+        # state of the jobs that are being placed; see `search`
         self.talks: dict[int, SimpleNamespace] = {}
         self.too_large = self.given_up = 0
 
@@ -163,7 +165,7 @@ class Negotiation(Policy):
         engine.on("overdue", self.on_overdue, priority=3, phase=TIMER)
         self.failures = Failures(self)
         self.log = None if run.decisions is None else DgsNotes(self, run.decisions)
-        #: What handles messages instead of the handlers here, where no machine fails and nothing is noted.
+        #: The compiled protocol, which replaces the handlers where no machine fails and nothing is recorded.
         self.flow: JobFlow | None = None
         if engine.whole_cohorts and not run.faults and self.log is None:
             self.flow = JobFlow(
@@ -173,7 +175,7 @@ class Negotiation(Policy):
             engine.at_wave_end(self._flush)
 
     def _for_the_flow(self) -> dict[str, Any]:
-        """The arguments of `gridcore.dgs.protocol.JobFlow`."""
+        """Return the arguments of `gridcore.dgs.protocol.JobFlow`."""
         run, parameters, neighbourhood = self.run, self.parameters, self.neighbourhood
         kinds = ("cancel", "request", "answer", "commit", "reply")
         return {
@@ -198,7 +200,7 @@ class Negotiation(Policy):
         }
 
     def _shared(self) -> dict[str, Any]:
-        """The arrays that the flow shares with this."""
+        """Return the arrays that the compiled protocol shares with this policy."""
         jobs, neighbourhood, runs = self.run.applications, self.neighbourhood, self.runs
         own = ("phase", "attempt", "searches", "in_vain", "conflicts", "late", "reached", "length")
         return {
@@ -224,7 +226,10 @@ class Negotiation(Policy):
         return state if self.flow is None else {**state, "flow": self.flow}
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """See `gridsim.support.state.Stateful`."""
+        """See `gridsim.support.state.Stateful`.
+
+        Raises ValueError if just one of this policy and `state` has a compiled protocol.
+        """
         own = dict(state)
         kept = own.pop("flow", None)
         super().setstate(own)
@@ -246,10 +251,10 @@ class Negotiation(Policy):
         assert self.flow is not None
         self._heed()
         if self.flow.ending_now == time and not self.flow.over:
-            engine.at(time, "finish")  # in its turn among what is due now
+            engine.at(time, "finish")  # handled in its order among the events of this instant
 
     def _heed(self) -> None:
-        """Do what the flow leaves to be done: jobs wait, have been rejected, are over."""
+        """Do what the compiled protocol leaves to Python: let jobs wait, count rejected ones, end the run."""
         assert self.flow is not None
         waiting, given_up = self.flow.told()
         for job in waiting:
@@ -265,12 +270,12 @@ class Negotiation(Policy):
     # -- the scheduling node ------------------------------------------------------------------------------
 
     def on_release(self, applications: list[int]) -> None:
-        """Jobs are submitted."""
+        """Search for machines for jobs that are submitted now."""
         self._forget()
         self.search(applications)
 
     def search(self, jobs: list[int]) -> None:
-        """The scheduling nodes of `jobs` ask some of their neighbours to search."""
+        """Let the scheduling nodes of `jobs` ask some of their neighbours to search."""
         if self.flow is not None:
             self.flow.search(np.array(jobs, np.int64), self.run.engine.now)
             self._heed()
@@ -294,9 +299,9 @@ class Negotiation(Policy):
         offsets, asked = self.neighbourhood.pick(home_of, who, numbers, self.parameters.forward)
         counts = np.diff(offsets)
         for job, count in zip(asking, counts.tolist(), strict=True):
-            # what the scheduling node knows of the search; `found` is what searchers have, which it does not
-            # know before their answers come; `looked` what these rest on, if that is noted; `hope` that
-            # another search may do better
+            # What the scheduling node knows of the search.  `found` is what searchers have found, which it
+            # does not know before their answers arrive.  `looked` is what answers rest on, if that is
+            # recorded.  `hope` is whether another search may do better.
             self.talks[job] = SimpleNamespace(
                 missing=count, answers=[], found={}, looked={}, nodes=None, start=-1, taken=[], hope=False,
                 hit=False, due=-1,
@@ -312,7 +317,7 @@ class Negotiation(Policy):
             self._choose([job for job in asking if not self.talks[job].missing])
 
     def on_answers(self, rows: Rows) -> None:
-        """Answers come; with the last one the scheduling node chooses."""
+        """Collect answers; with the last one of a search its scheduling node chooses."""
         complete = []
         for _, sender, job, search, start in rows.tolist():
             if self.searches[job] != search or self.phase[job] != SEARCHING:
@@ -328,7 +333,10 @@ class Negotiation(Policy):
             self._choose(complete)
 
     def _choose(self, jobs: list[int]) -> None:
-        """Ask for the best answers that are left, if there are any."""
+        """Ask the machines of the best answers that are left to commit.
+
+        A job without an answer searches again, waits or is rejected.
+        """
         soonest = self.run.engine.now + self.one_way
         asking, again = [], []
         for job in jobs:
@@ -364,7 +372,7 @@ class Negotiation(Policy):
             self.search(again)
 
     def _ask(self, jobs: list[int]) -> None:
-        """Machines are asked to commit to jobs."""
+        """Ask the machines in the chosen answers to commit to `jobs`."""
         talks = [self.talks[job] for job in jobs]
         who = np.array(jobs, np.int64)
         self.attempt[who] += 1
@@ -378,9 +386,9 @@ class Negotiation(Policy):
         self.run.network.send("commit", rows)
 
     def _nowhere(self, job: int) -> None:
-        """Nobody has reached as many machines as the job wants."""
+        """Reject `job`, as no searcher reached enough machines, or let it wait if machines may recover."""
         if self.run.faults and self.parameters.wide == "widen":
-            self._wait(job, "waited-for-room")  # for those that may come back
+            self._wait(job, "waited-for-room")  # for machines that may recover
         else:
             if self.log is not None:
                 self.log.too_large(job)
@@ -388,9 +396,9 @@ class Negotiation(Policy):
             self._give_up(job)
 
     def _wait(self, job: int, action: str = "waited") -> None:
-        """Search again after a while, which is not the same for jobs that stand in each other's way.
+        """Let `job` search again after a while, which differs between jobs that compete for machines.
 
-        action : how that is noted.
+        action : how the decision is recorded.
         """
         self.phase[job] = WAITING
         self.talks.pop(job, None)
@@ -401,7 +409,7 @@ class Negotiation(Policy):
         self.run.engine.at(until, "retry", job)
 
     def on_retry(self, jobs: list[int]) -> None:
-        """Jobs have waited."""
+        """Search again for jobs whose wait is over."""
         self.search([job for job in jobs if self.phase[job] == WAITING])
 
     def _give_up(self, job: int) -> None:
@@ -415,7 +423,7 @@ class Negotiation(Policy):
             self.run.engine.stop()
 
     def home(self, job: int) -> int:
-        """Who acts for the scheduling node: itself, or the next machine that is up; -1 for nobody."""
+        """Return the scheduling node of `job` if it is up, else the next machine that is; -1 if none is."""
         home = int(self.run.applications.submitter[job])
         if self.run.up[home]:
             return home
@@ -423,14 +431,14 @@ class Negotiation(Policy):
         return int(up[np.searchsorted(up, home) % len(up)]) if len(up) else -1
 
     def _await(self, job: int) -> None:
-        """Where machines fail, messages may be lost: it waits for them for so long."""
+        """Limit the wait for the messages of `job` where machines fail, since these messages may be lost."""
         if self.run.faults:
             due = self.run.engine.now + nanoseconds(self.parameters.patience)
             self.talks[job].due = due
             self.run.engine.at(due, "overdue", job)
 
     def on_overdue(self, jobs: list[int]) -> None:
-        """What has not come by now will not come."""
+        """Stop waiting for messages that have not arrived in time: choose, or abort the allocation."""
         for job in jobs:
             talk = self.talks.get(job)
             if talk is None or talk.due != self.run.engine.now:
@@ -444,10 +452,10 @@ class Negotiation(Policy):
                 self.abort(job)
 
     def on_replies(self, rows: Rows) -> None:
-        """Machines have committed or refused."""
+        """Handle replies of machines that have committed or refused."""
         for home, machine, job, attempt, start, taken in rows.tolist():
             if attempt != self.attempt[job] or self.phase[job] != COMMITTING:
-                if taken:  # to an attempt that has been aborted
+                if taken:  # a commit to an attempt that has been aborted
                     self._cancel(job, *(np.array([value]) for value in (machine, start, home)))
                 continue
             talk = self.talks[job]
@@ -462,11 +470,11 @@ class Negotiation(Policy):
                 self._place(job)
 
     def _place(self, job: int) -> None:
-        """All machines have committed."""
+        """Place `job`, now that all its machines have committed."""
         talk = self.talks.pop(job)
         if self.log is not None:
             self.log.places(job, talk)
-        # one that has failed meanwhile is missed later
+        # a machine that has failed since is detected later
         self.phase[job] = BROKEN if talk.hit else PLACED
         self.in_vain[job] = 0
         end = self.runs.place(job, talk.nodes, talk.start * self.slot)
@@ -474,7 +482,7 @@ class Negotiation(Policy):
             self.run.engine.at(max(end, self.run.engine.now), "finish", job)
 
     def start_again(self, job: int) -> None:
-        """The scheduling node hears that a machine of `job` has failed."""
+        """Let the scheduling node react to the failure of a machine of `job`, which is detected now."""
         if self.phase[job] == BROKEN:
             nodes, start = self.runs.placed.pop(job)
             self.resubmitted[job] += len(nodes)
@@ -486,17 +494,20 @@ class Negotiation(Policy):
             self.abort(job)
 
     def abort(self, job: int) -> None:
-        """An allocation fails: who has committed is released, and the next answer is tried."""
+        """Abort an allocation: release the machines that have committed, and try the next answer."""
         talk = self.talks[job]
         if self.log is not None:
             self.log.releases(job, talk)
         self.conflicts[job] += 1
-        self.attempt[job] += 1  # replies that still come are to an old one
+        self.attempt[job] += 1  # replies that are still to come belong to the old attempt
         self._release(job, np.array(sorted(talk.taken), np.int64), talk.start)
         self._choose([job])
 
     def _release(self, job: int, nodes: Integers, start: int) -> None:
-        """Who acts for the scheduling node cancels `job` at `nodes`; all that are down have lost it."""
+        """Let the node that acts for the scheduling node cancel `job` at `nodes`.
+
+        If no machine is up, nothing is sent: machines that are down have lost the job.
+        """
         home = self.home(job)
         if home >= 0:
             self._cancel(job, nodes, np.full(len(nodes), start), np.full(len(nodes), home))
@@ -508,7 +519,7 @@ class Negotiation(Policy):
             self.run.network.send("cancel", rows)
 
     def slot_at(self, time: Any) -> Any:
-        """The first slot that begins at `time` ns or later."""
+        """Return the first slot that begins at `time` ns or later."""
         return -(-time // self.slot)
 
     def _forget(self) -> None:
@@ -524,7 +535,7 @@ class Negotiation(Policy):
         self.failures.on_faults(failed, back)
 
     def finish(self) -> Outcome:
-        """Report."""
+        """Settle lost runs and return the outcome."""
         self.runs.settle(self.run.engine.now)
         if self.flow is not None and self.run.record:
             for job in np.flatnonzero(self.phase == DONE).tolist():

@@ -1,4 +1,4 @@
-"""Those who search in DGS_ASAP: neighbours of scheduling nodes, who look at schedules of those they know."""
+"""The searchers of DGS_ASAP: neighbours of scheduling nodes that look at the schedules of nodes they know."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gridcore.dgs.protocol import ANSWER
 from gridsim.schedulers.dgs.state import Shared
 from gridsim.support.arrays import Integers, Rows
 
-#: An answer that its searcher has not found yet.
+#: An answer that its searcher sends once its search has taken its time; ``asked`` is the ns of the request.
 _FOUND = np.dtype([*ANSWER.descr, ("asked", "i8")])
 
 
@@ -21,7 +21,7 @@ class Searchers:
         self.of = negotiation
 
     def on_requests(self, rows: Rows) -> None:
-        """Requests come to neighbours of scheduling nodes, who search."""
+        """Search for the requests that arrive, and answer at once or when the search has taken its time."""
         of = self.of
         now, neighbourhood = of.run.engine.now, of.neighbourhood
         jobs, searchers = rows["application"].copy(), rows["node"].copy()
@@ -40,7 +40,7 @@ class Searchers:
         for wait in np.unique(takes).tolist():
             chosen = answers[takes == wait]
             if wait:
-                # the rows wait with the one who searches
+                # the rows wait at the searcher, so that it is the receiver
                 chosen["node"], chosen["sender"] = chosen["sender"].copy(), chosen["node"].copy()
                 of.run.engine.post(now + wait, "found", chosen)
             else:
@@ -49,9 +49,10 @@ class Searchers:
     def _look(
         self, jobs: Integers, searchers: Integers
     ) -> tuple[Integers, list[Integers], Integers, Integers, Integers]:
-        """What searchers find: starts that leave time for all messages, machines, how far they went.
+        """Search for `jobs` at `searchers`, for starts that leave time for all messages.
 
-        And the slots from which on they have looked.
+        Returns the starts (slots, -1 for none), the machines, how many neighbours were opened, how many
+        machines were reached, and the slots from which on the searchers looked.
         """
         of = self.of
         now, neighbourhood, parameters = of.run.engine.now, of.neighbourhood, of.parameters
@@ -73,14 +74,14 @@ class Searchers:
                 **seen,
             )
 
-        # commit and reply, answer, and a message that they are not wanted after all
+        # four messages must fit before the start: answer, commit, reply, and a cancellation that may follow
         ready = now + 4 * of.one_way
         earliest = np.full(len(jobs), of.slot_at(ready + neighbourhood.at_least))
         starts, offsets, chosen, reached, opened = search(slice(None), earliest)
         ends = offsets.tolist()
         nodes = [chosen[low:high] for low, high in zip(ends, ends[1:], strict=False)]
         while True:
-            # openings take time, too: with many of them another slot may be the first
+            # openings take time, too: after many of them the first possible slot may be a later one
             waits = neighbourhood.takes(opened)
             late = np.flatnonzero((starts >= 0) & (starts * of.slot < ready + waits))
             if not len(late):
@@ -92,7 +93,7 @@ class Searchers:
                 nodes[i] = found[2][found[1][k] : found[1][k + 1]]
 
     def on_found(self, rows: Rows) -> None:
-        """Searches that took their time are over."""
+        """Send the answers of searches that are over; a searcher that has failed since sends none."""
         of = self.of
         still = of.run.up[rows["node"]] & (of.failures.last[rows["node"]] < rows["asked"])
         answers = rows[still].copy()

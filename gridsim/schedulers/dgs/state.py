@@ -1,4 +1,4 @@
-"""What the parts of a DGS_ASAP negotiation share: the state of its nodes, and what they do for each other."""
+"""What the parts of a DGS_ASAP negotiation share: the state of its nodes, and methods that they all call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gridsim.support.arrays import Integers
 
 
 class Parameters(Protocol):
-    """What the parts need of `gridsim.DgsAsap`."""
+    """The parameters of `gridsim.DgsAsap` that the parts use."""
 
     @property
     def candidates(self) -> str: ...
@@ -32,9 +32,10 @@ class Parameters(Protocol):
 class Shared(Protocol):
     """The negotiation, as its parts see it.
 
-    slot, one_way : ns of a slot, and that a message takes.  length : int64[jobs], slots that each reserves.
-    phase, searches, in_vain, reached : of each job.  talks : of jobs that are being placed.
-    flow : what handles messages in place of the parts, or None.  log : what notes decisions, or None.
+    slot, one_way : ns that a slot lasts and that a message takes.  length : int64[jobs], slots that each
+        job reserves.
+    phase, searches, in_vain, reached : one value for each job.  talks : the jobs that are being placed.
+    flow : the compiled protocol, which replaces the parts, or None.  log : what records decisions, or None.
     """
 
     @property
@@ -57,13 +58,13 @@ class Shared(Protocol):
     failures: Any
 
     def slot_at(self, time: Any) -> Any:
-        """The first slot that begins at `time` ns or later."""
+        """Return the first slot that begins at `time` ns or later."""
 
     def home(self, job: int) -> int:
-        """Who acts for the scheduling node of a job; -1 for nobody."""
+        """Return the machine that acts for the scheduling node of `job`; -1 if none is up."""
 
     def start_again(self, job: int) -> None:
-        """The scheduling node hears that a machine of `job` has failed."""
+        """Let the scheduling node react to the failure of a machine of `job`, which is detected now."""
 
     def over(self) -> None:
         """End the run if all jobs are done or have been rejected."""

@@ -1,4 +1,4 @@
-"""The bags that requests of a fair tree are for: applications, and lost tasks requested on their own."""
+"""The bags of tasks that a fair tree places: applications, and lost tasks that are bags of their own."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from gridsim.support.state import Stateful
 
 
 class Bags(Stateful):
-    """Release (s), size (Mflop), tasks and task size (Mflop) of each bag, and `whose` it is.
+    """Release (s), size (Mflop), number of tasks and task size (Mflop) of each bag, and its application.
 
-    The first bags are the applications, by number; the others are parts of them.
+    The first bags are the applications, by number.  The further bags are lost parts of them; `whose` holds
+    the application of each bag.
 
-    add : called with release, size, task size and `whose` of each further bag.
+    add : called with release, size, task size and `whose` of further bags, one array each.
     """
 
     STATE = ("further",)
@@ -30,11 +31,14 @@ class Bags(Stateful):
         self.whose = np.arange(len(applications))
         self.tasks, self.release = applications.tasks, applications.release
         self.size, self.task_size = applications.size, applications.task_size
-        #: (application, tasks, ns) of each further bag
+        #: A row (application, tasks, release in ns) for each further bag.
         self.further: Integers = np.zeros((0, 3), np.int64)
 
     def again(self, applications: Integers, tasks: Integers, now: int) -> Integers:
-        """The bags of so many tasks of `applications` that are requested anew at `now` ns."""
+        """Make a bag of ``tasks[k]`` tasks of ``applications[k]``, released at `now` ns, for each k.
+
+        Returns int64[k], the numbers of the new bags.
+        """
         first = len(self.whose)
         rows = np.stack((applications, tasks, np.full(len(tasks), now)), axis=1)
         self.further = np.concatenate((self.further, rows))
@@ -50,7 +54,11 @@ class Bags(Stateful):
         self.add(release, tasks * task_size, task_size, whose)
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """See `gridsim.support.state.Stateful`; before the state of what the bags are added to."""
+        """Restore the bags; see `gridsim.support.state.Stateful`.
+
+        Must be called before the state of what the bags are added to is restored.  Raises ValueError for rows
+        that cannot be further bags.
+        """
         super().setstate(state)
         rows = self.further
         known = len(self.applications)

@@ -1,4 +1,4 @@
-"""What the nodes of a fair tree decided and on what grounds, for the table ``decisions``."""
+"""Records for the table ``decisions``: what the nodes of a fair tree decided, and on what grounds."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ WORDS: Words = {
 
 
 class TreeNotes(Stateful):
-    """Notes in `log` what nodes decide, and what was true: with the same `SummaryTree.route`, row by row.
+    """Records in `log` what nodes decide, and the true values at that moment.
 
-    bound : B.  host : machines on which nodes sit now.
+    bound : B of the fair tree.  host : function from nodes to the machines on which they sit now.
 
-    What a router sees of its children rests on samples that leaves took.  The age of it is that of the oldest
-    one: a leaf that has nothing new to say stays silent, and its sample grows old but hardly
-    wrong.
+    Requests are routed by the same `SummaryTree.route`, one row at a time.  What a router sees of its
+    children rests on samples that leaves took, and its age is that of the oldest sample.  A leaf without news
+    sends nothing, so its sample grows old although it is still nearly right.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("sampled",)
@@ -61,11 +61,11 @@ class TreeNotes(Stateful):
     ) -> None:
         self.run, self.log, self.tree, self.queues = run, log, tree, queues
         self.bags, self.bound, self.host = bags, bound, host
-        #: Of each payload of a summary that has been sent, when the oldest sample in it was taken, ns.
+        #: Payload of a summary that was sent -> ns at which the oldest sample in it was taken.
         self.sampled: dict[int, int] = {}
 
     def submitted(self, rows: Rows, again: bool) -> None:
-        """These requests enter the tree."""
+        """Record that requests enter the tree.  again : whether they are for lost tasks."""
         self.log.note(
             "requested-again" if again else "requested",
             time=self.run.engine.now,
@@ -76,20 +76,23 @@ class TreeNotes(Stateful):
         )
 
     def reported(self, rows: Rows) -> None:
-        """These summaries are on their way."""
+        """Remember the age of the samples in summaries that are sent now."""
         for node, payload in zip(rows["sender"].tolist(), rows["payload"].tolist(), strict=True):
             leaf = node >= self.tree.first_leaf
             self.sampled[payload] = self.run.engine.now if leaf else min(self._since(node))
 
     def _since(self, router: int) -> list[int]:
-        """Since when it knows of each child what it knows, ns; NEVER of one that it knows nothing of."""
+        """Return for each child of `router` when the oldest sample that `router` holds of it was taken, ns.
+
+        The value is NEVER for a child of which it knows nothing.
+        """
         held = self.tree.held([2 * router + 1, 2 * router + 2]).tolist()
         return [self.sampled[payload] if payload >= 0 else NEVER for payload in held]
 
     # -- routers ------------------------------------------------------------------------------------------
 
     def route(self, rows: Rows, now: int) -> tuple[Rows, Rows]:
-        """As `SummaryTree.route`, with notes."""
+        """Route requests as `SummaryTree.route` does, and record each decision."""
         sent, decisions = [np.zeros(0, REQUEST)], [np.zeros(0, DECISION)]
         for k in range(len(rows)):
             row = rows[k : k + 1]
@@ -106,7 +109,7 @@ class TreeNotes(Stateful):
         return joined(sent), joined(decisions)
 
     def _climbing(self, row: Any, out: Rows, made: Rows, rooms: Rows, minimum: float, since: int) -> None:
-        """A router accepted a request that climbs, or passed it on."""
+        """Record that a router accepted a climbing request or passed it on."""
         router, tasks = int(row["node"]), int(row["tasks"])
         hosts = np.flatnonzero(rooms.sum(axis=1) >= tasks)
         saw = float(self.tree.grid.stretch[hosts[0]]) if len(hosts) else np.inf
@@ -138,7 +141,7 @@ class TreeNotes(Stateful):
     def _divided(
         self, router: int, application: int, out: Rows, sample: int, rooms: Rows, since: list[int]
     ) -> None:
-        """A router shared a request out to its children."""
+        """Record how a router divided a request among its children."""
         now = self.run.engine.now
         for child, tasks in out[["node", "tasks"]].tolist():
             which = child - 2 * router - 1
@@ -159,7 +162,7 @@ class TreeNotes(Stateful):
     # -- leaves -------------------------------------------------------------------------------------------
 
     def enqueue(self, rows: Rows) -> None:
-        """Leaves put shares into their queues, one after the other."""
+        """Put shares into the queues of their leaves, one at a time, and record each."""
         now = self.run.engine.now
         for node, application, tasks in rows[["node", "application", "tasks"]].tolist():
             machine = node - self.tree.first_leaf
@@ -177,10 +180,10 @@ class TreeNotes(Stateful):
                 age=0.0,
             )
 
-    # -- what is true ---------------------------------------------------------------------------------------
+    # -- true values ----------------------------------------------------------------------------------------
 
     def _leaves(self, node: int) -> Rows:
-        """The machines of the leaves below `node` that are up."""
+        """Return the machines of the leaves below `node` that are up."""
         first, last, found = node, node, [np.zeros(0, np.int64)]
         while first < self.tree.nodes:
             found.append(np.arange(max(first, self.tree.first_leaf), min(last + 1, self.tree.nodes)))
@@ -189,7 +192,10 @@ class TreeNotes(Stateful):
         return machines[self.run.up[machines]]
 
     def _room(self, application: int, stretch: float, machines: Rows) -> Rows:
-        """How many tasks of an application each of `machines` could take now at `stretch`."""
+        """Return how many tasks of a bag each of `machines` could take now at `stretch`.
+
+        application : number of the bag.
+        """
         bags = self.bags
         release, size, task_size = (
             float(column[application]) for column in (bags.release, bags.size, bags.task_size)
@@ -198,7 +204,12 @@ class TreeNotes(Stateful):
         return self.queues.available(stretch, release, size, task_size, now, machines)
 
     def _smallest(self, application: int, tasks: int, machines: Rows) -> float:
-        """The smallest stretch at which `machines` have room for so many tasks now; inf without machines."""
+        """Return the smallest stretch at which `machines` have room for so many tasks of a bag now.
+
+        application : number of the bag.
+
+        The stretch is within a relative `STRETCH_TOLERANCE`; it is inf without machines.
+        """
         if not len(machines):
             return np.inf
         bags = self.bags

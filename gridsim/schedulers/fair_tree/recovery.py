@@ -1,10 +1,10 @@
-"""What the fair tree does when machines fail: tasks are submitted again, routers move, leaves come and go.
+"""What the fair tree does when machines fail: tasks are resubmitted, routers move, leaves leave and return.
 
-A failed machine loses its leaf's tasks and its routers' knowledge.  Its routers are out of the tree until
-the tree has been repaired, which takes no time in the paper.  Then they are on the next machine by id that is
-up, itself if it is back, and hear anew from their children.  The parent counts on a leaf or a router that is
-gone no longer once it knows.  The submitters' records survive; where a submitting machine is away, the next
-one up acts for it.
+A failed machine loses the tasks of its leaf and the knowledge of its routers.  Its routers are out of the
+tree until the tree has been repaired, which takes no time in the paper.  Then they sit on the same machine if
+it is up again, otherwise on the next machine by id that is up, and their children report to them again.  The
+parent stops counting on a failed leaf or router once it has detected the failure.  The records of submitters
+survive; while a submitting machine is down, the next machine that is up acts for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 from gridsim.support.state import Stateful
 
-#: So often in a row is chance; and the part of a period by which each later submission is moved.
+#: Equal losses are taken for coincidence if they repeat fewer than `_PATIENCE` times in a row.  After that
+#: each further submission is moved by another `_GOLDEN` heartbeats, modulo one heartbeat.
 _PATIENCE = 8
 _GOLDEN = (5**0.5 - 1) / 2
 
@@ -31,12 +32,12 @@ _GOLDEN = (5**0.5 - 1) / 2
 class Recovery(Stateful):
     """The part of a fair tree policy that only failures need.
 
-    submit : called with applications and tasks that are to be submitted again.
-    detection : s until a failure is noticed; None for the next multiple of `heartbeat` (s).
-    repair : s that the routers of a machine that failed are out of the tree.
+    submit : called with applications and tasks that must be submitted again.
+    detection : s until a failure is detected; None for the next multiple of `heartbeat` (s).
+    repair : s that the routers of a failed machine stay out of the tree.
     resubmitted : int64[applications], tasks submitted again so far.
-    stand_in : int64[machines], who acts for a machine: the machine itself if it is up, else the next one.
-    host : int64[routers], the machine on which each sits, or sat when it left the tree.
+    stand_in : int64[machines], the machine that acts for each: itself if it is up, else the next one that is.
+    host : int64[routers], the machine on which each router sits, or sat when it left the tree.
     """
 
     STATE = (
@@ -62,39 +63,40 @@ class Recovery(Stateful):
         self.repair = nanoseconds(repair)
         self.stand_in = np.arange(len(run.speeds))
         self.host = np.arange(tree.first_leaf)
-        # tasks lost, by the instant at which that is noticed, and those that wait for another moment
+        # ns at which a loss is detected -> application -> tasks lost; and, by the ns at which they are due,
+        # tasks whose submission `_out_of_step` has moved
         self.losses: dict[int, dict[int, int]] = {}
         self.postponed: dict[int, dict[int, int]] = {}
-        # of each application how many were lost last time, and how often in a row it was as many
+        # for each application, how many tasks were lost last time, and how often in a row that was repeated
         self.last_lost = np.zeros(len(run.applications), np.int64)
         self.in_a_row = np.zeros(len(run.applications), np.int64)
-        # when the last failure of a machine is noticed, and its routers are elsewhere
+        # for each machine, when its last failure is detected, and when its routers are in the tree again, ns
         self.noticed_at = np.full(len(run.speeds), -1, np.int64)
         self.repaired_at = np.full(len(run.speeds), -1, np.int64)
-        # after the failures of the instant: else one that comes with each heartbeat (a trace that repeats may
-        # have it) takes what has just been submitted again, forever
+        # These come after the failures of an instant.  Otherwise failures at each heartbeat, as in a trace
+        # that repeats, would take the tasks that have just been submitted again, forever.
         for priority, (kind, handler) in enumerate(
             {"repaired": self.repaired, "absent": self.absent, "resubmit": self.resubmit}.items(), 1
         ):
             run.engine.on(kind, handler, priority=FAULT_PRIORITY + priority, phase=TIMER)
 
     def _notice(self) -> int:
-        """When what happens now will be noticed."""
+        """Return when a failure that happens now will be detected, ns."""
         now = self.run.engine.now
         return (now // self.period + 1) * self.period if self.delay is None else now + self.delay
 
     # -- tasks --------------------------------------------------------------------------------------------
 
     def lose(self, applications: Integers, tasks: Integers) -> None:
-        """These tasks have been lost now."""
+        """Record tasks that are lost now; they are submitted again once the loss is detected."""
         if len(applications):
             self._book(self._notice(), applications, tasks)
 
     def lose_requests(self, nodes: Integers, applications: Integers, tasks: Integers) -> None:
-        """Requests for these tasks were lost on their way to `nodes`.
+        """Record tasks whose requests were lost on their way to `nodes`.
 
-        Those to a router that is out of the tree are not submitted again before it is back: without a delay
-        they would be lost again at the same instant, for ever.
+        If the request went to a router that is out of the tree, its tasks are not submitted again before the
+        router is back.  Without a delay they would be lost again at the same instant, forever.
         """
         due = np.full(len(nodes), self._notice())
         routers = np.flatnonzero(nodes < self.tree.first_leaf)
@@ -111,10 +113,13 @@ class Recovery(Stateful):
             lost[application] = lost.get(application, 0) + count
 
     def resubmit(self, _: list[int]) -> None:
-        """What was lost is submitted again: one request for each application, with its release and size."""
+        """Submit lost tasks again, with one request for each application.
+
+        Tasks wait if no machine is up, or if `_out_of_step` moves them to a later moment.
+        """
         now = self.run.engine.now
         if not self.run.up.any():
-            return  # left until somebody is back
+            return  # `_catch_up` submits them once a machine is up
         due = self.postponed.pop(now, {})
         for application, tasks in self.losses.pop(now, {}).items():
             if (later := self._out_of_step(application, tasks)) > now:
@@ -129,11 +134,12 @@ class Recovery(Stateful):
             self.submit(applications, counts)
 
     def _out_of_step(self, application: int, tasks: int) -> int:
-        """When to submit lost tasks again: now, unless failures are in step with that.
+        """Return when to submit lost tasks again, ns: now, unless failures keep step with the submissions.
 
-        Where they come soon after each heartbeat, as in a trace whose length divides it, what is submitted at
-        heartbeats is lost forever.  So if all that is left of an application has been lost so many times in a
-        row, it is submitted at moments spread over the time between two heartbeats.
+        Failures may come soon after each heartbeat, as in a trace whose length divides the heartbeat.  Tasks
+        that are submitted at heartbeats are then lost every time.  So if all that is left of an application
+        has been lost `_PATIENCE` times in a row after the first, it is submitted at moments spread over the
+        time between two heartbeats.
         """
         now = self.run.engine.now
         self.in_a_row[application] = (self.in_a_row[application] + 1) * (self.last_lost[application] == tasks)
@@ -148,7 +154,7 @@ class Recovery(Stateful):
         return now + int(self.period * (times * _GOLDEN % 1.0))
 
     def _catch_up(self) -> None:
-        """What was due while nobody was there to submit it is due now."""
+        """Make submissions due now that were due while no machine was up."""
         now = self.run.engine.now
         for waiting in (self.losses, self.postponed):
             for due in sorted(due for due in waiting if due < now):
@@ -160,7 +166,7 @@ class Recovery(Stateful):
     # -- machines -----------------------------------------------------------------------------------------
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
-        """Machines fail and come back."""
+        """Handle machines that fail and recover now; see `gridsim.scheduling.contract.Policy`."""
         engine, tree = self.run.engine, self.tree
         first_leaf = tree.first_leaf
         _, applications, tasks = self.queues.fail(failed, engine.now)
@@ -184,11 +190,14 @@ class Recovery(Stateful):
         self._settle()
 
     def repaired(self, _: list[int]) -> None:
-        """Routers that were on machines that have failed are in the tree again."""
+        """Put routers of failed machines into the tree again, after the time that a repair takes."""
         self._settle()
 
     def _settle(self) -> None:
-        """Routers leave the tree, or go where they belong; those that do, or come back, begin anew."""
+        """Take routers out of the tree, or move them to the machines that now act for their own.
+
+        A router that moves or returns starts without knowledge, and its children report to it again.
+        """
         engine, links, host = self.run.engine, self.run.network.links, self.host
         gone = self.repaired_at[host] > engine.now
         self.host = np.where(gone, host, self.stand_in[: len(host)])
@@ -200,7 +209,7 @@ class Recovery(Stateful):
         engine.touch("report", np.concatenate((2 * begin + 1, 2 * begin + 2)))
 
     def absent(self, _: list[int]) -> None:
-        """Machines have been away for so long that it is known."""
+        """Remove from the tree the leaves and routers whose failure is detected now; their parents report."""
         now = self.run.engine.now
         known = self.noticed_at == now
         routers = np.flatnonzero((known & (self.repaired_at > now))[self.host])
@@ -210,9 +219,9 @@ class Recovery(Stateful):
 
 
 def _next_up(up: NDArray[Any]) -> Integers:
-    """For each machine itself if it is up, else the next one by id that is (after the last, the first).
+    """Return for each machine itself if it is up, else the next machine by id that is up.
 
-    Where nobody is up, each stands for itself.
+    The first follows the last.  If no machine is up, each stands for itself.
     """
     alive = np.flatnonzero(up)
     if not len(alive):

@@ -4,8 +4,8 @@ J. Celaya and L. Marchal, "A fair decentralized scheduler for bag-of-tasks appli
 Machines are the leaves of a balanced binary tree whose routers sit on the machines as well.  Summaries of
 availability flow up, limited in rate; requests climb until a router can host them at a stretch that is not
 much above the platform's minimum, and are split on the way down; every leaf runs EDF at its own minimum
-stretch.  The mathematics is in `gridcore` (`SummaryTree`, `TaskQueues`), the protocol in
-`fair_tree_policy`; here is what can be set.
+stretch.  The mathematics is in `gridcore` (`SummaryTree`, `TaskQueues`).  This module has the parameters
+(`FairTree`) and the protocol (`FairTreePolicy`).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from gridsim.support.arrays import Floats, Rows
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.parameters import Limits
 
-#: The longest period, s: the clock counts int64 nanoseconds.
+#: The longest period, s, since the clock counts int64 nanoseconds.
 _LONGEST = 4e9
 
-#: Of cells, several of which are added up, and of what routers wait for, one after another.
+#: The longest release cell and the longest wait of a router, s; it is shorter, since several are added up.
 _LONGEST_PART = 1e9
 
 _TimeOrZero = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s", or_zero=True)]
@@ -52,46 +52,48 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     """Parameters of the fair tree.
 
     bound : B; a router accepts a climbing request at stretch S if S <= B * (minimum stretch of the leaves
-        that count).  0 sends every request to the root.  B and the ratio of the stretch samples are one knob:
-        S is rounded up to a sample.
-    samples : cells that a summary may have (4 bytes each), shared out over its axes by a rule; or the numbers
-        of stretch, application size and task size samples.
-    grid : explicit samples (stretch in s/Mflop, size and task size in Mflop), instead of deriving them from
+        that count).  0 sends every request to the root.  B and the ratio of neighbouring stretch samples act
+        together, since S is rounded up to a sample.
+    samples : largest number of cells of a summary (4 bytes each), which a rule divides among its axes; or
+        three numbers: of stretch, application size and task size samples.
+    grid : explicit samples (stretch in s/Mflop, size and task size in Mflop), instead of samples derived from
         platform and workload (`gridsim.schedulers.fair_tree.summary_grid`).
-    update_rate : bytes/s a node may spend on summaries; 0 for no limit.
-    update_on : what makes a leaf report: ``"completion"``, shares that arrive and any task that ends (the
-        paper), or ``"change"``, shares that arrive and a queue that runs empty: less traffic, for scale, but
-        a summary then misses that a long task has started in the meantime.
+    update_rate : bytes/s that a node may spend on summaries; 0 for no limit.
+    update_on : what makes a leaf report: ``"completion"``, when shares arrive or any task ends (the paper);
+        or ``"change"``, when shares arrive or its queue runs empty.  ``"change"`` saves traffic on large
+        grids, but a summary then does not show that a long task has started in the meantime.
     hold_off : s that a router waits before it reports.
-    release_cell : s; 0 evaluates a summary for an application released at the moment of the summary,
-        300 for one released at the next multiple of 300 s (the paper), when every leaf reports anew.
-    refresh : s after which every leaf reports anew though only time has passed, which brings the task it runs
-        nearer to its end; 0 for never.
-    entry : where a request enters: ``"own-router"``, the router on the submitting machine (the leaf's parent
-        if there is none), or ``"parent"``.
+    release_cell : s; 0 evaluates a summary for an application released at the moment of the summary;
+        300 for one released at the next multiple of 300 s (the paper), when every leaf reports again.
+    refresh : s after which every leaf reports again although only time has passed, which brings its running
+        task nearer to its end; 0 for never.
+    entry : where a request enters the tree: ``"own-router"``, the router on the submitting machine (the
+        leaf's parent if that machine has no router), or ``"parent"``, the leaf's parent.
     minimum_of : leaves that count in the minimum stretch: ``"all"``, where an idle leaf counts 0 (the paper
-        read literally) and sends all requests to the root; ``"busy"``; ``"inverse-speed"``, where an idle
-        leaf counts 1 / speed (the authors' later code).  Where machines fail ``"all"`` is better.
-    spread : when the minimum stretch travels down on its own: at each ``"heartbeat"``, or on ``"change"``
-        too.  It travels with every request in any case.
+        read literally) and sends all requests to the root; ``"busy"``, only leaves with tasks;
+        ``"inverse-speed"``, where an idle leaf counts 1 / speed (the authors' later code).  Where machines
+        fail, ``"all"`` is better.
+    spread : when the minimum stretch travels down in messages of its own: at each ``"heartbeat"``, or also
+        on each ``"change"``.  Every request carries it in any case.
     heartbeat : s between completion reports, and between spreads.
-    request_bytes, accept_bytes, completion_bytes, spread_bytes, summary_header : sizes of messages.
-    repair : s that the routers of a machine that failed are out of the tree; 0 for none (the paper).
-    resubmit : lost tasks come back with their application's release and size (``"as-is"``), or as a bag of
-        that many tasks released now (``"new"``).
+    request_bytes, accept_bytes, completion_bytes, spread_bytes, summary_header : sizes of messages, bytes.
+    repair : s that the routers of a failed machine stay out of the tree; 0 for no time (the paper).
+    resubmit : how lost tasks are submitted again: with the release and size of their application
+        (``"as-is"``), or as a bag of that many tasks released at that moment (``"new"``).
     stretch : how a leaf finds its minimum stretch: ``"exact"``, or by ``"bisection"`` (the paper).
-    tolerance : relative, of the bisection.
-    detection : s until a parent knows that a leaf is gone, and a submitter that tasks were lost and submits
-        them again; None for the next heartbeat, 0 for at once (the paper's ideal).
-    run_on : go on with the protocol after the last task is placed, until every machine is idle and has said
-        so; otherwise the ledger ends there (``facts["ledger_end_s"]``), since nothing later changes the
-        schedule.
+    tolerance : relative tolerance of the bisection.
+    detection : s from a failure until the parent knows that the leaf has failed, and until the submitter
+        knows that tasks were lost and submits them again; None for the next heartbeat, 0 for at once (the
+        paper's ideal).
+    run_on : whether the protocol continues after the last task is placed, until every machine is idle and has
+        reported it.  Otherwise the accounting of messages ends there (``facts["ledger_end_s"]``), since
+        nothing later changes the schedule.
     """
 
     name: ClassVar[str] = "fair-tree"
     decentralized: ClassVar[bool] = True
     speeds_known: ClassVar[bool] = (
-        True  # a router knows the speed of its subtrees: what no sample hosts is split by it
+        True  # a router knows the speed of its subtrees: it splits by speed what no sample can host
     )
     decision_words: ClassVar[Words] = WORDS
 
@@ -142,7 +144,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         return "edf" if self.stretch == "exact" else None
 
     def explicit(self, speeds: NDArray[np.float64], applications: Applications) -> FairTree:
-        """See `gridsim.scheduling.contract.Scheduler`: with the grid of its summaries."""
+        """Return this scheduler with its summary grid set; see `gridsim.scheduling.contract.Scheduler`."""
         if self.grid is not None:
             return self
         made = derive_grid(speeds, applications, self.samples)
@@ -166,10 +168,10 @@ def _counts(samples: Any) -> int | tuple[int, ...]:
 
 
 class FairTreePolicy(Policy):
-    """The protocol at work.
+    """The fair tree protocol during one run.
 
-    Kinds, in the order in which they are handled at one instant: summaries, spreads, requests; then each
-    leaf that got shares reorders its queue and each node that learnt something reports, once.
+    At one instant messages are handled by kind: summaries, then spreads, then requests.  Then each leaf that
+    got shares reorders its queue, and each node that learnt something reports, once.
     """
 
     STATE = (
@@ -217,7 +219,8 @@ class FairTreePolicy(Policy):
         self.routers = np.arange(self.first_leaf)
         self.to_place = int(applications.tasks.sum())
         self.ledger_end: int | None = None
-        # what routers have decided and when, and summaries at the root: when, and of what age (ns)
+        # decisions of routers, their times (ns), and a row (arrival, time of the oldest change; ns) for each
+        # summary that told the root of a change
         self.decisions: list[Rows] = [np.zeros(0, DECISION)]
         self.decided: list[Rows] = [np.zeros(0, np.int64)]
         self.updates: list[Rows] = [np.zeros((0, 2), np.int64)]
@@ -268,11 +271,11 @@ class FairTreePolicy(Policy):
             self.notes = TreeNotes(
                 run, run.decisions, self.tree, self.queues, self.bags, parameters.bound, self.host
             )
-        # With cohorts cut in pieces everything goes through the handlers below: the flow's test.  So it does
-        # where decisions are noted.
+        # The handlers below do all the work if cohorts are cut in pieces, which tests the compiled protocol,
+        # and if decisions are recorded.
         alone = engine.whole_cohorts and parameters.spread == "heartbeat" and self.notes is None
         if not alone:
-            engine.add_source(self)  # before the network, which runs ahead as far as this allows
+            engine.add_source(self)  # before the network, which runs ahead only as far as this source allows
         nodes = np.arange(self.tree.nodes)
         network.open(tree_machines(machines), tree_level(nodes))
         self.flow: TreeFlow | None = None
@@ -300,11 +303,11 @@ class FairTreePolicy(Policy):
                 detection=parameters.detection,
                 repair=parameters.repair,
             )
-        # A leaf joining is a change: at the start everybody tells his parent what he has.
+        # A leaf that joins is a change, so at the start every leaf reports to its parent.
         engine.touch("report", range(self.first_leaf, self.tree.nodes))
 
     def _add(self, release: Floats, size: Floats, task_size: Floats, whose: Rows) -> None:
-        """Further bags, see `Bags`."""
+        """Add further bags to the tree, the queues and the compiled protocol; see `Bags`."""
         self.tree.add_applications(release, size, task_size)
         self.queues.add_applications(release, size, task_size, whose=whose)
         if self.flow is not None:
@@ -313,12 +316,12 @@ class FairTreePolicy(Policy):
     # -- requests -----------------------------------------------------------------------------------------
 
     def on_release(self, applications: list[int]) -> None:
-        """The submitting machines' requests enter the tree."""
+        """Send the requests of `applications`, which are released now, into the tree."""
         self.submit(applications, self.run.applications.tasks[applications])
         self.run.network.drain()
 
     def host(self, nodes: Any) -> Any:
-        """The machines on which `nodes` sit now."""
+        """Return the machines on which `nodes` sit now."""
         nodes = np.asarray(nodes)
         router = nodes < self.first_leaf
         machines = np.where(router, nodes, nodes - self.first_leaf)
@@ -328,7 +331,10 @@ class FairTreePolicy(Policy):
         return np.where(router, self.recovery.host[routers], machines) if self.first_leaf else machines
 
     def submit(self, applications: Any, tasks: Any, again: bool = False) -> None:
-        """Send requests for `tasks` of `applications` from where they are submitted."""
+        """Send requests for `tasks` of `applications` from the machines that submit them.
+
+        again : whether the tasks were lost and are submitted again.
+        """
         submitter = self.run.applications.submitter[applications]
         if again and self.parameters.resubmit == "new":
             applications = self.bags.again(applications, tasks, self.run.engine.now)
@@ -352,7 +358,7 @@ class FairTreePolicy(Policy):
         self.run.network.send("request", rows)
 
     def on_request(self, rows: Rows) -> None:
-        """Routers decide and split; leaves enqueue."""
+        """Handle requests: routers decide on them and split them, leaves put shares into their queues."""
         leaves = int(np.searchsorted(rows["node"], self.first_leaf))
         if leaves:
             route = self.tree.route if self.notes is None else self.notes.route
@@ -365,7 +371,7 @@ class FairTreePolicy(Policy):
             self.take(np.ascontiguousarray(rows[leaves:]))
 
     def take(self, rows: Rows) -> None:
-        """Leaves take their shares and tell the submitters."""
+        """Put shares into the queues of their leaves, and tell the submitters that they were accepted."""
         engine = self.run.engine
         self.tree.acknowledge(rows)
         nodes = rows["node"]
@@ -385,17 +391,17 @@ class FairTreePolicy(Policy):
         self.run.network.send(kind, rows)
 
     def on_accept(self, rows: Rows) -> None:
-        """The submitter's books: tasks placed."""
+        """Add tasks that leaves have accepted to the records of their submitters."""
         np.add.at(self.accepted, self.bags.whose[rows["application"]], rows["tasks"])
 
     def on_completion(self, rows: Rows) -> None:
-        """The submitter's books: tasks completed."""
+        """Add tasks that leaves have completed to the records of their submitters."""
         np.add.at(self.reported, rows["application"], rows["tasks"])
 
     # -- availability ---------------------------------------------------------------------------------------
 
     def on_summary(self, rows: Rows) -> None:
-        """Parents take in their children's summaries."""
+        """Store summaries at the parents that receive them; these report in turn."""
         self.tree.receive(rows)
         nodes = rows["node"]
         if nodes[0] == 0:
@@ -405,7 +411,7 @@ class FairTreePolicy(Policy):
         self.run.engine.touch("report", nodes)
 
     def on_spread(self, rows: Rows) -> None:
-        """Routers learn the minimum stretch of the rest of the tree."""
+        """Tell routers the minimum stretch of the rest of the tree; they pass it on."""
         self.tree.take_spread(rows)
         if self.parameters.spread == "change":
             self.run.engine.touch("report", rows["node"])
@@ -413,7 +419,10 @@ class FairTreePolicy(Policy):
             self.run.network.send("spread", self.tree.spread(rows["node"], True))
 
     def reorder(self, nodes: list[int]) -> None:
-        """Leaves whose queue has changed order it anew."""
+        """Order the queues of leaves that got shares again; stop the run once all tasks are placed.
+
+        The run goes on where machines fail or `FairTree.run_on` is set.
+        """
         self.queues.reschedule(np.array(nodes) - self.first_leaf, self.run.engine.now)
         self.run.engine.touch("report", nodes)
         if self.queues.enqueued == self.to_place and self.ledger_end is None and self.recovery is None:
@@ -424,7 +433,7 @@ class FairTreePolicy(Policy):
                 self.run.engine.stop()
 
     def report(self, nodes: list[int]) -> None:
-        """Nodes that learnt something, or whose turn has come, tell their parents."""
+        """Send summaries from nodes that learnt something, or that may report now, to their parents."""
         engine, now = self.run.engine, self.run.engine.now
         if self.flow is not None:
             self.flow.report(nodes, now)
@@ -448,26 +457,26 @@ class FairTreePolicy(Policy):
             self.run.network.send("summary", rows)
 
     def beat(self, _: list[int]) -> None:
-        """Every heartbeat: completion reports, and the root spreads the minimum stretch."""
+        """Handle a heartbeat: leaves report completed tasks, and the root spreads the minimum stretch."""
         run = self.run
         machines, applications, tasks, _ends = self.queues.advance(run.engine.now)
         if len(machines):
             self.tell_submitters("completion", machines + self.first_leaf, applications, tasks)
         elif self.queues.tasks_done == self.to_place:
-            run.engine.stop()  # idle since the last heartbeat, which has said so
+            run.engine.stop()  # all machines were idle at the last heartbeat and reported it then
             return
         if self.first_leaf:
             run.network.send("spread", self.tree.spread([0], True))
         run.network.drain()
 
     def refresh(self, _: list[int]) -> None:
-        """Time has passed: every leaf samples anew."""
+        """Make every leaf sample its queue again, since time has passed."""
         self.run.engine.touch("report", range(self.first_leaf, self.tree.nodes))
 
     # -- what happens between two instants of the engine -----------------------------------------------------
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: what leaves, or the whole flow, do by themselves."""
+        """Run the leaves, or the whole compiled protocol, up to `limit` ns; see `gridsim.engine.Source`."""
         at: int = self.queues.next_change() if self.flow is None else self.flow.advance(limit)
         return at if at <= limit else NEVER
 
@@ -487,7 +496,7 @@ class FairTreePolicy(Policy):
         self.recovery.on_faults(failed, back)
 
     def on_lost_request(self, rows: Rows) -> None:
-        """Requests were on their way to a machine that failed."""
+        """Handle requests that were on their way to a machine that failed: their tasks are lost."""
         assert self.recovery is not None
         self.recovery.lose_requests(rows["node"], self.bags.whose[rows["application"]], rows["tasks"])
 
@@ -499,7 +508,7 @@ class FairTreePolicy(Policy):
         return super().getstate()
 
     def _merge(self) -> None:
-        """One array instead of many."""
+        """Join the parts of each list of arrays into one array."""
         self.decisions, self.decided, self.updates = (
             [np.concatenate(parts)] for parts in (self.decisions, self.decided, self.updates)
         )
@@ -507,15 +516,15 @@ class FairTreePolicy(Policy):
     # -- the end --------------------------------------------------------------------------------------------
 
     def finish(self) -> Outcome:
-        """Let the leaves complete what they have, and report."""
+        """Let the leaves complete the tasks that they have, and return the outcome."""
         self.run.network.drain()
-        self.queues.log = False  # nobody will be told
+        self.queues.log = False  # completions are not reported any more
         self.queues.advance(NEVER)
         totals = self.queues.totals()
         applications = len(self.run.applications)
         requests = self.requests(totals)
         level = np.full(applications, -1, np.int64)
-        # of several requests of an application, the first
+        # of several requests of an application the first counts
         level[requests["application"][::-1]] = requests["level"][::-1]
         return Outcome(
             applications={
@@ -554,9 +563,10 @@ class FairTreePolicy(Policy):
         )
 
     def requests(self, totals: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """One row a request: who accepted it when, after how many steps up, what was promised, and what came.
+        """Return the table of requests: who accepted each when, after how many steps up, and its stretch.
 
-        A request for what was lost comes to what its application comes to, where some of it is lost again.
+        The stretch is the one reached, next to the one promised (s/Mflop).  If some tasks of a request for
+        lost tasks are lost again, its finish is that of its application.
         """
         self._merge()
         rows, time = self.decisions[0], self.decided[0]
@@ -587,7 +597,7 @@ class FairTreePolicy(Policy):
         }
 
     def update_times(self) -> dict[str, NDArray[Any]]:
-        """One row a summary that told the root of a change: when it came, how old the change was (s)."""
+        """Return the table of summaries that told the root of a change: arrival and age of the change, s."""
         self._merge()
         rows = np.concatenate(self.updates if self.flow is None else [*self.updates, self.flow.arrived()])
         rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
@@ -595,12 +605,12 @@ class FairTreePolicy(Policy):
 
 
 def _append(parts: list[Rows], rows: Rows) -> None:
-    """Few large arrays are kept of many small ones: none is followed by one that is as long."""
+    """Append `rows` to `parts`, and join arrays so that each is longer than the next: few large arrays."""
     parts.append(rows)
     while len(parts) > 1 and len(parts[-2]) <= len(parts[-1]):
         parts[-2:] = [np.concatenate(parts[-2:])]
 
 
 def _ratio(samples: NDArray[np.float64]) -> float:
-    """The ratio of neighbouring samples of a geometric axis."""
+    """Return the ratio of neighbouring samples of a geometric axis."""
     return float((samples[-1] / samples[0]) ** (1.0 / max(1, len(samples) - 1)))

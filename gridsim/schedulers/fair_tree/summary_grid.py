@@ -1,27 +1,29 @@
-"""Where the fair tree samples its summaries: the documented rule for a run's grid.
+"""The grid on which the fair tree samples its summaries, and the rule that derives it for a run.
 
-All summaries of a run share one geometric grid, so that children's matrices can be added.  The rule, from
-platform and workload:
+All summaries of a run share one geometric grid, so that the matrices of children can be added.  The rule uses
+the platform and the workload (n tasks of an application, s the speed of machines):
 
-* sizes w from half the smallest application, since a request is late by its messages, to the largest; from
-  2 % of the smallest where machines may fail, since lost tasks come back with an old release, and from a
-  single task where they come back as bags of their own; 1 % less, so that a request that is hardly late finds
-  its sample;
-* task sizes a from the smallest to the largest;
-* stretches S from that of the best served application alone on the platform, ``min 1 / min(s_agg, n s_max)``,
-  to twice the largest of: the worst served alone, ``max 1 / (n s_min)``; the maximum stretch that an on-line
-  scheduler of the divisible load on one machine of speed s_agg reaches (replanned by the exact minimum
-  stretch at every release); and what a running task, which nobody can preempt, does to a small application:
-  if all N machines run one of the longest tasks, ``min(n, N)`` of them are free after about
-  ``min(1, n / N) a_max / s_mean`` seconds, over the size of the application;
-* ten times as far where lost tasks come back as bags, of which n may be 1;
-* neighbouring stretches differ by 5 % at least: a narrower range is widened at its lower end.
+* Sizes w range from half the smallest application to the largest; the lower end is half, since messages make
+  a request late.  Where machines may fail, they begin at 2 % of the smallest, since lost tasks come back with
+  an old release, and at a single task (if that is less) where lost tasks come back as bags of their own.
+  Both ends are 1 % lower, so that a request that is hardly late finds its sample.
+* Task sizes a range from the smallest to the largest.
+* Stretches S begin at that of the best served application alone on the platform,
+  ``min 1 / min(s_agg, n s_max)``.  They end at twice the largest of three values: the stretch of the worst
+  served application alone, ``max 1 / (n s_min)``; the maximum stretch that an on-line scheduler of the
+  divisible load on one machine of speed s_agg reaches (replanned by the exact minimum stretch at every
+  release); and the delay of a small application by running tasks, which cannot be preempted.  If all N
+  machines run one of the longest tasks, ``min(n, N)`` of them are free after about
+  ``min(1, n / N) a_max / s_mean`` seconds, which is divided by the size of the application.
+* Where lost tasks come back as bags of their own, whose n may be 1, the worst served alone has ten times the
+  stretch of a single task, ``10 / s_min``.
+* Neighbouring stretches differ by at least 5 %; a narrower range is widened at its lower end.
 
-A number of cells is shared out by the same rule whatever the workload: up to 5 task sizes and up to 9 sizes,
-as few as differ by 30 %, and the rest are stretches.
+A given number of cells is divided by the same rule for every workload: up to 5 task sizes and up to 9 sizes,
+no more of them than are needed to keep neighbouring samples within 30 %, and stretches for the rest.
 
-The window is fixed for the run.  How many decisions fell on its lowest sample or above its highest is part
-of every result.
+The window is fixed for the run.  Every result says how many decisions fell on its lowest sample or above its
+highest.
 """
 
 from __future__ import annotations
@@ -39,11 +41,12 @@ from gridsim.model.applications import Applications
 
 _LEAST_RATIO = 1.05
 #: The smallest size relative to the smallest application: where lost tasks come back with an old release, and
-#: where requests are late by messages only.
+#: where only messages make requests late.
 _BELOW_FAILING, _BELOW = 0.02, 0.5
-#: Of the sizes, so that a request that is a little late finds its sample.
+#: Factor on both ends of the sizes, so that a request that is a little late finds its sample.
 _MARGIN = 0.99
-#: Where `samples` is the number of cells: at most so many sizes and task sizes, at least so far apart.
+#: Where `samples` is the number of cells: the largest numbers of sizes and task sizes, and the ratio of
+#: neighbouring samples that is close enough.
 _SIZES, _TASK_SIZES, _APART = 9, 5, 1.3
 
 
@@ -55,9 +58,12 @@ def derive_grid(
     failing: bool = False,
     anew: bool = False,
 ) -> SummaryGrid:
-    """The grid of a run by the rule of this module, with `samples` cells, or such counts on its axes.
+    """Derive the grid of a run by the rule of this module.
 
+    samples : the largest number of cells, or the numbers of stretch, size and task size samples.
     failing : whether machines may fail.  anew : whether lost tasks are then bags of their own.
+
+    Raises ScenarioError if the speeds are so low that a time is beyond float64.
     """
     tasks, total, longest = applications.tasks, float(speeds.sum()), float(applications.task_size.max())
     alone = 1.0 / np.minimum(total, tasks * speeds.max())
@@ -82,14 +88,17 @@ def derive_grid(
     if isinstance(samples, int):
         samples = _shared_out(samples, *(math.log(high) - math.log(low) for low, high in ranges))
     axes = [_axis(low, high, count) for (low, high), count in zip(ranges, samples, strict=True)]
-    if samples[1] == 1:  # one size serves all if it is that of the smallest application
+    if samples[1] == 1:  # a single size serves all applications if it is that of the smallest
         alone_size = _MARGIN * float(applications.size.min())
         axes[1] = (alone_size, alone_size, 1)
     return SummaryGrid.geometric(*axes)
 
 
 def _shared_out(cells: int, stretches: float, sizes: float, task_sizes: float) -> tuple[int, int, int]:
-    """How many samples axes of such ranges (as logarithms) get, for a summary of at most so many `cells`."""
+    """Return how many samples each axis gets in a summary of at most `cells` cells.
+
+    stretches, sizes, task_sizes : the logarithm of the ratio of the ends of each axis.
+    """
     of_task_sizes = min(_TASK_SIZES, _steps(task_sizes, _APART) + 1, cells)
     of_sizes = min(_SIZES, _steps(sizes, _APART) + 1, cells // of_task_sizes)
     return (
@@ -104,7 +113,10 @@ def _steps(wide: float, ratio: float) -> int:
 
 
 def explicit_grid(grid: Sequence[Sequence[float]]) -> SummaryGrid:
-    """The grid of given samples (stretch, size, task size); ScenarioError if they cannot be one."""
+    """Return the grid of given samples (stretch, size, task size).
+
+    Raises ScenarioError if they cannot form a grid.
+    """
     try:
         return SummaryGrid(*(np.array(axis, np.float64) for axis in grid))
     except (TypeError, ValueError) as error:
@@ -112,14 +124,16 @@ def explicit_grid(grid: Sequence[Sequence[float]]) -> SummaryGrid:
 
 
 def samples_of(grid: SummaryGrid) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
-    """What `explicit_grid` makes the same grid of."""
+    """Return the samples of `grid`, of which `explicit_grid` makes the same grid."""
     return tuple(grid.stretch.tolist()), tuple(grid.size.tolist()), tuple(grid.task_size.tolist())
 
 
 def fluid_stretch(speed: float, applications: Applications) -> float:
-    """Maximum stretch (s/Mflop) of the divisible load on one machine of `speed` Mflop/s, on line.
+    """Return the maximum stretch (s/Mflop) of an on-line schedule of the divisible load on one machine.
 
     At every release the remaining work is replanned by its exact minimum stretch and then done in EDF order.
+
+    speed : Mflop/s of the machine.
     """
     worst, now = 0.0, 0.0
     active = np.zeros(0, np.int64)

@@ -1,7 +1,7 @@
-"""Centralized schedulers of rigid jobs, which know the whole grid at every instant and talk for nothing.
+"""A centralized scheduler of rigid jobs that knows the whole grid at every instant and needs no messages.
 
-They are what DGS_ASAP is measured against.  Where machines fail that is known at once: jobs that have lost a
-machine are released everywhere and placed anew, and nothing waits for machines that are away.
+It is the baseline of DGS_ASAP.  Failures of machines are known at once: a job that has lost a machine is
+released on all its machines and placed again, and no job is placed on a machine that is down.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.parameters import Limits
 
-#: Schedules are rid of what is past so often, ns.
+#: Time between two removals of past reservations from the schedules, ns.
 _TIDY = 3600 * 10**9
 
 
 class Asap(Scheduler, frozen=True, kw_only=True):
-    """What DGS_ASAP would do if everybody knew everybody: the earliest start on all machines, at once.
+    """Places each job at the earliest start on all machines, as DGS_ASAP would if every node knew all others.
 
     slot, duration : as for `gridsim.DgsAsap`.
 
-    Of the machines that are free then the lowest ids are taken.  Jobs are placed for good in the order of
-    their release, then of their index.  Source: the aim of DGS_ASAP (Vasilakos, Sacha and Pierre).
+    Of the machines that are free then, those with the lowest ids are taken.  Jobs are placed in the order of
+    their release, then of their index, and stay where they are placed.  Source: the aim of DGS_ASAP
+    (Vasilakos, Sacha and Pierre).
     """
 
     name: ClassVar[str] = "asap"
@@ -52,7 +53,7 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 
 
 class Oracle(Policy):
-    """Reservations of all machines in one place."""
+    """The policy of `Asap`, which holds the reservations of all machines."""
 
     STATE: ClassVar[tuple[str, ...]] = ("schedules", "runs", "resubmitted", "waiting", "tidy_at")
 
@@ -64,13 +65,13 @@ class Oracle(Policy):
         self.schedules = SlotSchedules(len(run.speeds))
         self.runs = Runs(run, lasts)
         self.resubmitted = np.zeros(len(run.applications), np.int64)
-        #: Jobs of more machines than are up.
+        #: Jobs that want more machines than are up.
         self.waiting: list[int] = []
         self.tidy_at = 0
         run.engine.on("finish", self.on_finish, priority=1, phase=TIMER)
 
     def on_release(self, applications: list[int]) -> None:
-        """Each gets the earliest start that there is."""
+        """Place each of `applications` at its earliest start."""
         now = self.run.engine.now
         if now >= self.tidy_at:
             self.schedules.forget(now // self.slot, now)
@@ -97,7 +98,7 @@ class Oracle(Policy):
             self.run.engine.at(self.runs.place(job, nodes, start * self.slot), "finish", job)
 
     def note(self, action: str, job: int, saw: float, limit: float = math.nan, among: int = -1) -> None:
-        """Note a decision, if that is recorded; what it sees is true."""
+        """Record a decision, if decisions are recorded; the value that it sees is the true one."""
         if self.run.decisions is not None:
             self.run.decisions.note(
                 action,
@@ -113,11 +114,11 @@ class Oracle(Policy):
             )
 
     def on_finish(self, jobs: list[int]) -> None:
-        """Jobs end; what they had reserved beyond that is free."""
+        """End jobs and release what they had reserved beyond their end."""
         now = self.run.engine.now
         for job in jobs:
             if job not in self.runs.placed or self.runs.end_of(job) > now:
-                continue  # of a run that was lost
+                continue  # the timer belongs to a run that was lost
             nodes, start = self.runs.finish(job)
             self._free(nodes, start // self.slot)
         if self.runs.completed == len(self.resubmitted):
@@ -129,7 +130,7 @@ class Oracle(Policy):
         self.schedules.release(nodes, np.full(len(nodes), start), now, ends=np.full(len(nodes), end))
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
-        """What was lost is placed anew, after all that has been placed."""
+        """Place lost jobs again, behind all jobs that are placed already; jobs that waited go first."""
         now = self.run.engine.now
         _, jobs, starts, _ = self.schedules.lose(failed, now // self.slot, now)
         lost = []
@@ -145,7 +146,7 @@ class Oracle(Policy):
         self._place(again + lost)
 
     def finish(self) -> Outcome:
-        """Report; what still waits wants more machines than will ever be up at once."""
+        """Return the outcome; jobs that still wait want more machines than will ever be up at once."""
         failed = np.zeros(len(self.resubmitted), np.int64)
         failed[self.waiting] = 1
         return self.runs.outcome(failed=failed, resubmitted=self.resubmitted)

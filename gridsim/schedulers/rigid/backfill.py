@@ -16,21 +16,22 @@ from gridsim.scheduling.contract import SCHEDULE, Outcome, Policy, Run, Schedule
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
 
-#: ns; no job of the kernel ends later.
+#: The last instant at which a job of the kernel may end, ns.
 _LAST = 2**62
 
 
 class Backfill(Scheduler, frozen=True, kw_only=True):
-    """One queue for the whole grid, in the order of release; machines start jobs at once, not in slots.
+    """Runs one queue for the whole grid, in the order of release; jobs start at any instant, not in slots.
 
-    mode : ``"easy"``: when the first job of the queue does not fit, it gets a reservation at the earliest
-        instant at which it will by the estimates, and later jobs that do not delay it start before it
-        (EASY, Lifka 1995); ``"fcfs"``: the others wait, too.
-    duration : what is estimated: ``"run"``: the run time, ``"requested"``: what the user asked for (or the
-        run time if that is longer).
+    mode : ``"easy"``, when the first job of the queue does not fit, it gets a reservation at the earliest
+        instant at which it fits according to the estimates, and later jobs that do not delay it start before
+        it (EASY, Lifka 1995); ``"fcfs"``, the later jobs wait, too.
+    duration : estimate of the run time: ``"run"``, the run time itself; ``"requested"``, what the user asked
+        for (or the run time if that is longer).
 
-    Of the machines that are free the lowest ids are taken.  Where machines fail that is known at once, and a
-    job that has lost one goes back to its place in the queue.  Perfect information, no latency, no messages.
+    Of the machines that are free, those with the lowest ids are taken.  Failures are known at once, and a job
+    that has lost a machine goes back to its place in the queue.  The scheduler has perfect information, with
+    no latency and no messages.
     """
 
     name: ClassVar[str] = "backfill"
@@ -52,7 +53,10 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
 
 
 class Queue(Policy):
-    """The queue.  Where machines fail, it is a source of the engine and ends the run with the last job."""
+    """The policy of `Backfill`.
+
+    Where machines fail, it is a source of the engine, and it ends the run when the last job ends.
+    """
 
     STATE: ClassVar[tuple[str, ...]] = ("queue", "unreleased", "resubmitted", "up")
 
@@ -60,10 +64,10 @@ class Queue(Policy):
         self.run = run
         lasts, self.estimate = reserved(run.applications, float(run.speeds[0]), parameters.duration)
         tasks, easy = run.applications.tasks, parameters.mode == "easy"
-        # where machines fail, what jobs have run on is told from the log; and so is what was decided
+        # the log is also needed to find the machines of each run, where machines fail, and what was decided
         log = run.record or run.faults or run.decisions is not None
         self.queue = BackfillQueue(len(run.speeds), tasks, lasts, self.estimate, easy=easy, log=log)
-        #: ns -> machines that are up from then on, where decisions are noted.
+        #: ns -> number of machines that are up from then on, where decisions are recorded.
         self.up: dict[int, int] = {}
         self.unreleased = len(tasks)
         self.resubmitted = np.zeros(len(tasks), np.int64)
@@ -71,12 +75,12 @@ class Queue(Policy):
             run.engine.add_source(self)
 
     def on_release(self, applications: list[int]) -> None:
-        """Jobs join the queue."""
+        """Add `applications` to the queue."""
         self.queue.submit(np.array(applications, np.int64), self.run.engine.now)
         self.unreleased -= len(applications)
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
-        """Jobs that have lost a machine go back to their places."""
+        """Put jobs that have lost a machine back to their places in the queue."""
         now = self.run.engine.now
         if self.run.decisions is not None:
             self.up[now] = int(self.run.up.sum())
@@ -86,7 +90,7 @@ class Queue(Policy):
         self.queue.restore(back[self.run.up[back]], now)
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: the end of the last job is the end of the run."""
+        """Run the queue; the end of the last job is the end of the run.  See `gridsim.engine.Source`."""
         ended = self._run(limit)
         if self.unreleased or ended < len(self.resubmitted):
             return NEVER
@@ -97,10 +101,10 @@ class Queue(Policy):
         engine.stop()
 
     def _run(self, until: int) -> int:
-        """Run what is due up to `until` ns; how many jobs have ended.
+        """Run the queue up to `until` ns, and return how many jobs have ended.
 
-        ScenarioError where a job would end after the last instant: failures never let it through, or those
-        before it take too long.
+        Raises ScenarioError if a job would end after the last instant, because failures cut it off each time
+        or because the jobs before it take too long.
         """
         try:
             return self.queue.run(until)
@@ -115,17 +119,20 @@ class Queue(Policy):
             ) from error
 
     def finish(self) -> Outcome:
-        """Run what is left, and report; what still waits wants more machines than will ever be up."""
+        """Run the remaining jobs, and return the outcome.
+
+        Jobs that still wait then want more machines than will ever be up.
+        """
         self._run(NEVER)
         totals = self.queue.totals()
         done = totals["finish"] >= 0
         tasks = self.run.applications.tasks
-        columns = self.queue.starts()  # empty where nobody wants to know
+        columns = self.queue.starts()  # empty if nothing is logged
         machine, job, start, end, completed = columns
         self._note(np.stack((job, start, end, completed)))
         first, used, interrupted = totals["first_start"], np.where(done, tasks, 0), totals["interrupted"]
         if self.run.faults:
-            # runs that were cut off at the instant of their start have not been
+            # runs that were cut off at the instant of their start do not count
             first, used = np.full(len(tasks), NEVER), np.zeros(len(tasks), np.int64)
             np.minimum.at(first, job, start)
             first[first == NEVER] = -1
@@ -145,7 +152,7 @@ class Queue(Policy):
                 "busy": totals["busy"],
                 "tasks": totals["tasks"],
                 "interrupted": interrupted,
-                "peak_queue": np.zeros_like(totals["busy"]),  # one queue for all
+                "peak_queue": np.zeros_like(totals["busy"]),  # there is one queue for all machines
             },
             schedule=dict(
                 zip(SCHEDULE, (machine, job, np.ones_like(machine), start, end, completed), strict=True)
@@ -153,7 +160,10 @@ class Queue(Policy):
         )
 
     def _note(self, runs: Integers) -> None:
-        """What was decided, from job, start, end and completed of each machine of each run."""
+        """Record what was decided.
+
+        runs : int64[4, k], job, start, end (ns) and completed (0 or 1) of each machine of each run.
+        """
         if self.run.decisions is None:
             return
         each = np.append(True, (runs[:2, 1:] != runs[:2, :-1]).any(axis=0))[: runs.shape[1]]

@@ -1,6 +1,6 @@
-"""What the centralized queue notes of its decisions, told from its runs when all is over.
+"""Records of the decisions of the centralized queue, derived from its runs after the end.
 
-The rules are those of `gridcore.rigid_queue.backfill`, which says where they come from.
+The rules are those of `gridcore.rigid_queue.backfill`, which names their sources.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ WORDS: Words = {
 
 
 class Replay:
-    """The queue once more, from what ran.
+    """Replays the queue from its runs, and records in `decisions` what was decided.
 
-    A run that was cut off at the instant of its start is not told of.
+    A run that was cut off at the instant of its start does not appear.
 
-    release, estimate, tasks : int64 of each job; ns, ns, machines.
+    machines : number of machines that are up at first.  easy : whether the queue backfills.
+    release, estimate, tasks : int64[jobs], in ns, ns and machines.
     runs : int64[4, k], job, start, end (ns) and completed (0 or 1), in order of start and job.
-    up : ns -> machines that are up from then on, and at first.
+    up : ns -> number of machines that are up from then on.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Replay:
         self.estimate: list[int] = estimate.tolist()
         self.tasks: list[int] = tasks.tolist()
         self.waiting: list[int] = []
-        #: Job -> when it ends by its estimate, and really (ns).
+        #: Job -> its estimated end and its true end, ns.
         self.running: dict[int, tuple[int, int]] = {}
         self.told: set[int] = set()  # jobs that were the head and did not fit
         starts: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -88,7 +89,7 @@ class Replay:
             self.note("lost", job, now)
 
     def _start(self, jobs: list[tuple[int, int]], now: int) -> None:
-        """These start now, first those from the head of the queue on."""
+        """Start `jobs` (job, end) now: first those at the head of the queue, then those that overtake it."""
         left = list(jobs)
         while left and left[0][0] == self.waiting[0]:
             job, end = left.pop(0)
@@ -128,7 +129,12 @@ class Replay:
         return self.up - sum(self.tasks[job] for job in self.running)
 
     def _reservation(self, head: int, ends: list[int]) -> tuple[float, float]:
-        """The first instant at which the head fits if what runs ends so, and how many more are free then."""
+        """Return the first instant at which `head` fits, and how many more machines are free then.
+
+        ends : the end of each running job, ns.
+
+        Both are inf if the head never fits.
+        """
         free = self._free() - self.tasks[head]
         rows = sorted(zip(ends, self.running, strict=True))
         for k, (end, job) in enumerate(rows):
@@ -138,7 +144,7 @@ class Replay:
         return float("inf"), float("inf")
 
     def note(self, action: str, job: int, now: int, **said: Any) -> None:
-        """Note a decision, which rests on what is so at that instant."""
+        """Record a decision; the scheduler sees the state at that instant, so its age is 0."""
         self.decisions.note(
             action,
             time=now,

@@ -1,4 +1,4 @@
-"""What rigid jobs do on their machines: runs that are completed, and runs that failures cut off."""
+"""The runs of rigid jobs on their machines: completed ones, and ones that failures cut off."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gridsim.support.state import Stateful
 class Runs(Stateful):
     """The runs of all jobs.
 
-    A job that is placed begins at its start on all its machines, if none of them has failed by then.  When
-    one fails later, the run is lost there and then; on the other machines it goes on for nothing until they
-    are told, or until its end.
+    A job that is placed begins at its start on all its machines, if none of them has failed by then.  If one
+    fails later, the run is lost at that moment.  The other machines continue it in vain until a message stops
+    them, or until its end.
 
     lasts : int64[applications], ns that each job runs.
     """
@@ -29,14 +29,14 @@ class Runs(Stateful):
     def __init__(self, run: Run, lasts: Integers) -> None:
         self.lasts, self.record = lasts, run.record
         jobs, machines = len(run.applications), len(run.speeds)
-        # job -> (machines, start ns) of the run to come or in hand
+        # job -> (machines, start ns) of its run, which is to come or in progress
         self.placed: dict[int, tuple[Integers, int]] = {}
-        # job -> what is left of runs that have lost a machine
+        # job -> its runs that have lost a machine and continue on others
         self.wrecks: dict[int, list[SimpleNamespace]] = {}
         self.completed = 0
         self.first_start, self.end = np.full(jobs, -1, np.int64), np.full(jobs, -1, np.int64)
         self.done = np.zeros(jobs, np.int64)
-        # machines that jobs with a cut-off run have been on
+        # job with a cut-off run -> machines on which it has run
         self.used: dict[int, set[int]] = {}
         self.busy, self.tasks = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
         self.interrupted = np.zeros(machines, np.int64)
@@ -44,16 +44,16 @@ class Runs(Stateful):
         self.rows: list[tuple[int, ...]] = []
 
     def place(self, job: int, nodes: Integers, start: int) -> int:
-        """`job` runs on `nodes` from `start` ns on; when it will end, ns."""
+        """Let `job` run on `nodes` from `start` ns on, and return when it will end, ns."""
         self.placed[job] = nodes, start
         return start + int(self.lasts[job])
 
     def end_of(self, job: int) -> int:
-        """When the run of `job` that is placed ends, ns."""
+        """Return when the run of `job` that is placed ends, ns."""
         return self.placed[job][1] + int(self.lasts[job])
 
     def finish(self, job: int) -> tuple[Integers, int]:
-        """The run of `job` ends now, complete; its machines, and when it began."""
+        """Complete the run of `job`, and return its machines and its start, ns."""
         nodes, start = self.placed.pop(job)
         end = start + int(self.lasts[job])
         self._begin(job, start)
@@ -67,7 +67,7 @@ class Runs(Stateful):
         return nodes, start
 
     def note(self, job: int, nodes: Integers) -> None:
-        """The run of `job` that was completed was on `nodes`."""
+        """Record the completed run of `job` on `nodes`, if the schedule is recorded."""
         if self.record:
             end = int(self.end[job])
             start = end - int(self.lasts[job])
@@ -80,9 +80,9 @@ class Runs(Stateful):
     # -- failures ---------------------------------------------------------------------------------------
 
     def wreck(self, job: int, node: int, now: int) -> None:
-        """`node` fails at `now` ns, so that the run of `job` is lost if it has begun.
+        """Handle the failure of `node` at `now` ns: the run of `job` is lost if it has begun.
 
-        It stays in `placed` for those who must be told.
+        The job stays in `placed`, since its other machines must still be released.
         """
         nodes, start = self.placed[job]
         end = self.end_of(job)
@@ -94,7 +94,7 @@ class Runs(Stateful):
             self.stop(job, node, start, now)
 
     def cut(self, job: int, now: int) -> None:
-        """The run of `job` is lost at `now` ns, and all its machines know it."""
+        """Cut off the run of `job` on all its machines at `now` ns."""
         nodes, start = self.placed.pop(job)
         if start >= now:
             return
@@ -104,7 +104,7 @@ class Runs(Stateful):
             self._cut(job, node, start, now)
 
     def stop(self, job: int, node: int, start: int, now: int) -> None:
-        """If `node` still works on a lost run of `job` that began at `start` ns, it ends at `now` ns."""
+        """Stop `node` at `now` ns if it still works on a lost run of `job` that began at `start` ns."""
         for wreck in self.wrecks.get(job, ()):
             if wreck.start == start and node in wreck.nodes:
                 wreck.nodes.remove(node)
@@ -112,7 +112,7 @@ class Runs(Stateful):
         self._clear(job)
 
     def run_out(self, job: int, now: int) -> None:
-        """Lost runs of `job` that would have ended at `now` ns end on the machines that were not told."""
+        """End lost runs of `job` that were to end by `now` ns, on machines that were not stopped before."""
         for wreck in self.wrecks.get(job, ()):
             if wreck.end <= now:
                 for node in wreck.nodes:
@@ -138,7 +138,7 @@ class Runs(Stateful):
     # -- the end ----------------------------------------------------------------------------------------
 
     def settle(self, now: int) -> None:
-        """The run is over: what still works on lost runs has done so until now."""
+        """End lost runs that are still in progress when the simulation ends at `now` ns."""
         for job in sorted(self.wrecks):
             for wreck in self.wrecks[job]:
                 for node in wreck.nodes:
@@ -146,7 +146,7 @@ class Runs(Stateful):
         self.wrecks.clear()
 
     def outcome(self, **columns: Integers) -> Outcome:
-        """What has been done; `columns` are further ones of the applications."""
+        """Return the outcome of all runs; `columns` are further columns of the applications."""
         used = self.done.copy()
         for job in sorted(self.used):
             used[job] = len(self.used[job])
@@ -164,7 +164,7 @@ class Runs(Stateful):
                 "busy": self.busy,
                 "tasks": self.tasks,
                 "interrupted": self.interrupted,
-                "peak_queue": np.zeros_like(self.busy),  # nothing waits at machines without a start
+                "peak_queue": np.zeros_like(self.busy),  # no job waits at a machine without a start
             },
             schedule=dict(zip(SCHEDULE, schedule, strict=True)),
         )
